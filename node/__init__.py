@@ -1,0 +1,1 @@
+"""The roles of a federation (client, coordinator, auditor) and what they compute."""

@@ -1,0 +1,95 @@
+"""Models as named float32 arrays: deterministic bytes, checked parsing, one flat vector.
+
+A model travels as safetensors (never pickle). Names are sorted, so equal tensors give equal bytes and hence one CID.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as safetensors_load
+from safetensors.numpy import save as safetensors_save
+
+Tensors = dict[str, np.ndarray]
+
+
+class InvalidModel(ValueError):
+    """The bytes are not the model that the federation agreed on; the message names the tensor and the fault."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and shapes of a model's tensors, sorted by name; the vector form concatenates them in this order."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, np.ndarray]) -> "Layout":
+        names = tuple(sorted(tensors))
+        return cls(names, tuple(tuple(tensors[name].shape) for name in names))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of elements of each tensor."""
+        return tuple(int(np.prod(shape, dtype=np.int64)) for shape in self.shapes)
+
+    @property
+    def length(self) -> int:
+        """Number of parameters of the whole model."""
+        return sum(self.sizes)
+
+
+def dump(tensors: Mapping[str, np.ndarray]) -> bytes:
+    """Serialise float32 tensors as safetensors; the same tensors give the same bytes."""
+    ordered = {name: np.ascontiguousarray(tensors[name], dtype="<f4") for name in sorted(tensors)}
+    return safetensors_save(ordered)
+
+
+def load(data: bytes, layout: Layout | None = None) -> Tensors:
+    """Parse safetensors bytes that came from a peer.
+
+    Raises
+    ------
+    InvalidModel
+        Not safetensors, not float32, not finite, or (with ``layout``) other names or shapes than agreed.
+    """
+    try:
+        tensors = safetensors_load(data)
+    except (SafetensorError, KeyError, ValueError, TypeError) as fault:
+        raise InvalidModel(f"the model is not a safetensors file: {type(fault).__name__}") from None
+    for name, tensor in tensors.items():
+        if tensor.dtype != np.float32:
+            raise InvalidModel(f"tensor {name!r} has type {tensor.dtype}, expected float32")
+        if not np.isfinite(tensor).all():
+            raise InvalidModel(f"tensor {name!r} holds a value that is not finite")
+    found = Layout.of(tensors)
+    if layout is not None and found != layout:
+        raise InvalidModel(_difference(found, layout))
+    return {name: tensors[name] for name in found.names}
+
+
+def flatten(tensors: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return all parameters as one float32 vector, in the order of ``Layout.of(tensors)``."""
+    return np.concatenate([np.asarray(tensors[name], dtype=np.float32).ravel() for name in sorted(tensors)])
+
+
+def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
+    """Cut a vector of ``layout.length`` float32 values back into named tensors (copies)."""
+    if vector.shape != (layout.length,):
+        raise InvalidModel(f"the vector has shape {vector.shape}, the model has {layout.length} parameters")
+    pieces: Sequence[np.ndarray] = np.split(vector, np.cumsum(layout.sizes)[:-1])
+    parts = zip(layout.names, layout.shapes, pieces, strict=True)
+    return {name: piece.reshape(shape).astype(np.float32) for name, shape, piece in parts}
+
+
+def _difference(found: Layout, expected: Layout) -> str:
+    missing = sorted(set(expected.names) - set(found.names))
+    extra = sorted(set(found.names) - set(expected.names))
+    if missing or extra:
+        return f"the model's tensors differ from the federation's: missing {missing}, unexpected {extra}"
+    for name, shape, agreed in zip(found.names, found.shapes, expected.shapes, strict=True):
+        if shape != agreed:
+            return f"tensor {name!r} has shape {shape}, expected {agreed}"
+    return "the model's layout differs from the federation's"
