@@ -1,1 +1,11 @@
-"""Content-addressed storage: identifiers, archives, and stores that verify every byte they return."""
+"""Content-addressed storage with the CIDs that IPFS gives.
+
+- ``cid``: content identifiers, text and bytes
+- ``unixfs``: a file as a balanced DAG of blocks, and back
+- ``car``: content archives (CAR v1), every block verified
+- ``store``: the ``ContentStore`` protocol and its errors
+- ``blobs``: reading whole, verified blobs out of any store of blocks
+- ``disk``: the embedded store, a folder
+- ``kubo``: a Kubo node behind its RPC API
+- ``local_node``: a Kubo node of one's own in a private swarm on loopback (tests, demo)
+"""

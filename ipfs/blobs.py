@@ -1,0 +1,130 @@
+"""Whole blobs out of a store of blocks: the codec rule, size bounds before fetching, verification, streaming."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ipfs.cid import CID, DAG_PB, RAW
+from ipfs.store import AmbiguousContent, Corrupt, NotFound, TooLarge
+from ipfs.unixfs import (
+    MAX_BLOCK_BYTES,
+    UNIXFS_V1_2025,
+    Block,
+    InvalidNode,
+    Link,
+    build,
+    chunks,
+    decode_node,
+    decode_root,
+    depth_of,
+)
+
+
+@dataclass(frozen=True)
+class Root:
+    """A blob's verified root block: its CID, its bytes, the size of the blob, its children (none: raw content)."""
+
+    cid: CID
+    data: bytes
+    size: int
+    links: tuple[Link, ...]
+
+
+class BlockReader(ABC):
+    """The reading half of a ``ContentStore`` on top of single verified blocks."""
+
+    profile = UNIXFS_V1_2025
+
+    @abstractmethod
+    def _read_block(self, cid: CID, max_bytes: int) -> bytes:
+        """Return a block whose bytes have been hashed (``NotFound``, ``Corrupt``, ``TooLarge``, ``Unreachable``)."""
+
+    @abstractmethod
+    def _has_block(self, cid: CID) -> bool:
+        """Whether the block is held locally."""
+
+    def get(self, cid: CID, max_bytes: int) -> bytes:
+        root = self._read_root(cid, max_bytes)
+        if root.cid != cid:
+            raise Corrupt(cid, f"this is not the root of a file, its content is named {root.cid}")
+        return b"".join(self._contents(root))
+
+    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
+        return b"".join(self.stream(digest, max_bytes))
+
+    def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
+        return self._contents(self._read_root(CID.from_digest(digest, RAW), max_bytes))
+
+    def has(self, digest: bytes) -> bool:
+        cid = CID.from_digest(digest, RAW)
+        if not self._has_block(cid):
+            return False
+        try:
+            return all(self._has_block(block) for block in self._walk(self._read_root(cid)))
+        except NotFound:
+            return False
+
+    def _read_root(self, cid: CID, max_bytes: int | None = None) -> Root:
+        """Read a blob's root block and hold the blob's size against ``max_bytes``."""
+        # The root block of a chunked file is smaller than the file, so a larger block already shows a larger blob.
+        data = self._read_block(cid, MAX_BLOCK_BYTES if max_bytes is None else min(max_bytes, MAX_BLOCK_BYTES))
+        links = decode_root(data, self.profile) or ()
+        size = sum(link.size for link in links) if links else len(data)
+        root = Root(CID.from_digest(cid.digest, DAG_PB if links else RAW), data, size, links)
+        if max_bytes is not None and size > max_bytes:
+            raise TooLarge(root.cid, f"the content has {size} bytes, at most {max_bytes} are allowed here")
+        return root
+
+    def _contents(self, root: Root) -> Iterator[bytes]:
+        if not root.links:
+            yield root.data
+            return
+        yield from self._subtree(root.links, depth_of(root.size, self.profile))
+
+    def _subtree(self, links: tuple[Link, ...], depth: int) -> Iterator[bytes]:
+        """Yield the content below the children of a node ``depth`` levels above the leaves."""
+        for link in links:
+            if depth > 1:
+                yield from self._subtree(self._read_node(link, depth - 1), depth - 1)
+                continue
+            try:
+                data = self._read_block(link.cid, link.size)
+            except TooLarge:
+                raise Corrupt(link.cid, f"the block is larger than the {link.size} bytes its parent says") from None
+            if len(data) != link.size:
+                raise Corrupt(link.cid, f"the block has {len(data)} bytes, its parent says {link.size}")
+            yield data
+
+    def _read_node(self, link: Link, depth: int) -> tuple[Link, ...]:
+        data = self._read_block(link.cid, MAX_BLOCK_BYTES)
+        try:
+            return decode_node(data, link.size, depth, self.profile)
+        except InvalidNode as fault:
+            raise Corrupt(link.cid, str(fault)) from None
+
+    def _walk(self, root: Root) -> Iterator[CID]:
+        """Yield the CID of every block of a blob once; only nodes are read, not leaves.
+
+        A few blocks can describe an endless file of repeated parts, hence each block is visited only once.
+        """
+        yield root.cid
+        seen = {root.cid}
+        pending = [(link, depth_of(root.size, self.profile) - 1) for link in root.links]
+        while pending:
+            link, depth = pending.pop()
+            if link.cid in seen:
+                continue
+            seen.add(link.cid)
+            yield link.cid
+            if depth > 0:
+                pending.extend((child, depth - 1) for child in self._read_node(link, depth))
+
+    def _split(self, data: bytes) -> list[Block]:
+        """Return the blocks of new content, each once, root last; refuse content that its digest would not give."""
+        blocks = list({block.cid: block for block in build(chunks(data, self.profile), self.profile)}.values())
+        if len(blocks) == 1 and decode_root(bytes(data), self.profile):
+            raise AmbiguousContent(
+                f"{blocks[0].cid}: the content is itself the root block of a file and cannot be stored as content; "
+                "wrap it (for example in an archive) and store that"
+            )
+        return blocks

@@ -1,0 +1,190 @@
+"""The embedded store: a folder of blocks named by their digest, with the same CIDs as Kubo.
+
+Layout: ``blocks/<digest>`` (hex, one verified block each), ``pins/<digest>`` (empty; a pinned root), ``temp/`` (writes
+under way), ``lock``. A block appears by renaming a synced file, leaves before their root, so that a process killed at
+any moment leaves no partial block and no root without its leaves. All changes hold the lock; reads need none.
+"""
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from ipfs.blobs import BlockReader
+from ipfs.cid import CID, RAW
+from ipfs.store import Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
+from ipfs.unixfs import MAX_BLOCK_BYTES, Block
+
+_LOCK_SECONDS = 60.0
+_DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class DiskStore(BlockReader):
+    """A ``ContentStore`` in a folder, safe for several threads and processes of one machine.
+
+    Parameters
+    ----------
+    path
+        The folder; made if missing.
+    quota_bytes
+        Most bytes of blocks the store may hold (None: as much as the disk takes).
+    """
+
+    def __init__(self, path: str | Path, quota_bytes: int | None = None) -> None:
+        self.path = Path(path)
+        self.quota_bytes = quota_bytes
+        self._blocks, self._pins, self._temp = (self.path / name for name in ("blocks", "pins", "temp"))
+        with self._disk_errors():
+            for folder in (self._blocks, self._pins, self._temp):
+                folder.mkdir(parents=True, exist_ok=True)
+
+    def put(self, data: bytes) -> CID:
+        blocks = self._split(data)
+        with self._changes():
+            missing = [block for block in blocks if not self._holds(block)]
+            self._check_quota(sum(len(block.data) for block in missing))
+            self._write(missing)
+            self._write_pin(blocks[-1].cid.digest)
+        return blocks[-1].cid
+
+    def pin(self, digest: bytes) -> None:
+        with self._changes():
+            if not self.has(digest):
+                raise NotFound(CID.from_digest(digest, RAW), f"the store at {self.path} does not hold it as a whole")
+            self._write_pin(digest)
+
+    def unpin(self, digest: bytes) -> None:
+        with self._changes():
+            (self._pins / digest.hex()).unlink(missing_ok=True)
+            _sync_folder(self._pins)
+
+    def collect_garbage(self) -> int:
+        """Remove every block that belongs to no pinned blob and return how many these were.
+
+        Raises
+        ------
+        NotFound, Corrupt
+            A node of a pinned blob cannot be read, so what it needs is unknown; nothing was removed.
+        """
+        with self._changes():
+            for leftover in self._temp.iterdir():  # of a killed process: nobody else writes while the lock is held
+                leftover.unlink()
+            kept = {
+                block.digest
+                for digest in _digests(self._pins)
+                for block in self._walk(self._read_root(CID.from_digest(digest, RAW)))
+            }
+            garbage = [digest for digest in _digests(self._blocks) if digest not in kept]
+            for digest in garbage:
+                (self._blocks / digest.hex()).unlink()
+            _sync_folder(self._blocks)
+        return len(garbage)
+
+    def used_bytes(self) -> int:
+        """Bytes of all blocks held, which is what the quota counts."""
+        with self._disk_errors():
+            return sum(entry.stat().st_size for entry in os.scandir(self._blocks))
+
+    def _read_block(self, cid: CID, max_bytes: int) -> bytes:
+        with self._disk_errors():
+            try:
+                with open(self._block_path(cid), "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                    if max_bytes < size <= MAX_BLOCK_BYTES:
+                        raise TooLarge(cid, f"the block has {size} bytes, at most {max_bytes} are allowed here")
+                    data = file.read(MAX_BLOCK_BYTES + 1)
+            except FileNotFoundError:
+                raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
+        if sha256(data).digest() != cid.digest:
+            raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
+        return data
+
+    def _has_block(self, cid: CID) -> bool:
+        return self._block_path(cid).is_file()
+
+    def _block_path(self, cid: CID) -> Path:
+        return self._blocks / cid.digest.hex()
+
+    def _holds(self, block: Block) -> bool:
+        """Whether the block is there undamaged; storing content again repairs it."""
+        try:
+            return self._block_path(block.cid).read_bytes() == block.data
+        except FileNotFoundError:
+            return False
+
+    def _check_quota(self, new_bytes: int) -> None:
+        if self.quota_bytes is None or new_bytes == 0:
+            return
+        used = self.used_bytes()
+        if used + new_bytes > self.quota_bytes:
+            raise QuotaExceeded(
+                f"{new_bytes} more bytes exceed the quota of the store at {self.path} "
+                f"({used} of {self.quota_bytes} bytes in use): unpin and collect garbage, or raise the quota"
+            )
+
+    def _write(self, blocks: list[Block]) -> None:
+        """Make new blocks appear, durable and whole; the last one (the root) after all others are durable."""
+        try:
+            for block in blocks:
+                with open(self._temp / block.cid.digest.hex(), "wb") as file:
+                    file.write(block.data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            for group in (blocks[:-1], blocks[-1:]):
+                for block in group:
+                    os.replace(self._temp / block.cid.digest.hex(), self._block_path(block.cid))
+                if group:
+                    _sync_folder(self._blocks)
+        except BaseException:
+            for block in blocks:
+                (self._temp / block.cid.digest.hex()).unlink(missing_ok=True)
+            raise
+
+    def _write_pin(self, digest: bytes) -> None:
+        pin = self._pins / digest.hex()
+        if not pin.exists():
+            pin.touch()
+            _sync_folder(self._pins)
+
+    @contextmanager
+    def _changes(self) -> Iterator[None]:
+        """Hold the store's lock, which threads and processes respect alike."""
+        with self._disk_errors(), open(self.path / "lock", "ab") as file:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise StoreError(
+                            f"another process has been changing the store at {self.path} for {_LOCK_SECONDS:.0f} s: "
+                            "wait for it to finish or stop it, then try again"
+                        ) from None
+                    time.sleep(0.005)
+            yield
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise StoreError(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
+
+
+def _digests(folder: Path) -> list[bytes]:
+    """Return the digests that name the folder's files; other files in it are none of ours."""
+    return [bytes.fromhex(name) for name in sorted(os.listdir(folder)) if _DIGEST_NAME.match(name)]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

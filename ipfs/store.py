@@ -1,0 +1,94 @@
+"""The protocol of every content store, and its errors: one sentence each, naming what is meant by its CID."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ipfs.cid import CID
+
+
+class StoreError(Exception):
+    """Base of all errors of a store."""
+
+
+class BlobError(StoreError):
+    """An error about one piece of content; ``cid`` names it.
+
+    Where only a digest was asked for and no block could be read, the codec is unknown and the CID is the raw one.
+    """
+
+    def __init__(self, cid: CID, reason: str) -> None:
+        super().__init__(f"{cid}: {reason}")
+        self.cid = cid
+
+
+class NotFound(BlobError):
+    """The store does not hold the content, or did not find it in the time given."""
+
+
+class Corrupt(BlobError):
+    """The bytes do not match the CID, or the block is not what its CID or its parent says."""
+
+
+class TooLarge(BlobError):
+    """The content is larger than the caller allows; found before its parts are fetched."""
+
+
+class AmbiguousContent(StoreError):
+    """The content is itself the root block of another file, so that its bare digest would be read as that file."""
+
+
+class QuotaExceeded(StoreError):
+    """Storing the content would exceed the store's quota; nothing was written."""
+
+
+class Unreachable(StoreError):
+    """The store's service did not answer, or not in time."""
+
+
+class ContentStore(Protocol):
+    """Blobs by content. A digest is the sha2-256 digest (32 bytes) of a blob's root block, as the ledger records it.
+
+    Codec rule: a block is the root of a chunked file iff ``ipfs.unixfs.decode_root`` accepts its bytes; every other
+    block is the content itself. ``put`` refuses content that this rule would misread. Everything returned has been
+    verified.
+    """
+
+    def put(self, data: bytes) -> CID:
+        """Store a blob and pin it; the same content again changes nothing.
+
+        Raises
+        ------
+        AmbiguousContent, QuotaExceeded, Unreachable
+        """
+
+    def get(self, cid: CID, max_bytes: int) -> bytes:
+        """Return the blob with this CID.
+
+        Raises
+        ------
+        NotFound, Corrupt, TooLarge, Unreachable
+        """
+
+    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
+        """Return the blob whose root block has this digest (same errors as ``get``)."""
+
+    def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
+        """Yield a blob in order, at most 1 MiB at a time; its root and size are checked before this returns."""
+
+    def has(self, digest: bytes) -> bool:
+        """Whether every block of the blob is held locally (their bytes are verified when they are read)."""
+
+    def pin(self, digest: bytes) -> None:
+        """Keep a blob through garbage collection.
+
+        Raises
+        ------
+        NotFound
+            The blob is not there as a whole.
+        """
+
+    def unpin(self, digest: bytes) -> None:
+        """Allow garbage collection to remove a blob; without effect when it is not pinned."""
+
+    def collect_garbage(self) -> int:
+        """Remove every block that belongs to no pinned blob and return how many these were."""
