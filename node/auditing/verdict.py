@@ -1,0 +1,74 @@
+"""The outcome of an audit."""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """Where a history is wrong: round and client (None when not of one), the field, and the reason in a sentence."""
+
+    round: int | None
+    client: int | None
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        place = [f"round {self.round}"] if self.round is not None else []
+        place += [f"client {self.client}"] if self.client is not None else []
+        return f"{', '.join([*place, self.field])}: {self.reason}"
+
+
+class AuditFailure(Exception):
+    """Raised by a check at the first bad record."""
+
+    def __init__(self, record: BadRecord) -> None:
+        super().__init__(str(record))
+        self.record = record
+
+
+class CannotTell(Exception):
+    """The audit cannot be finished: chain or store cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit came to.
+
+    Attributes
+    ----------
+    verdict : str
+        ``verified``, ``bad record`` or ``cannot tell``.
+    first_bad_record : BadRecord or None
+        The first record that is wrong, in the order of the ledger.
+    reason : str
+        Why nothing can be told, when nothing can.
+    rounds, records : int
+        How much was checked.
+    head_block, head_hash : int, str
+        The block the history ends with: compare its hash with what the federation published.
+    remarks : tuple of BadRecord
+        Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
+    """
+
+    verdict: Literal["verified", "bad record", "cannot tell"]
+    first_bad_record: BadRecord | None = None
+    reason: str = ""
+    rounds: int = 0
+    records: int = 0
+    head_block: int = 0
+    head_hash: str = ""
+    remarks: tuple[BadRecord, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return {"verified": 0, "bad record": 1, "cannot tell": 2}[self.verdict]
+
+    def to_dict(self) -> dict:
+        """A JSON-ready form."""
+        return asdict(self)
+
+
+def bad(field: str, reason: str, round: int | None = None, client: int | None = None) -> AuditFailure:
+    """The exception that names a bad record."""
+    return AuditFailure(BadRecord(round, client, field, reason))

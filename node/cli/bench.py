@@ -1,0 +1,73 @@
+"""``fedgrove bench``: figures that anyone can repeat, each beside a named rival or a physical limit of the same run."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from node.cli import bench_chain, bench_ipfs, bench_masking, bench_vrf
+from node.cli.output import console, print_json
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Measure fedgrove on this machine.\n\nExample: fedgrove bench masking",
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
+
+
+@app.command("vrf")
+def vrf(as_json: JsonFlag = False) -> int:
+    """Proofs: time in Python, gas on chain, beside known verifiers.
+
+    Example: fedgrove bench vrf
+    """
+    return _show("VRF", bench_vrf.run, as_json)
+
+
+@app.command("chain")
+def chain(as_json: JsonFlag = False) -> int:
+    """Gas per transaction on the embedded chain, beside the goals.
+
+    Example: fedgrove bench chain
+    """
+    return _show("Ledger", bench_chain.run, as_json)
+
+
+@app.command("masking")
+def masking(
+    parameters: Annotated[int, typer.Option(min=1000, max=100_000_000, help="Parameters of the model.")] = 1_600_000,
+    as_json: JsonFlag = False,
+) -> int:
+    """Masking and unmasking time, beside raw AES-CTR (and Flower's SecAgg+ where FEDGROVE_FLOWER_PYTHON names it).
+
+    Example: fedgrove bench masking
+    """
+    return _show("Masking", lambda: bench_masking.run(parameters), as_json)
+
+
+@app.command("ipfs")
+def ipfs(as_json: JsonFlag = False) -> int:
+    """Content identifiers and the disk store, beside raw SHA-256 of the same bytes.
+
+    Example: fedgrove bench ipfs
+    """
+    return _show("Store", bench_ipfs.run, as_json)
+
+
+def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:
+    result = work()
+    if as_json:
+        print_json(result)
+        return 0
+    table = Table(title=title)
+    for heading in ("what", "measured", "unit", "beside"):
+        table.add_column(heading, justify="right" if heading == "measured" else "left")
+    for row in result["rows"]:
+        value = row["value"]
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
+        table.add_row(row["name"], shown, row.get("unit", ""), str(row.get("beside", "")))
+    console.print(table)
+    return 0

@@ -1,0 +1,149 @@
+"""``fedgrove demo``: eight clients train on real data under masks, on a real EVM, and an auditor has the last word."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chain.history import capture
+from chain.networks import Network, anvil, connect, embedded
+from ipfs.disk import DiskStore
+from ipfs.kubo import KuboStore
+from ipfs.local_node import LocalKubo
+from ipfs.store import ContentStore
+from node.auditing.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
+from node.auditing.verdict import Verdict
+from node.auditor import Auditor
+from node.cli.output import CommandError, console, print_json
+from node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from node.content import mirror
+from node.report import build_report
+
+STRATEGIES = ("fedaom", "fedavg")
+MASKINGS = ("bbtsa", "pairwise")
+
+
+def demo(
+    clients: Annotated[int, typer.Option(min=3, max=1000, help="How many clients take part.")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
+    dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
+    strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
+    masking: Annotated[str, typer.Option(help=f"Masks: {', '.join(MASKINGS)}.")] = "bbtsa",
+    drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.0,
+    chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
+    store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
+    seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
+) -> int:
+    """Run a whole federation on this machine and audit it.
+
+    Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
+    """
+    from node.demo import Plan
+    from node.learning.datasets import load_dataset
+
+    _check_choice("--strategy", strategy, STRATEGIES)
+    _check_choice("--masking", masking, MASKINGS)
+    if not 0 <= drop < 1:
+        raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")
+    if not 0.001 <= alpha <= 1e6:
+        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
+    data = load_dataset(dataset, data_dir)
+    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data))
+    with ExitStack() as stack:
+        directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        network = stack.enter_context(open_network(chain))
+        content = stack.enter_context(open_store(store, directory))
+        report, verdict = _run(plan, data, network, content, directory)
+    if as_json:
+        print_json(report)
+    else:
+        print_rounds(report)
+        print_verdict(verdict)
+        if out:
+            console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
+    return verdict.exit_code
+
+
+def _run(plan, data, network: Network, content: ContentStore, directory: Path) -> tuple[dict, Verdict]:
+    from node.demo import Demo
+
+    with DemoDisplay(plan) as display:
+        run = Demo(plan, data, network, content, display.observe)
+        run.run()
+        display.say("auditing")
+        history = capture(network, run.deployment)
+        history.verify()
+        local = DiskStore(directory / STORE)
+        if not isinstance(content, DiskStore):
+            mirror(content, local, history.records())
+        verdict = Auditor(chain_facts(history), history.records(), local).run()
+    report = build_report(history, local, run.seconds)
+    report["audit"] = {"verdict": verdict.verdict, "first_bad_record": _named(verdict)}
+    report["options"] = asdict(plan)
+    write_archive(directory, history, report)
+    return json.loads((directory / REPORT).read_text()), verdict
+
+
+def _named(verdict: Verdict) -> str | None:
+    return str(verdict.first_bad_record) if verdict.first_bad_record else None
+
+
+@contextmanager
+def open_network(chain: str) -> Iterator[Network]:
+    """The chain that ``--chain`` names; a chain of our own is ended with the command."""
+    if chain == "embedded":
+        network = embedded()
+    elif chain == "anvil":
+        network = anvil()
+    elif chain.startswith(("http://", "https://", "ws://", "wss://")):
+        network = connect(chain)
+    else:
+        raise CommandError(f"--chain must be embedded, anvil or a URL (http://…, ws://…), not {chain!r}")
+    with network:
+        yield network
+
+
+@contextmanager
+def open_store(store: str, directory: Path) -> Iterator[ContentStore]:
+    """The store that ``--store`` names; a Kubo node of our own is ended with the command."""
+    if store == "disk":
+        yield DiskStore(directory / STORE)
+    elif store == "kubo":
+        with tempfile.TemporaryDirectory(prefix="fedgrove-kubo-") as repo, LocalKubo(Path(repo)) as node:
+            yield KuboStore(node.url)
+    elif store.startswith(("http://", "https://", "/ip4/", "/dns")):
+        yield KuboStore(store)
+    else:
+        raise CommandError(f"--store must be disk, kubo or the URL of a Kubo API, not {store!r}")
+
+
+def _prepare(out: Path) -> Path:
+    taken = [name for name in (REPORT, LEDGER, STORE, MANIFEST) if (out / name).exists()]
+    if taken:
+        raise CommandError(f"{out} already holds a run ({taken[0]}): give another directory, nothing was changed")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise CommandError(f"cannot make the directory {out}: {fault.strerror}") from None
+    return out
+
+
+def _workers(data) -> int:
+    """Two or more processes pay off only when there is much to train."""
+    return min(os.cpu_count() or 1, 8) if len(data.train()) > 10_000 else 1
+
+
+def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise CommandError(f"{option} must be one of {', '.join(choices)}, not {value!r}")

@@ -1,0 +1,90 @@
+"""``fedgrove keys``: make, show, back up, restore and rotate a member's keys."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chain.keys import Keys, backup, load, restore, save
+from node.cli.output import CommandError, console, print_json, read_password
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Make, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json",
+)
+
+PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+Keystore = Annotated[Path, typer.Argument(help="The keystore file.")]
+
+
+@app.command("new")
+def new(keystore: Keystore, password_file: PasswordFile = None) -> int:
+    """Make a keystore with a fresh account, VRF, mailbox and storage key.
+
+    Example: fedgrove keys new alice.json
+    """
+    if keystore.exists():
+        raise CommandError(f"{keystore} exists already: give another file, it was not changed")
+    keys = Keys.generate()
+    save(keystore, keys, read_password(password_file, confirm=True))
+    console.print(f"wrote {keystore} for account {keys.address}; back it up with `fedgrove keys backup`")
+    return 0
+
+
+@app.command("show")
+def show(
+    keystore: Keystore,
+    password_file: PasswordFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
+) -> int:
+    """Show the public parts: account, VRF key, mailbox key.
+
+    Example: fedgrove keys show alice.json
+    """
+    keys = load(keystore, read_password(password_file))
+    public = {"account": keys.address, "vrf": keys.vrf_public.hex(), "mailbox": keys.mailbox_public.hex()}
+    if as_json:
+        print_json(public)
+    else:
+        for name, value in public.items():
+            console.print(f"{name:8} {value}")
+    return 0
+
+
+@app.command("backup")
+def back_up(
+    keystore: Keystore,
+    target: Annotated[Path, typer.Argument(help="The backup file to write.")],
+    password_file: PasswordFile = None,
+    backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
+) -> int:
+    """Write an encrypted backup under a password of its own.
+
+    Example: fedgrove keys backup alice.json alice-backup.json
+    """
+    password = read_password(password_file)
+    backup(keystore, password, target, read_password(backup_password_file, confirm=True, what="backup"))
+    console.print(f"wrote {target}: keep it and its password in another place")
+    return 0
+
+
+@app.command("restore")
+def restore_keys(
+    source: Annotated[Path, typer.Argument(help="The backup file.")],
+    keystore: Annotated[Path, typer.Argument(help="The keystore file to write.")],
+    password_file: PasswordFile = None,
+    backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
+) -> int:
+    """Write a keystore out of a backup; an existing file is never replaced.
+
+    Example: fedgrove keys restore alice-backup.json alice.json
+    """
+    keys = restore(
+        source,
+        read_password(backup_password_file, what="backup"),
+        keystore,
+        read_password(password_file, confirm=True),
+    )
+    console.print(f"restored account {keys.address} to {keystore}")
+    return 0

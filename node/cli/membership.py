@@ -1,0 +1,123 @@
+"""``fedgrove deploy``, ``register`` and ``status``: found a federation, join it, see where it stands."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chain.deployment import deploy as deploy_contracts
+from chain.deployment import read_deployment
+from chain.keys import Keys, load
+from chain.ledger import Ledger
+from chain.networks import Network, connect
+from node.cli.output import CommandError, console, print_json, read_password
+from node.config import NetworkSettings, load_config
+from node.standing import Standing, standing
+
+ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
+KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
+
+
+def deploy(
+    config: ConfigFile,
+    keystore: KeystoreFile,
+    rpc: Annotated[str, typer.Option(help="URL of an EVM JSON-RPC endpoint.")],
+    coordinator: Annotated[str | None, typer.Option(help="The coordinator's address; default: your account.")] = None,
+    password_file: PasswordFile = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Deploy a federation's contracts and write their addresses into its TOML file.
+
+    Example: fedgrove deploy --config federation.toml --keystore founder.json --rpc http://127.0.0.1:8545
+    """
+    terms, reach = load_config(config)
+    if reach.ledger:
+        raise CommandError(f"{config} names the ledger {reach.ledger} already: remove its [network] table to deploy anew")
+    keys = load(keystore, read_password(password_file))
+    with connect(rpc) as network:
+        deployment = deploy_contracts(
+            network,
+            keys.account,
+            coordinator or keys.address,
+            terms.ledger,
+            open_membership=terms.membership.mode == "open",
+            admin=keys.address,
+            activation_delay=terms.membership.activation_delay,
+        )
+    addresses = {
+        "rpc": rpc,
+        "chain_id": deployment.chain_id,
+        "registry": deployment.registry,
+        "ledger": deployment.ledger,
+        "block": deployment.block,
+    }
+    lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
+    with config.open("a") as file:
+        file.write("\n[network]\n" + "\n".join(lines) + "\n")
+    if as_json:
+        print_json(addresses)
+    else:
+        console.print(f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}")
+    return 0
+
+
+def register(
+    config: ConfigFile, keystore: KeystoreFile, password_file: PasswordFile = None, as_json: JsonFlag = False
+) -> int:
+    """Register your keys with the federation; a second time changes nothing.
+
+    Example: fedgrove register --config federation.toml --keystore alice.json
+    """
+    _, reach = load_config(config)
+    keys = load(keystore, read_password(password_file))
+    with _open_ledger(reach, config, keys) as ledger:
+        ledger.register(keys)
+        client = ledger.client_of(keys.address)
+    if as_json:
+        print_json({"account": keys.address, "client": client.client, "active_from": client.active_from})
+    else:
+        console.print(f"account {keys.address} is client {client.client}, drawable from block {client.active_from}")
+    return 0
+
+
+def status(
+    config: ConfigFile,
+    account: Annotated[str | None, typer.Option(help="Also tell how this account stands.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Tell which round and phase it is, who has acted, who is waited for, and until which block.
+
+    Example: fedgrove status --config federation.toml
+    """
+    _, reach = load_config(config)
+    with _open_ledger(reach, config, None) as ledger:
+        now = standing(ledger, account)
+    if as_json:
+        print_json(now.to_dict())
+    else:
+        _print_standing(now)
+    return 0
+
+
+def _print_standing(now: Standing) -> None:
+    console.print(f"block {now.block}, {now.members} members, round {now.round} of the ledger, phase {now.phase}")
+    console.print(f"acted: {', '.join(map(str, now.acted)) or 'nobody'}")
+    until = f" until block {now.until}" if now.until else ""
+    console.print(f"waiting for: {now.waiting}{until}")
+    if now.account:
+        console.print(f"your account: {now.account}")
+
+
+@contextmanager
+def _open_ledger(reach: NetworkSettings, config: Path, keys: Keys | None):
+    if not (reach.rpc and reach.ledger):
+        raise CommandError(f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's")
+    with connect(reach.rpc, expected_chain_id=reach.chain_id or None) as network:
+        yield Ledger(network, _deployment(network, reach), keys.account if keys else None)
+
+
+def _deployment(network: Network, reach: NetworkSettings):
+    return read_deployment(network, reach.ledger)

@@ -1,0 +1,54 @@
+"""What all commands share: JSON on stdout, talk on stderr, and which errors are a user's to mend."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from chain.errors import ChainError
+from ipfs.store import StoreError
+from node.auditing.archive import NoArchive
+from node.config import InvalidConfig
+
+PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
+
+console = Console(stderr=True, highlight=False)
+
+
+class CommandError(Exception):
+    """A mistake that ends the command with one sentence and an exit code."""
+
+    def __init__(self, sentence: str, code: int = 2) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+USER_ERRORS = (ChainError, StoreError, NoArchive, InvalidConfig)
+
+
+def complain(sentence: str) -> None:
+    """Print one line to stderr."""
+    print(f"fedgrove: {' '.join(sentence.split())}", file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document to stdout, for machines."""
+    print(json.dumps(value, indent=2, sort_keys=True))
+
+
+def read_password(password_file: Path | None, confirm: bool = False, what: str = "keystore") -> str:
+    """The password, from a file, from the environment, or typed; never from an argument, which others could see."""
+    if password_file is not None:
+        try:
+            return password_file.read_text().rstrip("\n")
+        except (OSError, UnicodeDecodeError):
+            raise CommandError(f"cannot read the password file {password_file}") from None
+    if PASSWORD_VARIABLE in os.environ:
+        return os.environ[PASSWORD_VARIABLE]
+    if not sys.stdin.isatty():
+        raise CommandError(f"no password: give --password-file, set {PASSWORD_VARIABLE}, or run in a terminal")
+    return typer.prompt(f"Password of the {what}", hide_input=True, confirmation_prompt=confirm, err=True)

@@ -1,0 +1,105 @@
+"""Live progress of a run, and the tables at its end."""
+
+from collections import Counter
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from node.auditing.verdict import Verdict
+from node.cli.output import console
+from node.step import Step
+
+_ICONS = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
+
+
+class DemoDisplay:
+    """Shows round, phase, who has acted and who is waited for, while the run goes on.
+
+    On a terminal it is one live panel; elsewhere one line an event that matters.
+    """
+
+    def __init__(self, plan) -> None:
+        self._plan = plan
+        self._round = 0
+        self._phase = "set-up"
+        self._waiting = ""
+        self._acted: Counter[str] = Counter()
+        self._gas = 0
+        self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> "DemoDisplay":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def observe(self, role: str, step: Step) -> None:
+        """Take in one step of one role."""
+        self._gas += step.gas
+        if step.acted:
+            if step.acted == "opened a round":
+                self._round += 1
+                self._acted.clear()
+            self._phase = step.phase
+            self._acted[step.acted] += 1
+            if role == "coordinator":
+                self._line(f"round {self._round}: {role} {step.acted}")
+        elif role == "coordinator":
+            self._phase, self._waiting = step.phase, step.waiting
+        self._refresh()
+
+    def say(self, phase: str) -> None:
+        """Name what goes on now."""
+        self._phase, self._waiting = phase, ""
+        self._line(phase)
+        self._refresh()
+
+    def _line(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(Text(text, style="dim"))
+        else:
+            console.print(text)
+
+    def _refresh(self) -> None:
+        if self._live is None:
+            return
+        done = "  ".join(f"{name} {self._acted[word]}" for word, name in _ICONS.items() if self._acted[word])
+        table = Table.grid(padding=(0, 2))
+        table.add_row(Text("round", style="bold"), f"{self._round} of {self._plan.rounds}")
+        table.add_row(Text("phase", style="bold"), self._phase)
+        table.add_row(Text("acted", style="bold"), done or "nobody yet")
+        table.add_row(Text("waiting for", style="bold"), self._waiting or "nobody")
+        table.add_row(Text("gas", style="bold"), f"{self._gas:,}")
+        self._live.update(table)
+
+
+def print_rounds(report: dict) -> None:
+    """The table of rounds at the end of a run."""
+    table = Table(title="Rounds")
+    for heading in ("round", "status", "accuracy", "loss", "drawn", "committed", "dropped", "gas", "seconds"):
+        table.add_column(heading, justify="right")
+    table.add_column("model")
+    for entry in report["rounds"]:
+        score = [f"{entry[key]:.4f}" if entry[key] is not None else "-" for key in ("accuracy", "loss")]
+        dropped = ", ".join(map(str, entry["dropped"])) or "-"
+        counts = [str(entry["drawn"]), str(entry["committed"]), dropped, f"{entry['gas_used']:,}"]
+        model = entry["model_cid"]
+        table.add_row(
+            str(entry["round"]), entry["status"], *score, *counts, f"{entry['seconds']:.1f}", f"{model[:8]}…{model[-6:]}"
+        )
+    console.print(table)
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """The auditor's last word."""
+    if verdict.verdict == "verified":
+        console.print(f"audit: [bold green]verified[/] ({verdict.rounds} rounds, {verdict.records} records)")
+        console.print(f"history ends with block {verdict.head_block}, hash {verdict.head_hash}")
+    else:
+        console.print(f"audit: [bold red]{verdict.verdict}[/]: {verdict.reason}")
+    for remark in verdict.remarks:
+        console.print(f"remark: {remark}")

@@ -1,0 +1,291 @@
+"""The client: draws, shares, trains, commits and releases, one step at a time.
+
+A client shares nothing with other roles but the ledger and the store. ``step`` looks at the ledger, does the one thing
+that is due, and returns; whoever runs it decides when to call again. Secrets and results of a round are in the journal
+before the ledger hears of them, so a killed client goes on where it was (spec 02).
+"""
+
+import os
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from chain import tree, vrf
+from chain.errors import ContractRevert
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.phases import Deadlines
+from ipfs.unixfs import cid_of
+from ipfs.store import ContentStore
+from node.config import FederationConfig
+from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
+from node.journal import Journal, RoundNote
+from node.learning.datasets import Samples
+from node.learning.shared import shared_from_bytes
+from node.learning.strategies import make_strategy
+from node.learning.training import LocalUpdate, train
+from node.masking.client import RoundSecrets, mask_update, seal_shares
+from node.masking.graph import MaskGraph
+from node.masking.release import ReleaseRefused, held_shares, release
+from node.rounds import Member, RoundRecords
+from node.step import Step, missing
+from node.tensors import Layout, Tensors, dump, flatten, load
+from node.view import LedgerView
+
+
+class Client:
+    """One member of a federation.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Facade that sends from this client's account.
+    store : ContentStore
+        Where blobs are put and fetched.
+    keys : Keys
+        Account, VRF, mailbox and storage key.
+    config : FederationConfig
+        The terms this client agreed to; rounds opened under other terms are refused.
+    samples : Samples
+        The private data. It never leaves this object.
+    directory : Path
+        For the journal.
+    executor : Executor, optional
+        Where local training runs; without one it runs inside ``step``.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: ContentStore,
+        keys: Keys,
+        config: FederationConfig,
+        samples: Samples,
+        directory: Path,
+        executor: Executor | None = None,
+        confirmations: int = 0,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._keys = keys
+        self._config = config
+        self._samples = samples
+        self._journal = Journal(directory, keys.storage)
+        self._executor = executor
+        self._training: tuple[int, Future] | None = None
+        self._view = LedgerView(ledger, confirmations)
+
+    @property
+    def account(self) -> str:
+        return self._keys.address
+
+    def register(self) -> Step:
+        """Register keys with the ledger; a no-op when these keys are registered already."""
+        receipt = self._ledger.register(self._keys)
+        return Step("register", acted="registered", gas=receipt.gas_used)
+
+    def step(self) -> Step:
+        """Do what is due now, at most one thing."""
+        entry = self._view.refresh()
+        if entry is None:
+            return Step.wait("open", "the coordinator: the first round is not open yet")
+        if entry.end is not None:
+            self._journal.destroy(before=entry.number)
+            return Step.wait("open", f"the coordinator: round {entry.number} has ended, the next is not open yet")
+        self._journal.destroy(before=entry.number - 1)
+        member = self._view.rounds.member(self.account)
+        if member is None:
+            return Step.wait("register", "this client: its account is not registered")
+        if entry.opened.config_digest != cid_of(self._config.to_bytes()).digest:
+            return Step.wait("open", "the coordinator: it opened the round under terms this client did not agree to")
+        deadlines = self._view.deadlines(entry)
+        if member.client in entry.draws:
+            return self._take_part(entry, member, deadlines)
+        return self._draw(entry, member, deadlines)
+
+    # --- draw -------------------------------------------------------------------------------------------------------
+
+    def _draw(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
+        block = self._view.block
+        if block < deadlines.seed_block:
+            return Step.wait("seeding", "the chain: the round's seed block is not there yet", deadlines.seed_block)
+        if block >= deadlines.draw_end or entry.sealed is not None:
+            return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
+        if member.active_from > entry.opened.opened_at:
+            return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
+        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self._view.seed(entry))
+        beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
+        if not tree.is_drawn(beta, entry.opened.sampling_rate):
+            return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
+        secrets = self._secrets(entry.number)
+        try:
+            receipt = self._ledger.draw(
+                entry.number, self._keys, alpha, secrets.mask_key, secrets.seal_key, len(self._samples.y)
+            )
+        except ContractRevert as refusal:
+            return Step.wait("sit out", f"this client: the ledger refused its draw ({refusal})", deadlines.close_end)
+        return Step("draw", acted="drew", gas=receipt.gas_used)
+
+    def _secrets(self, number: int) -> RoundSecrets:
+        """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
+        note = self._journal.note(number)
+        if note is not None:
+            return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
+        secrets = RoundSecrets.generate(os.urandom)
+        self._journal.save(RoundNote(number, secrets=secrets.to_bytes().hex()))
+        return secrets
+
+    # --- after the draw ---------------------------------------------------------------------------------------------
+
+    def _take_part(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
+        note = self._journal.note(entry.number)
+        if note is None:
+            return Step.wait("sit out", "this client: its journal of the round is gone", deadlines.close_end)
+        block = self._view.block
+        if entry.sealed is None:
+            return Step.wait("seal", "anyone: the order of the round is not sealed yet", deadlines.seal_end)
+        if block < deadlines.share_end and member.client not in entry.shares:
+            return self._share(entry, member, note)
+        if member.client in entry.commits:
+            return self._publish_or_release(entry, member, note, deadlines)
+        if member.client in entry.shares and block < deadlines.commit_end:
+            return self._train_and_commit(entry, member, note, deadlines)
+        return self._release_when_due(entry, member, note, deadlines)
+
+    def _share(self, entry: RoundRecords, member: Member, note: RoundNote) -> Step:
+        graph = self._graph(entry)
+        blob = seal_shares(graph, entry.order.index(member.client), _secrets_of(note), os.urandom)
+        receipt = self._ledger.share(entry.number, self._store.put(blob).digest)
+        return Step("share", acted="shared", gas=receipt.gas_used)
+
+    def _train_and_commit(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+        update = self._local_update(entry, member)
+        if update is None:
+            return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
+        if self._view.block < deadlines.share_end:
+            return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
+        masked = self._masked_update(entry, member, note, update)
+        digest = cid_of(masked).digest
+        receipt = self._ledger.commit(entry.number, digest, _secrets_of(note).seed_hash)
+        self._journal.save(replace(note, committed=True))
+        return Step("commit", acted="committed", gas=receipt.gas_used)
+
+    def _publish_or_release(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+        """The masked update leaves the machine only now that its commitment is confirmed (spec 02, step 4)."""
+        digest = entry.commits[member.client].digest
+        if not self._store.has(digest):
+            masked = self._journal.read(entry.number, "masked")
+            if masked is None or cid_of(masked).digest != digest:
+                return Step.wait("sit out", "this client: its masked update is gone from the journal", deadlines.close_end)
+            self._store.put(masked)
+            return Step("commit", acted="published its masked update")
+        return self._release_when_due(entry, member, note, deadlines)
+
+    # --- training and masking ---------------------------------------------------------------------------------------
+
+    def _local_update(self, entry: RoundRecords, member: Member) -> Tensors | None:
+        """The result of local training: from the journal, or trained now; None while it is under way."""
+        stored = self._journal.read(entry.number, "update")
+        if stored is not None:
+            return load(stored)
+        if self._training is None or self._training[0] != entry.number:
+            self._training = (entry.number, self._start_training(entry, member))
+        future = self._training[1]
+        if not future.done():
+            return None
+        result: LocalUpdate = future.result()
+        self._training = None
+        self._journal.write(entry.number, "update", dump(result.tensors))
+        return result.tensors
+
+    def _start_training(self, entry: RoundRecords, member: Member) -> Future:
+        config = self._config
+        model = fetch_model(self._store, entry.opened.model_digest, config)
+        shared = None
+        if config.shared.digest:
+            blob = self._store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
+            shared = shared_from_bytes(blob, config.model)
+        strategy = make_strategy(config.strategy.name, config.strategy.options)
+        work = (config.model, model, self._samples, shared, strategy, config.training)
+        place = {
+            "round": entry.number,
+            "rounds": config.federation.rounds,
+            "client": member.client,
+            "seed": config.federation.seed,
+        }
+        if self._executor is not None:
+            return self._executor.submit(train, *work, **place)
+        done: Future = Future()
+        done.set_result(train(*work, **place))
+        return done
+
+    def _masked_update(self, entry: RoundRecords, member: Member, note: RoundNote, update: Tensors) -> bytes:
+        """Mask the update and keep it in the journal: what is committed must be what is published."""
+        stored = self._journal.read(entry.number, "masked")
+        if stored is not None:
+            return stored
+        vector, layout = flatten(update), Layout.of(update)
+        masking = self._config.masking
+        if masking.masked == "delta":
+            vector = vector - flatten(fetch_model(self._store, entry.opened.model_digest, self._config, layout))
+        masked: np.ndarray = mask_update(
+            self._graph(entry),
+            entry.order.index(member.client),
+            _secrets_of(note),
+            entry.positions(entry.shares),
+            vector,
+            layout,
+            bound=masking.bound,
+            kappa=masking.kappa,
+        )
+        data = masked.astype("<u4").tobytes()
+        self._journal.write(entry.number, "masked", data)
+        return data
+
+    # --- release ----------------------------------------------------------------------------------------------------
+
+    def _release_when_due(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+        block = self._view.block
+        if block < deadlines.commit_end:
+            return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
+        if member.client in entry.releases:
+            return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
+        if block >= deadlines.recover_end:
+            return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
+        try:
+            blob = self._released_blob(entry, member, note)
+        except ReleaseRefused as refusal:
+            return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
+        receipt = self._ledger.release(entry.number, self._store.put(blob).digest)
+        return Step("recover", acted="released shares", gas=receipt.gas_used)
+
+    def _released_blob(self, entry: RoundRecords, member: Member, note: RoundNote) -> bytes:
+        """The shares to release. The blob is in the journal before anyone sees it, so it never changes."""
+        stored = self._journal.read(entry.number, "released")
+        if stored is not None:
+            return stored
+        graph, position = self._graph(entry), entry.order.index(member.client)
+        digests = {entry.order.index(client): record.digest for client, record in entry.shares.items()}
+        blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
+        held = held_shares(graph, position, _secrets_of(note), blobs)
+        missing = [client for client, record in entry.commits.items() if not self._store.has(record.digest)]
+        blob = release(
+            graph,
+            position,
+            held,
+            entry.positions(entry.shares),
+            entry.positions(entry.commits),
+            unavailable=entry.positions(missing),
+            committed=note.committed or member.client in entry.commits,
+        )
+        self._journal.write(entry.number, "released", blob)
+        return blob
+
+    def _graph(self, entry: RoundRecords) -> MaskGraph:
+        return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
+
+
+def _secrets_of(note: RoundNote) -> RoundSecrets:
+    return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))

@@ -1,0 +1,270 @@
+"""The federation's configuration: one TOML file, parsed into dataclasses, unknown keys refused.
+
+Everything but the ``[network]`` table is what the members agree on. Its canonical JSON form goes to the store and its
+digest on the ledger with every round, so nobody trains under terms that others do not see. ``[network]`` says how *this*
+member reaches chain and store and is nobody else's business.
+"""
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from chain.deployment import Settings as LedgerSettings
+from node.learning.settings import ModelSpec, TrainingSettings
+
+MAX_CONFIG_BYTES = 1 << 20
+PPM = 1_000_000
+
+
+class InvalidConfig(ValueError):
+    """The configuration cannot be used; the message names the key and says what is allowed."""
+
+
+@dataclass(frozen=True)
+class FederationSettings:
+    """What is trained, and for how long.
+
+    Attributes
+    ----------
+    name : str
+        Shown to people; at most 80 printable characters.
+    rounds : int
+        Communication rounds T (closed, skipped and failed rounds all count).
+    sampling_rate : float
+        r in (0, 1]: a client is drawn when its VRF output is below r·2²⁵⁶ (spec 01).
+    seed : int
+        Root of all training randomness; masks and keys never depend on it.
+    max_blob_mib : int
+        No blob above this many MiB is fetched.
+    """
+
+    name: str = "fedgrove"
+    rounds: int = 3
+    sampling_rate: float = 1.0
+    seed: int = 0
+    max_blob_mib: int = 256
+
+    def __post_init__(self) -> None:
+        _check(0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters")
+        _check(1 <= self.rounds <= 100_000, "federation.rounds", "a whole number from 1 to 100000")
+        _check(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
+        _check(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
+        _check(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
+
+    @property
+    def rate_ppm(self) -> int:
+        """The sampling rate in parts per million, as the ledger records it."""
+        return max(1, round(self.sampling_rate * PPM))
+
+
+@dataclass(frozen=True)
+class StrategySettings:
+    """The local training strategy and its options (see ``node.learning.strategies``)."""
+
+    name: str = "fedaom"
+    options: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MaskingSettings:
+    """How updates are hidden (spec 02).
+
+    Attributes
+    ----------
+    mode : str
+        ``bbtsa``: partners from the cooperation tree; ``pairwise``: everyone is a partner of everyone.
+    masked : str
+        ``weights`` or ``delta`` (the update against the round's global model, for a tighter bound).
+    bound : float
+        Bound on the absolute value of any parameter; more is an error, never a clip.
+    kappa : float
+        Fraction of tensors that each pair masks; 1 masks everything.
+    extra_partners : int
+        Partners added to the tree's, against collusion.
+    threshold : int
+        Shares that recover a secret; 0 takes ⌊2k/3⌋ + 1 of k holders.
+    """
+
+    mode: Literal["bbtsa", "pairwise"] = "bbtsa"
+    masked: Literal["weights", "delta"] = "weights"
+    bound: float = 8.0
+    kappa: float = 1.0
+    extra_partners: int = 0
+    threshold: int = 0
+
+    def __post_init__(self) -> None:
+        _check(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
+        _check(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
+        _check(0 <= self.extra_partners <= 1000, "masking.extra_partners", "a whole number from 0 to 1000")
+        _check(0 <= self.threshold <= 10_000, "masking.threshold", "0 (automatic) or a number of holders")
+
+
+@dataclass(frozen=True)
+class SharedSettings:
+    """The shared set d_share: hex sha2-256 digest of its blob in the store; empty when the strategy needs none."""
+
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        fine = not self.digest or (len(self.digest) == 64 and set(self.digest) <= set("0123456789abcdef"))
+        _check(fine, "shared.digest", "64 lower-case hexadecimal characters")
+
+
+@dataclass(frozen=True)
+class MembershipSettings:
+    """Who may register: ``open`` to all, or ``approved`` by the federation's admin."""
+
+    mode: Literal["open", "approved"] = "open"
+    activation_delay: int = 1
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
+
+
+@dataclass(frozen=True)
+class FederationConfig:
+    """All that the members agree on; the digest of its canonical bytes is on the ledger."""
+
+    model: ModelSpec
+    federation: FederationSettings = field(default_factory=FederationSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    strategy: StrategySettings = field(default_factory=StrategySettings)
+    masking: MaskingSettings = field(default_factory=MaskingSettings)
+    shared: SharedSettings = field(default_factory=SharedSettings)
+    membership: MembershipSettings = field(default_factory=MembershipSettings)
+    ledger: LedgerSettings = field(default_factory=LedgerSettings)
+
+    @property
+    def max_blob_bytes(self) -> int:
+        """The largest blob that a member fetches."""
+        return self.federation.max_blob_mib << 20
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON: sorted keys, no spaces; equal terms give equal bytes."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "FederationConfig":
+        """Parse what ``to_bytes`` wrote; anything else, also the same terms written otherwise, is refused."""
+        if len(data) > MAX_CONFIG_BYTES:
+            raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
+        try:
+            tables = json.loads(data)
+        except (ValueError, RecursionError):
+            raise InvalidConfig("the configuration in the store is not JSON") from None
+        config = _build(cls, tables, "")
+        if config.to_bytes() != data:
+            raise InvalidConfig("the configuration in the store is not in canonical form")
+        return config
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """How this member reaches the ledger and the store (never part of the digest).
+
+    ``store`` is ``disk:PATH`` or the address of a Kubo API.
+    """
+
+    rpc: str = ""
+    chain_id: int = 0
+    registry: str = ""
+    ledger: str = ""
+    block: int = 0
+    store: str = ""
+    confirmations: int = 0
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
+
+
+def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
+    """Read a federation's TOML file.
+
+    Raises
+    ------
+    InvalidConfig
+        Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as fault:
+        raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give the federation's TOML file") from None
+    if len(data) > MAX_CONFIG_BYTES:
+        raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no federation configuration")
+    try:
+        tables = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
+    network = _build(NetworkSettings, tables.pop("network", {}), "network")
+    return _build(FederationConfig, tables, ""), network
+
+
+def _check(fine: bool, key: str, allowed: str) -> None:
+    if not fine:
+        raise InvalidConfig(f"{key} must be {allowed}")
+
+
+def _build(kind: type, table: Any, where: str) -> Any:
+    """Build dataclass ``kind`` from a TOML or JSON table, strictly."""
+    label = where or "the configuration"
+    if not isinstance(table, dict):
+        raise InvalidConfig(f"{label} must be a table")
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    for key in table:
+        if key not in known:
+            raise InvalidConfig(f"unknown key {_join(where, key)}; known in {label}: {', '.join(sorted(known))}")
+    required = {name for name, item in known.items() if _is_required(item)}
+    for name in sorted(required - set(table)):
+        raise InvalidConfig(f"{_join(where, name)} is missing")
+    values = {name: _convert(hints[name], value, _join(where, name)) for name, value in table.items()}
+    try:
+        return kind(**values)
+    except InvalidConfig:
+        raise
+    except ValueError as fault:
+        raise InvalidConfig(f"{label}: {fault}") from None
+
+
+def _is_required(item: dataclasses.Field) -> bool:
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return _build(kind, value, where)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        if value not in arguments:
+            raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {value!r}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise InvalidConfig(f"{where} must be a list")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise InvalidConfig(f"{where} must be a table")
+        return {str(key): _convert(arguments[1], item, _join(where, key)) for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _convert(next(a for a in arguments if a is not type(None)), value, where)
+    return _scalar(kind, value, where)
+
+
+def _scalar(kind: type, value: Any, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
+    if kind is float and value - value != 0:
+        raise InvalidConfig(f"{where} must be a finite number")
+    return value
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else str(key)

@@ -1,0 +1,100 @@
+"""Blobs that the roles exchange through the store: bounded fetches, parsed and checked before use."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from chain.records import Record, RoundOpened
+from ipfs.store import ContentStore, NotFound, StoreError
+from node.config import FederationConfig
+from node.tensors import Layout, Tensors, load
+
+MAX_JSON_BYTES = 1 << 20
+MAX_SHARES_BYTES = 1 << 24
+MAX_RECORD_BYTES = 1 << 24
+
+
+class InvalidBlob(ValueError):
+    """A blob is not what its ledger record says it is."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Evaluation of a closed model on the coordinator's test data (accuracy in [0, 1], mean loss in nats)."""
+
+    round: int
+    accuracy: float
+    loss: float
+    samples: int
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Metrics":
+        """Parse what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
+        try:
+            table = json.loads(data)
+            metrics = cls(
+                int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"])
+            )
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidBlob("the metrics are not in their JSON form") from None
+        if metrics.to_bytes() != data:
+            raise InvalidBlob("the metrics are not in canonical form")
+        if not (0 <= metrics.accuracy <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
+            raise InvalidBlob("the metrics are out of range")
+        return metrics
+
+
+def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Tensors:
+    """Fetch and check a global model (safetensors, float32, finite, agreed shapes)."""
+    return load(store.fetch(digest, config.max_blob_bytes), layout)
+
+
+def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:
+    """Fetch and parse the federation's configuration."""
+    return FederationConfig.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
+
+
+def update_chunks(store: ContentStore, digest: bytes, length: int) -> Iterator[bytes]:
+    """Stream a masked update of ``length`` parameters (4 bytes each), never holding more than a block."""
+    return store.stream(digest, 4 * length)
+
+
+def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes: int) -> dict[int, bytes]:
+    """Fetch what can be fetched; what is missing, corrupt or too large is left out."""
+    found = {}
+    for key, digest in digests.items():
+        try:
+            found[key] = store.fetch(digest, max_bytes)
+        except StoreError:
+            continue
+    return found
+
+
+def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
+    """Copy every blob that the records name, and the shared sets of their configurations, to another store.
+
+    A blob that was never published (a client that was killed after its commitment) is left out; the audit says so.
+    """
+    limit = MAX_JSON_BYTES
+    for record in records:
+        digests = list(_digests_of(record))
+        if isinstance(record, RoundOpened):
+            config = fetch_config(source, record.config_digest)
+            limit = config.max_blob_bytes
+            digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
+        for digest in digests:
+            try:
+                target.put(source.fetch(digest, limit))
+            except NotFound:
+                continue
+
+
+def _digests_of(record: Record) -> Iterator[bytes]:
+    for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
+        digest = getattr(record, name, None)
+        if digest is not None and any(digest):
+            yield digest

@@ -1,0 +1,219 @@
+"""The coordinator: opens rounds, seals the order, recovers dropouts, closes with the next model.
+
+It holds no secret but its account key and decides nothing that others cannot recompute: the sample is drawn by VRF, the
+survivors are the ledger's commit list, the closed model is a deterministic function of both.
+"""
+
+import json
+from collections.abc import Callable
+
+from chain.ledger import Ledger
+from chain.phases import Deadlines
+from chain.records import Closed, FailureReason
+from ipfs.unixfs import cid_of
+from ipfs.store import ContentStore, StoreError
+from node.aggregation import next_model, seed_hashes
+from node.config import FederationConfig
+from node.content import MAX_RECORD_BYTES, Metrics, fetch_available, fetch_model
+from node.masking.aggregate import InvalidUpdate
+from node.masking.graph import MaskGraph
+from node.masking.recovery import RecoveryRecord, TooFewShares, recover, unavailable_updates
+from node.rounds import RoundRecords
+from node.step import Step, missing, name_clients
+from node.tensors import Tensors, dump
+from node.view import LedgerView
+
+Evaluator = Callable[[Tensors], tuple[float, float, int]]
+
+
+class Coordinator:
+    """Drives a federation's rounds.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Facade that sends from the coordinator's account.
+    store : ContentStore
+        Must hold the config and, before the first round, get the initial model.
+    config : FederationConfig
+        The terms of the federation.
+    initial_model : bytes
+        Safetensors bytes of θ₁.
+    evaluate : callable
+        Maps a model to (accuracy, mean loss, number of test samples).
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: ContentStore,
+        config: FederationConfig,
+        initial_model: bytes,
+        evaluate: Evaluator,
+        confirmations: int = 0,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._config = config
+        self._initial_model = initial_model
+        self._evaluate = evaluate
+        self._aggregated: tuple[int, Tensors] | None = None
+        self._view = LedgerView(ledger, confirmations)
+
+    @property
+    def round(self) -> int:
+        """Number of the latest round; 0 before the first."""
+        return self._view.rounds.latest.number if self._view.rounds.latest else 0
+
+    @property
+    def finished(self) -> bool:
+        """All rounds of the federation have ended and their absences are reported."""
+        rounds = self._view.rounds
+        return len(rounds.ended()) >= self._config.federation.rounds and not self._absent(rounds.latest)
+
+    def step(self) -> Step:
+        """Do what is due now, at most one thing."""
+        entry = self._view.refresh()
+        if entry is None:
+            return self._open(cid_of(self._initial_model).digest)
+        if entry.end is not None:
+            return self._between_rounds(entry)
+        deadlines = self._view.deadlines(entry)
+        if entry.sealed is None:
+            return self._until_sealed(entry, deadlines)
+        if entry.recovered is not None:
+            return self._close(entry, deadlines)
+        return self._until_recovered(entry, deadlines)
+
+    # --- open -------------------------------------------------------------------------------------------------------
+
+    def _open(self, model_digest: bytes) -> Step:
+        self._store.put(self._initial_model)
+        config = self._store.put(self._config.to_bytes())
+        receipt = self._ledger.open(model_digest, config.digest, self._config.federation.rate_ppm)
+        return Step("open", acted="opened a round", gas=receipt.gas_used)
+
+    def _between_rounds(self, entry: RoundRecords) -> Step:
+        absent = self._absent(entry)
+        if absent:
+            accounts = [self._view.rounds.members[client].account for client in absent]
+            receipt = self._ledger.report_absences(entry.number, accounts)
+            return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
+        if entry.number >= self._config.federation.rounds:
+            return Step.wait("done", "nobody: all rounds have ended")
+        standing = entry.end.model_digest if isinstance(entry.end, Closed) else entry.opened.model_digest
+        return self._open(standing)
+
+    def _absent(self, entry: RoundRecords) -> list[int]:
+        """Clients of the sealed order that did not commit and are not reported yet."""
+        if entry.sealed is None:
+            return []
+        return [client for client in entry.order if client not in entry.commits and client not in entry.absences]
+
+    # --- seed, draw, seal -------------------------------------------------------------------------------------------
+
+    def _until_sealed(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
+        block = self._view.block
+        if block >= deadlines.seal_end:
+            return self._overdue(entry)
+        if block < deadlines.seed_block:
+            return Step.wait("seeding", "the chain: the round's seed block", deadlines.seed_block)
+        if entry.seed is None:
+            receipt = self._ledger.fix_seed(entry.number)
+            return Step("seeding", acted="fixed the seed", gas=receipt.gas_used)
+        if block < deadlines.draw_end:
+            return Step.wait("draw", missing(self._view.rounds.members, entry.draws, "draw"), deadlines.draw_end)
+        if len(entry.draws) < self._view.settings.quorum:
+            receipt = self._ledger.skip(entry.number)
+            return Step("seal", acted=f"skipped the round: {len(entry.draws)} drawn", gas=receipt.gas_used)
+        receipt = self._ledger.seal(entry.number, entry.tickets)
+        return Step("seal", acted=f"sealed the order of {len(entry.draws)}", gas=receipt.gas_used)
+
+    # --- share, commit, recover -------------------------------------------------------------------------------------
+
+    def _until_recovered(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
+        block = self._view.block
+        if block < deadlines.share_end:
+            return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
+        if block < deadlines.commit_end:
+            return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
+        if block >= deadlines.recover_end:
+            return self._overdue(entry)
+        graph = self._graph(entry)
+        survivors = entry.positions(entry.commits)
+        if len(survivors) < graph.min_survivors:
+            reason = {"survivors": len(survivors), "needed": graph.min_survivors}
+            return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, reason)
+        return self._recover(entry, graph, survivors, deadlines)
+
+    def _recover(
+        self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines
+    ) -> Step:
+        releases = self._releases(entry)
+        lost = unavailable_updates(graph, survivors, releases)
+        missing = [position for position in lost if not self._store.has(self._update_digest(entry, position))]
+        if missing:
+            clients = [entry.order[position] for position in missing]
+            return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": clients})
+        try:
+            record = recover(graph, entry.positions(entry.shares), survivors, seed_hashes(entry), releases)
+        except TooFewShares as lack:
+            if all(client in entry.releases for client in entry.order):
+                return self._fail(entry, FailureReason.TOO_FEW_SHARES, {"reason": str(lack)})
+            reason = f"{missing(entry.draws, entry.releases, 'release shares')} ({lack})"
+            return Step.wait("recover", reason, deadlines.recover_end)
+        try:
+            self._aggregate(entry, graph, record)
+        except InvalidUpdate as fault:
+            return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
+        except StoreError as fault:
+            return Step.wait("recover", f"the store: {fault}", deadlines.recover_end)
+        receipt = self._ledger.recover(entry.number, self._store.put(record.to_bytes()).digest)
+        return Step("recover", acted=f"recovered with {len(survivors)} survivors", gas=receipt.gas_used)
+
+    def _releases(self, entry: RoundRecords) -> dict[int, bytes]:
+        digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
+        return fetch_available(self._store, digests, MAX_RECORD_BYTES)
+
+    def _update_digest(self, entry: RoundRecords, position: int) -> bytes:
+        return entry.commits[entry.order[position]].digest
+
+    # --- close ------------------------------------------------------------------------------------------------------
+
+    def _close(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
+        if self._view.block >= deadlines.close_end:
+            return self._overdue(entry)
+        graph = self._graph(entry)
+        data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
+        record = RecoveryRecord.parse(
+            data, graph, entry.positions(entry.shares), entry.positions(entry.commits), seed_hashes(entry)
+        )
+        model = self._aggregate(entry, graph, record)
+        accuracy, loss, samples = self._evaluate(model)
+        metrics = Metrics(entry.number, accuracy, loss, samples)
+        model_digest = self._store.put(dump(model)).digest
+        receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
+        return Step("close", acted=f"closed the round at accuracy {accuracy:.3f}", gas=receipt.gas_used)
+
+    def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Tensors:
+        if self._aggregated is None or self._aggregated[0] != entry.number:
+            previous = fetch_model(self._store, entry.opened.model_digest, self._config)
+            self._aggregated = (entry.number, next_model(self._store, entry, graph, record, previous, self._config))
+        return self._aggregated[1]
+
+    # --- failure ----------------------------------------------------------------------------------------------------
+
+    def _fail(self, entry: RoundRecords, reason: FailureReason, evidence: dict) -> Step:
+        data = json.dumps({"round": entry.number, **evidence}, sort_keys=True, separators=(",", ":")).encode()
+        receipt = self._ledger.fail(entry.number, reason, self._store.put(data).digest)
+        return Step("recover", acted=f"recorded the round as failed: {reason.name.lower()}", gas=receipt.gas_used)
+
+    def _overdue(self, entry: RoundRecords) -> Step:
+        if entry.sealed is None and len(entry.draws) < self._view.settings.quorum:
+            receipt = self._ledger.skip(entry.number)
+            return Step("seal", acted="skipped the round: too few drawn", gas=receipt.gas_used)
+        receipt = self._ledger.fail(entry.number, FailureReason.DEADLINE, bytes(32))
+        return Step("overdue", acted="recorded the round as failed: deadline", gas=receipt.gas_used)
+
+    def _graph(self, entry: RoundRecords) -> MaskGraph:
+        return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)

@@ -1,0 +1,276 @@
+"""A whole federation on one machine: real chain, real store, real training, one process.
+
+The roles are the same objects that run alone elsewhere; they meet only on the ledger and in the store. The loop below
+gives each its turn and, on a test chain, mines on to the next deadline when nobody has anything to do.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chain.deployment import Deployment, Settings, deploy
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import Network
+from ipfs.store import ContentStore
+from node.client import Client
+from node.config import (
+    FederationConfig,
+    FederationSettings,
+    MaskingSettings,
+    ModelSpec,
+    SharedSettings,
+    StrategySettings,
+    TrainingSettings,
+)
+from node.coordinator import Coordinator
+from node.learning.models import initial_tensors
+from node.learning.partition import partition
+from node.learning.samples import Dataset, Samples
+from node.learning.settings import PartitionSettings, default_model, default_settings
+from node.learning.shared import draw_shared, shared_to_bytes
+from node.learning.training import evaluate
+from node.step import Step
+from node.tensors import Tensors, dump
+from node.view import LedgerView
+
+_FUNDS_ETHER = 1
+_IDLE_SECONDS = 0.2
+SHARED_PER_CLASS = 5
+
+Observer = Callable[[str, Step], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
+
+    ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed.
+    """
+
+    clients: int = 8
+    rounds: int = 3
+    alpha: float = 0.3
+    strategy: str = "fedaom"
+    masking: str = "bbtsa"
+    drop: float = 0.0
+    seed: int = 0
+    workers: int = 1
+
+
+class Stalled(RuntimeError):
+    """The chain stood still for too long; the message says who was waited for."""
+
+
+def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes) -> FederationConfig:
+    """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients."""
+    return FederationConfig(
+        model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
+        federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.rounds, seed=plan.seed),
+        training=default_settings(dataset.name),
+        strategy=StrategySettings(plan.strategy),
+        masking=MaskingSettings(mode=plan.masking),
+        shared=SharedSettings(shared_digest.hex()),
+        ledger=windows(plan.clients),
+    )
+
+
+def windows(clients: int) -> Settings:
+    """Windows in blocks for a chain that mines one block a transaction, as test chains do."""
+    each = clients + 4
+    return Settings(
+        seed_delay=1,
+        draw_window=each,
+        seal_window=8,
+        share_window=each,
+        commit_window=each,
+        recover_window=each,
+        close_window=8,
+        coordinator_grace=4,
+        quorum=min(3, clients),
+        max_clients=max(clients, 3),
+        absence_limit=3,
+        absence_rounds=1,
+        max_samples=1 << 24,
+    )
+
+
+class Demo:
+    """Builds the federation and runs it to its end.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to run.
+    dataset : Dataset
+        Its training samples are dealt to the clients, its test samples go to the coordinator.
+    network : Network
+        The chain; a test chain is mined on, any other is waited for.
+    store : ContentStore
+        Where all blobs go.
+    funder : callable
+        Gives an address the test ether it needs: ``funder(address, ether)``.
+    observe : callable
+        Told of every step: ``observe(role, step)``.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        network: Network,
+        store: ContentStore,
+        observe: Observer = lambda role, step: None,
+        patience: float = 600.0,
+    ) -> None:
+        self._plan = plan
+        self._network = network
+        self._store = store
+        self._observe = observe
+        self._patience = patience
+        self._dataset = dataset
+        self.seconds: dict[int, float] = {}
+        self.deployment: Deployment | None = None
+
+    def run(self) -> None:
+        """Deploy, register, train, close; returns when all rounds have ended."""
+        with ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            executor = stack.enter_context(_executor(self._plan.workers))
+            coordinator, clients = self._build(directory, executor)
+            for number, client in enumerate(clients, 1):
+                self._observe(f"client {number}", client.register())
+            self._loop(coordinator, clients)
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
+        plan = self._plan
+        training, shared = self._deal()
+        config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
+        keys = Keys.generate()
+        self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
+        self.deployment = deploy(
+            self._network,
+            keys.account,
+            keys.address,
+            config.ledger,
+            open_membership=True,
+            activation_delay=config.membership.activation_delay,
+        )
+        self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
+        test, spec = self._dataset.test(), config.model
+
+        def score(model: Tensors) -> tuple[float, float, int]:
+            result = evaluate(spec, model, test)
+            return result.accuracy, result.loss, result.samples
+
+        initial = dump(initial_tensors(spec, plan.seed))
+        coordinator = Coordinator(self._ledger(keys), self._store, config, initial, score)
+        clients = []
+        for number, samples in enumerate(training):
+            client_keys = Keys.generate()
+            self._network.fund(client_keys.address, _FUNDS_ETHER)
+            clients.append(
+                Client(
+                    self._ledger(client_keys),
+                    self._store,
+                    client_keys,
+                    config,
+                    samples,
+                    directory / f"client-{number + 1}",
+                    executor,
+                )
+            )
+        return coordinator, clients
+
+    def _ledger(self, keys: Keys) -> Ledger:
+        return Ledger(self._network, self.deployment, keys.account)
+
+    def _deal(self) -> tuple[list[Samples], Samples]:
+        """Deal the training samples to the clients; d_share is given by volunteers out of the same samples."""
+        plan, training = self._plan, self._dataset.train()
+        parts = partition(
+            training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed
+        )
+        shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
+        return [training.take(part) for part in parts], shared
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def _loop(self, coordinator: Coordinator, clients: list[Client]) -> None:
+        silence = Silence(self._plan)
+        round_number, started = 0, time.monotonic()
+        last_change, last_block = time.monotonic(), 0
+        while True:
+            steps = [("coordinator", coordinator.step())]
+            if coordinator.finished:
+                break
+            for number, client in enumerate(clients, 1):
+                if not silence.of(coordinator.round, number):
+                    step = client.step()
+                    silence.note(coordinator.round, number, step)
+                    steps.append((f"client {number}", step))
+            for role, step in steps:
+                self._observe(role, step)
+            if coordinator.round != round_number:
+                round_number, started = coordinator.round, time.monotonic()
+            self.seconds[round_number] = time.monotonic() - started
+            if any(step.acted for _, step in steps) or self._network.block_number() != last_block:
+                last_change, last_block = time.monotonic(), self._network.block_number()
+            elif time.monotonic() - last_change > self._patience:
+                waits = "; ".join(step.waiting for _, step in steps if step.waiting)
+                raise Stalled(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
+            if not any(step.acted for _, step in steps):
+                self._pass_time([step for _, step in steps])
+
+    def _pass_time(self, steps: list[Step]) -> None:
+        """Nobody has anything to do: compute on, or let the chain reach the next deadline."""
+        deadlines = [step.until for step in steps if step.until > self._network.block_number()]
+        if any(step.busy for step in steps) or not self._network.can_mine or not deadlines:
+            time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
+        else:
+            self._network.advance_to(min(deadlines))
+
+
+class Silence:
+    """Which client falls silent in which round, and from which step on; a function of the plan's seed."""
+
+    _AFTER = ("drew", "shared", "published its masked update")
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._last: dict[tuple[int, int], set[str]] = {}
+
+    def of(self, number: int, client: int) -> bool:
+        """Whether the client is silent by now in this round."""
+        last_words = self._schedule(number).get(client)
+        return last_words is not None and last_words in self._last.get((number, client), ())
+
+    def note(self, number: int, client: int, step: Step) -> None:
+        """Remember what the client did."""
+        if step.acted:
+            self._last.setdefault((number, client), set()).add(step.acted)
+
+    def _schedule(self, number: int) -> dict[int, str]:
+        chooser = random.Random(f"{self._plan.seed}/{number}")
+        count = int(self._plan.drop * self._plan.clients)
+        chosen = chooser.sample(range(1, self._plan.clients + 1), count)
+        return {client: chooser.choice(self._AFTER) for client in chosen}
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    """A pool of ``workers`` processes, or None: with one worker training runs in this process."""
+    if workers <= 1:
+        yield None
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield pool

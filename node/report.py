@@ -1,0 +1,162 @@
+"""``report.json``: what a run came to, derived from the ledger's records and the store, so that an audit can repeat it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from statistics import mean
+
+from chain.history import History
+from chain.records import Closed, Failed, Record
+from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
+from node.config import FederationConfig
+from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, MAX_SHARES_BYTES, Metrics, fetch_config
+from node.rounds import RoundRecords, Rounds
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round for people.
+
+    Attributes
+    ----------
+    status : str
+        ``closed``, ``skipped`` or ``failed: reason``.
+    accuracy, loss : float or None
+        Of the closed model, as published; None when the round did not close.
+    drawn, committed : int
+        Clients that drew and that committed.
+    dropped : list of int
+        Clients that drew and did not commit.
+    model_cid : str
+        The model that stands after the round.
+    gas_used : int
+        Gas of all transactions that left a record of this round.
+    seconds : float
+        Wall time; the one figure that cannot be audited.
+    """
+
+    round: int
+    status: str
+    accuracy: float | None
+    loss: float | None
+    drawn: int
+    committed: int
+    dropped: list[int]
+    model_cid: str
+    gas_used: int
+    seconds: float
+
+
+def build_report(history: History, store: ContentStore, seconds: Mapping[int, float]) -> dict:
+    """Derive the report of a run from the ledger's history and the store.
+
+    Parameters
+    ----------
+    seconds : mapping
+        Wall time of each round, by number.
+
+    Returns
+    -------
+    dict
+        JSON-ready: ``rounds``, ``gas`` (per call), ``bytes`` (upload per round and client), ``config``, ``ledger``.
+    """
+    records = history.records()
+    rounds = Rounds()
+    for record in records:
+        rounds.add(record)
+    ended = rounds.ended()
+    config = fetch_config(store, ended[0].opened.config_digest) if ended else None
+    gas = _gas_of_rounds(records, history)
+    return {
+        "rounds": [asdict(_round_report(entry, store, config, gas, seconds)) for entry in ended],
+        "gas": gas_table(records, history),
+        "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
+        "config": asdict(config) if config else {},
+        "ledger": {
+            "chain_id": history.chain_id,
+            "registry": history.deployment.registry,
+            "ledger": history.deployment.ledger,
+            "head_block": history.head_block,
+            "head_hash": "0x" + history.block_hash(history.head_block).hex(),
+        },
+    }
+
+
+def gas_table(records: list[Record], history: History) -> dict[str, dict[str, int]]:
+    """Gas per kind of call: how many, mean and maximum, from the receipts of the transactions behind the records."""
+    used: dict[str, dict[bytes, int]] = {}
+    for record in records:
+        transaction = record.at.transaction
+        used.setdefault(_CALLS.get(type(record).__name__, type(record).__name__.lower()), {})[transaction] = (
+            history.transactions[transaction].gas_used
+        )
+    return {
+        call: {"count": len(costs), "mean": round(mean(costs.values())), "max": max(costs.values())}
+        for call, costs in sorted(used.items())
+    }
+
+
+def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
+    """Bytes that each client put into the store in one round, by client index."""
+    total: dict[str, int] = {}
+    bounds = ((entry.shares, MAX_SHARES_BYTES), (entry.commits, 1 << 32), (entry.releases, MAX_RECORD_BYTES))
+    for by_client, bound in bounds:
+        for client, record in by_client.items():
+            if store.has(record.digest):
+                size = sum(map(len, store.stream(record.digest, bound)))
+                total[str(client)] = total.get(str(client), 0) + size
+    return total
+
+
+def _gas_of_rounds(records: list[Record], history: History) -> dict[int, int]:
+    transactions: dict[int, set[bytes]] = {}
+    for record in records:
+        number = getattr(record, "round", None)
+        if number is not None:
+            transactions.setdefault(number, set()).add(record.at.transaction)
+    return {
+        number: sum(history.transactions[transaction].gas_used for transaction in hashes)
+        for number, hashes in transactions.items()
+    }
+
+
+def _round_report(
+    entry: RoundRecords,
+    store: ContentStore,
+    config: FederationConfig,
+    gas: Mapping[int, int],
+    seconds: Mapping[int, float],
+) -> RoundReport:
+    closed = isinstance(entry.end, Closed)
+    standing = entry.end.model_digest if closed else entry.opened.model_digest
+    metrics = Metrics.from_bytes(store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)) if closed else None
+    failed = f"failed: {entry.end.reason.name.lower()}" if isinstance(entry.end, Failed) else ""
+    return RoundReport(
+        round=entry.number,
+        status=failed or type(entry.end).__name__.lower(),
+        accuracy=metrics.accuracy if metrics else None,
+        loss=metrics.loss if metrics else None,
+        drawn=len(entry.draws),
+        committed=len(entry.commits),
+        dropped=sorted(set(entry.draws) - set(entry.commits)),
+        model_cid=str(cid_of(store.fetch(standing, config.max_blob_bytes))),
+        gas_used=gas.get(entry.number, 0),
+        seconds=round(seconds.get(entry.number, 0.0), 3),
+    )
+
+
+_CALLS = {
+    "Registered": "register",
+    "RoundOpened": "open",
+    "SeedFixed": "fix_seed",
+    "Drawn": "draw",
+    "Sealed": "seal",
+    "Skipped": "skip",
+    "Shared": "share",
+    "Committed": "commit",
+    "Released": "release",
+    "Recovered": "recover",
+    "Closed": "close",
+    "Failed": "fail",
+    "AbsenceRecorded": "report_absences",
+}

@@ -1,0 +1,51 @@
+"""A role's own, growing picture of the ledger."""
+
+from chain import tree
+from chain.ledger import Ledger
+from chain.phases import Deadlines
+from node.rounds import RoundRecords, Rounds
+
+
+class LedgerView:
+    """Reads new records up to the confirmed block and keeps them sorted by round.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The facade to read through.
+    confirmations : int
+        Blocks that must lie on top of a record before a role acts on it.
+    """
+
+    def __init__(self, ledger: Ledger, confirmations: int = 0) -> None:
+        self._ledger = ledger
+        self._confirmations = confirmations
+        self._seen = 0
+        self.rounds = Rounds()
+        self.settings = ledger.settings()
+        self.block = 0
+
+    def refresh(self) -> RoundRecords | None:
+        """Read what is new; return the latest round, or None before the first."""
+        self.block = self._ledger.confirmed_block(self._confirmations)
+        records = self._ledger.records()
+        while self._seen < len(records) and records[self._seen].at.block <= self.block:
+            self.rounds.add(records[self._seen])
+            self._seen += 1
+        return self.rounds.latest
+
+    def deadlines(self, entry: RoundRecords) -> Deadlines:
+        """The windows of a round."""
+        return Deadlines.of(entry.opened.opened_at, self.settings)
+
+    def previous_root(self, entry: RoundRecords) -> bytes:
+        """Order root of the last sealed round before this one (32 zero bytes when there is none)."""
+        sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed and past.number < entry.number]
+        return sealed[-1].order_root if sealed else bytes(32)
+
+    def seed(self, entry: RoundRecords) -> bytes:
+        """The round's seed: from the ledger, or computed from the seed block before anyone fixed it."""
+        if entry.seed is not None:
+            return entry.seed.seed
+        block_hash = self._ledger.block_hash(self.deadlines(entry).seed_block)
+        return tree.seed(block_hash, self.previous_root(entry))
