@@ -1,0 +1,17 @@
+"""Local training and everything it needs; arrays in, arrays out.
+
+settings      what a federation agrees on about model, training and partition (no torch)
+samples       labelled images as arrays (no torch)
+datasets      digits, MNIST, Fashion-MNIST, CIFAR-10 and the user's own data; the only part that reads files
+publishers    where the public data sets are, their checksums, downloads
+idx, cifar    strict parsers of the two file formats
+partition     Dirichlet, shard and IID splits over clients
+shared        the shared set d_share and its bytes
+models        the paper's CNN and a small one
+augment       random crop, flip and erasing
+attribution   layer-wise integrated gradients (FedAom eq. 6, 8-10)
+strategies    one file per method: FedAvg, FedAom
+training      one client's round, and evaluation
+
+Nothing here knows the chain, the store, sockets or the clock. torch is imported only by the modules that train.
+"""

@@ -1,0 +1,49 @@
+"""Federated methods, one file each.
+
+base      what a strategy is
+fedavg    FedAvg
+fedaom    FedAom
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
+from node.learning.strategies.fedaom import FedAom
+from node.learning.strategies.fedavg import FedAvg
+
+__all__ = ["STRATEGIES", "Batch", "LocalTerm", "RoundEnd", "RoundStart", "Strategy", "make_strategy"]
+
+STRATEGIES: dict[str, type[FedAvg]] = {"fedavg": FedAvg, "fedaom": FedAom}
+
+
+def make_strategy(name: str, options: Mapping[str, float] | None = None) -> Strategy:
+    """Build a strategy from its name and options, as they stand in a federation's configuration.
+
+    Raises
+    ------
+    ValueError
+        Unknown name or option, or a value out of range: one sentence.
+    """
+    if name not in STRATEGIES:
+        raise ValueError(f"unknown strategy {name!r}: choose one of {', '.join(STRATEGIES)}")
+    kind = STRATEGIES[name]
+    types = {field.name: field.type for field in fields(kind)}
+    values: dict[str, float] = {}
+    for key, value in (options or {}).items():
+        if key not in types:
+            known = ", ".join(types) if types else "none"
+            raise ValueError(f"unknown option {key!r} of {name}: it has {known}")
+        values[key] = _convert(f"{name}'s option {key}", types[key], value)
+    return kind(**values)
+
+
+def _convert(label: str, kind: object, value: float) -> float:
+    """Configuration files hold numbers as float; whole ones become int where the option is a count."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value - value != 0:
+        raise ValueError(f"{label} must be a finite number, not {value!r}")
+    if kind is not int:
+        return float(value)
+    if value != int(value):
+        raise ValueError(f"{label} must be a whole number, not {value!r}")
+    return int(value)

@@ -1,0 +1,164 @@
+"""Data sets by name: scikit-learn's digits (offline), MNIST, Fashion-MNIST, CIFAR-10, and the user's own data.
+
+With ``publishers`` and ``userdata`` the only part of ``node.learning`` that reads files or downloads.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from node.learning.cifar import parse_binary_batch, parse_python_batch
+from node.learning.idx import parse_idx
+from node.learning.publishers import (
+    CIFAR10,
+    FASHION_MNIST,
+    MNIST,
+    CifarSource,
+    DatasetError,
+    IdxSource,
+    PublishedFile,
+    download,
+    read_archive,
+    read_bounded,
+    read_verified,
+)
+from node.learning.samples import Dataset, Loaded, Samples, as_samples
+from node.learning.settings import DATASETS
+from node.learning.userdata import from_attribute, from_file
+
+__all__ = ["DATASETS", "Dataset", "DatasetError", "Loaded", "Samples", "as_samples", "load_dataset"]
+
+DIGITS_HELD_OUT = 360
+# A batch of the Python version holds 30.7 MB of pixels; Python 3 writes them as text, up to twice as long.
+MAX_BATCH_BYTES = 80 << 20
+CIFAR_BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+
+
+def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
+    """Load a data set.
+
+    Parameters
+    ----------
+    name : str
+        ``digits``, ``mnist``, ``fashion-mnist`` or ``cifar10``; ``MODULE:ATTRIBUTE`` for an object of the user's own
+        with ``train()`` and ``test()``; or the path of a .npz or .safetensors file with x_train, y_train, x_test,
+        y_test.
+    data_dir : Path, optional
+        Where the public sets lie in their usual layout, and where they are downloaded to when absent; by default
+        ``$XDG_CACHE_HOME/fedgrove`` or ``~/.cache/fedgrove``.
+
+    Raises
+    ------
+    DatasetError
+        Unknown name, unusable files, no network: one sentence that says what to do.
+    """
+    directory = data_dir or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedgrove"
+    match name:
+        case "digits":
+            return _digits()
+        case "mnist":
+            return _idx(name, MNIST, directory)
+        case "fashion-mnist":
+            return _idx(name, FASHION_MNIST, directory)
+        case "cifar10":
+            return _cifar10(CIFAR10, directory)
+    if name.endswith((".npz", ".safetensors")):
+        return from_file(Path(name))
+    if ":" in name:
+        return from_attribute(name)
+    raise DatasetError(
+        f"unknown data set {name!r}: choose {', '.join(DATASETS)}, MODULE:ATTRIBUTE or a .npz or .safetensors file"
+    )
+
+
+def _digits() -> Loaded:
+    """1,797 images of 8×8 in 17 grey levels; the same 360 are held out always."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise DatasetError("the data set digits needs scikit-learn: pip install 'fedgrove[learning]'") from None
+    bunch = load_digits()
+    order = np.random.default_rng(0).permutation(len(bunch.target))
+    samples = as_samples(bunch.images[order] / 16, bunch.target[order])
+    held_out, training = np.split(np.arange(len(order)), [DIGITS_HELD_OUT])
+    return Loaded("digits", 10, samples.take(training), samples.take(held_out))
+
+
+def _idx(name: str, source: IdxSource, directory: Path) -> Loaded:
+    folder = _folder_with(directory, source.folders, source.files[0])
+    arrays = []
+    for file in source.files:
+        path = _present(folder, file) or download(file, folder)
+        try:
+            arrays.append(parse_idx(read_verified(path, file)))
+        except DatasetError:
+            raise
+        except ValueError as fault:
+            raise DatasetError(f"{path} is unusable: {fault}") from None
+    parts = [_images(arrays[0], arrays[1], folder), _images(arrays[2], arrays[3], folder)]
+    return _counted(name, parts, source.counts, folder)
+
+
+def _images(images: np.ndarray, labels: np.ndarray, folder: Path) -> Samples:
+    try:
+        samples = as_samples(images, labels)
+    except ValueError as fault:
+        raise DatasetError(f"the files in {folder} are unusable: {fault}") from None
+    if int(samples.y.max()) > 9:
+        raise DatasetError(f"the files in {folder} are unusable: a label is above 9")
+    return samples
+
+
+def _cifar10(source: CifarSource, directory: Path) -> Loaded:
+    folders = [directory, *(directory / name for name in source.folders)]
+    for folder in folders:
+        for inner, suffix, parse in (("bin", ".bin", parse_binary_batch), ("py", "", parse_python_batch)):
+            batches = folder / f"cifar-10-batches-{inner}"
+            if batches.is_dir():
+                names = [batches / (name + suffix) for name in CIFAR_BATCHES]
+                return _cifar_batches([read_bounded(path, MAX_BATCH_BYTES) for path in names], parse, source, batches)
+    found = [folder for folder in folders if (folder / source.python.name).is_file()]
+    if found:
+        archive, members = found[0] / source.python.name, tuple(f"cifar-10-batches-py/{name}" for name in CIFAR_BATCHES)
+        contents = read_archive(archive, source.python, members, MAX_BATCH_BYTES)
+        return _cifar_batches(contents, parse_python_batch, source, archive)
+    present = [folder / source.binary.name for folder in folders if (folder / source.binary.name).is_file()]
+    archive = present[0] if present else download(source.binary, directory / source.folders[0])
+    members = tuple(f"cifar-10-batches-bin/{name}.bin" for name in CIFAR_BATCHES)
+    contents = read_archive(archive, source.binary, members, MAX_BATCH_BYTES)
+    return _cifar_batches(contents, parse_binary_batch, source, archive)
+
+
+def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, origin: Path) -> Loaded:
+    batches = []
+    for name, content in zip(CIFAR_BATCHES, contents, strict=True):
+        try:
+            batches.append(parse(content))
+        except ValueError as fault:
+            raise DatasetError(f"{name} in {origin} is unusable: {fault}") from None
+    images = np.concatenate([batch[0] for batch in batches[:-1]])
+    labels = np.concatenate([batch[1] for batch in batches[:-1]])
+    parts = [as_samples(images, labels), as_samples(*batches[-1])]
+    return _counted("cifar10", parts, source.counts, origin)
+
+
+def _counted(name: str, parts: list[Samples], counts: tuple[int, int], origin: Path) -> Loaded:
+    found = (len(parts[0]), len(parts[1]))
+    if found != counts:
+        raise DatasetError(f"{origin} holds {found} training and test samples, expected {counts}: fetch it again")
+    return Loaded(name, 10, parts[0], parts[1])
+
+
+def _folder_with(directory: Path, names: tuple[str, ...], file: PublishedFile) -> Path:
+    """The first of the usual folders that holds ``file``; where to download to if none does."""
+    for folder in [*(directory / name for name in names), directory]:
+        if _present(folder, file):
+            return folder
+    return directory / names[0]
+
+
+def _present(folder: Path, file: PublishedFile) -> Path | None:
+    paths = (folder / file.name, folder / file.name.removesuffix(".gz"))
+    return next((path for path in paths if path.is_file()), None)

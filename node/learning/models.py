@@ -1,0 +1,119 @@
+"""The models: the paper's CNN (FedAom section 4.2), and a small one of the same form for 8×8 digits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from node.learning.settings import ModelSpec, default_model
+from node.tensors import InvalidModel, Tensors
+
+__all__ = ["ConvNet", "build_model", "default_model", "initial_tensors", "load_tensors", "split_extras", "to_tensors"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Two convolutions, each with ReLU and 2×2 max-pooling, and two fully connected layers."""
+
+    channels: tuple[int, int]
+    kernel: int
+    padding: int
+    hidden: int
+
+
+ARCHITECTURES = {
+    "paper-cnn": Architecture((32, 64), kernel=5, padding=0, hidden=512),
+    "paper-cnn-same": Architecture((32, 64), kernel=5, padding=2, hidden=512),
+    "small-cnn": Architecture((16, 32), kernel=3, padding=1, hidden=64),
+}
+
+
+class ConvNet(nn.Module):
+    """Twice convolution, ReLU, max-pool 2; then fully connected, ReLU, and fully connected to the labels."""
+
+    def __init__(self, architecture: Architecture, input_shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        channels, height, width = input_shape
+        first, second = architecture.channels
+        lost = architecture.kernel - 1 - 2 * architecture.padding
+        for _ in range(2):
+            height, width = (height - lost) // 2, (width - lost) // 2
+        if height < 1 or width < 1:
+            raise ValueError(f"images of shape {tuple(input_shape)} are too small for this model: choose small-cnn")
+        self.conv1 = nn.Conv2d(channels, first, architecture.kernel, padding=architecture.padding)
+        self.conv2 = nn.Conv2d(first, second, architecture.kernel, padding=architecture.padding)
+        self.hidden = nn.Linear(second * height * width, architecture.hidden)
+        self.output = nn.Linear(architecture.hidden, classes)
+
+    def layer_outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Outputs of all layers before their activation: feature maps (n, c, h, w) twice, hidden units, logits.
+
+        ReLU follows the pooling: the values are the same as before it, on a quarter of the elements.
+        """
+        maps1 = self.conv1(x)
+        maps2 = self.conv2(functional.relu(functional.max_pool2d(maps1, 2)))
+        flat = functional.relu(functional.max_pool2d(maps2, 2)).flatten(1)
+        hidden = self.hidden(flat)
+        return maps1, maps2, hidden, self.output(functional.relu(hidden))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits (n, classes) of images (n, c, h, w)."""
+        return self.layer_outputs(x)[-1]
+
+
+def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> ConvNet:
+    """Build a model with PyTorch's usual initialisation, drawn from a generator of its own.
+
+    Raises
+    ------
+    ValueError
+        Unknown name, or images too small for the model.
+    """
+    spec = ModelSpec(name, tuple(input_shape), classes)
+    # Built without storage first: constructors would draw from torch's global generator.
+    with torch.device("meta"):
+        model = ConvNet(ARCHITECTURES[spec.name], spec.input_shape, spec.classes)
+    model.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(seed)
+    for layer in model.children():
+        fan_in = layer.weight[0].numel()
+        for parameter in (layer.weight, layer.bias):
+            nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
+    return model
+
+
+def initial_tensors(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> Tensors:
+    """Weights of a fresh model: what a federation starts from."""
+    return to_tensors(build_model(name, input_shape, classes, seed))
+
+
+def to_tensors(model: nn.Module) -> Tensors:
+    """Copy a model's parameters into float32 arrays, by name."""
+    return {name: value.detach().numpy().astype(np.float32) for name, value in model.named_parameters()}
+
+
+def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+    """Copy weights into a model; tensors that are not the model's (a strategy's extras) are left alone.
+
+    Raises
+    ------
+    InvalidModel
+        A weight is missing or has another shape.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name not in tensors:
+                raise InvalidModel(f"tensor {name!r} is missing")
+            if tensors[name].shape != tuple(parameter.shape):
+                expected = tuple(parameter.shape)
+                raise InvalidModel(f"tensor {name!r} has shape {tensors[name].shape}, expected {expected}")
+            parameter.copy_(torch.tensor(np.asarray(tensors[name], dtype=np.float32)))
+
+
+def split_extras(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> Tensors:
+    """Return what travels beside the model's weights: the strategy's extra tensors."""
+    weights = {name for name, _ in model.named_parameters()}
+    return {name: value for name, value in tensors.items() if name not in weights}

@@ -1,0 +1,91 @@
+"""Dealing a data set to clients: Dirichlet over labels, label shards, IID.
+
+Every split is a tuple of sorted index arrays (int64), one a client: disjoint, together all samples, none empty.
+"""
+
+import numpy as np
+
+from node.learning.settings import PartitionSettings
+
+Partition = tuple[np.ndarray, ...]
+
+
+def partition(labels: np.ndarray, clients: int, settings: PartitionSettings, seed: int) -> Partition:
+    """Deal samples with labels (n,) to ``clients`` clients; the same arguments give the same split."""
+    rng = np.random.default_rng([seed, clients])
+    if settings.kind == "dirichlet":
+        return dirichlet(labels, clients, settings.alpha, rng)
+    if settings.kind == "shards":
+        return shards(labels, clients, settings.per_client, rng)
+    return iid(labels, clients, rng)
+
+
+def dirichlet(labels: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> Partition:
+    """Split every class over the clients in proportions drawn from Dir(α, …, α) (FedAom section 4.3).
+
+    A client that got nothing takes one sample of the client that has most, so that everyone can train.
+    """
+    _check(labels, clients)
+    parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for label in np.unique(labels):
+        indices = rng.permutation(np.flatnonzero(labels == label))
+        shares = rng.dirichlet(np.full(clients, alpha))
+        cuts = np.floor(np.cumsum(shares)[:-1] * len(indices) + 0.5).astype(np.int64)
+        for part, piece in zip(parts, np.split(indices, np.minimum(cuts, len(indices))), strict=True):
+            part.append(piece)
+    return _finish(_fill_empty([np.concatenate(part) for part in parts]))
+
+
+def shards(labels: np.ndarray, clients: int, per_client: int, rng: np.random.Generator) -> Partition:
+    """Cut every class into shards of nearly one size and deal ``per_client`` of them to each client.
+
+    Classes get shards in proportion to their size, each at least one, so every shard has a single label.
+    """
+    _check(labels, clients)
+    classes, counts = np.unique(labels, return_counts=True)
+    total = clients * per_client
+    if not len(classes) <= total <= len(labels):
+        raise ValueError(
+            f"{clients} clients × {per_client} shards is {total} shards, "
+            f"but there are {len(classes)} classes and {len(labels)} samples: choose a number between"
+        )
+    pieces: list[np.ndarray] = []
+    for label, count in zip(classes, _shards_per_class(counts, total), strict=True):
+        pieces += np.array_split(rng.permutation(np.flatnonzero(labels == label)), count)
+    deal = rng.permutation(total).reshape(clients, per_client)
+    return _finish([np.concatenate([pieces[shard] for shard in hand]) for hand in deal])
+
+
+def iid(labels: np.ndarray, clients: int, rng: np.random.Generator) -> Partition:
+    """Shuffle and cut into equal parts (sizes differ by at most one)."""
+    _check(labels, clients)
+    return _finish(np.array_split(rng.permutation(len(labels)), clients))
+
+
+def _check(labels: np.ndarray, clients: int) -> None:
+    if clients < 1:
+        raise ValueError(f"the number of clients must be at least 1, not {clients}")
+    if len(labels) < clients:
+        raise ValueError(f"{len(labels)} samples cannot give each of {clients} clients at least one: take fewer")
+
+
+def _shards_per_class(counts: np.ndarray, total: int) -> np.ndarray:
+    """Give ``total`` shards to classes, one after the other to the class whose shards are largest now."""
+    given = np.minimum(np.maximum(counts * total // counts.sum(), 1), counts)
+    while given.sum() > total:
+        given[np.argmin(np.where(given > 1, counts / given, np.inf))] -= 1
+    while given.sum() < total:
+        given[np.argmax(np.where(given < counts, counts / given, 0))] += 1
+    return given
+
+
+def _fill_empty(parts: list[np.ndarray]) -> list[np.ndarray]:
+    for client, part in enumerate(parts):
+        if len(part) == 0:
+            giver = int(np.argmax([len(other) for other in parts]))
+            parts[client], parts[giver] = parts[giver][-1:], parts[giver][:-1]
+    return parts
+
+
+def _finish(parts: list[np.ndarray]) -> Partition:
+    return tuple(np.sort(part).astype(np.int64) for part in parts)

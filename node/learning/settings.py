@@ -1,0 +1,129 @@
+"""What the members of a federation agree on about learning, as plain checked values (no torch here)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+MODELS = ("paper-cnn", "paper-cnn-same", "small-cnn")
+DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
+MAX_CLASSES = 10_000
+MAX_SIDE = 1024
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The model that is trained.
+
+    Attributes
+    ----------
+    name : str
+        One of ``MODELS``.
+    input_shape : tuple of int
+        (channels, height, width).
+    classes : int
+        Number of labels; labels are 0 … classes − 1.
+    """
+
+    name: str
+    input_shape: tuple[int, ...]
+    classes: int
+
+    def __post_init__(self) -> None:
+        _check(self.name in MODELS, "name", f"one of {', '.join(MODELS)}", self.name)
+        fine = len(self.input_shape) == 3 and all(1 <= side <= MAX_SIDE for side in self.input_shape)
+        _check(fine, "input_shape", f"(channels, height, width), each from 1 to {MAX_SIDE}", self.input_shape)
+        _check(2 <= self.classes <= MAX_CLASSES, "classes", f"a whole number from 2 to {MAX_CLASSES}", self.classes)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a client trains in one round: SGD on mini-batches.
+
+    Attributes
+    ----------
+    epochs : int
+        Local epochs E.
+    batch_size : int
+        Samples a step.
+    learning_rate : float
+        η of round 1.
+    learning_rate_decay : float
+        Factor a round: round t trains with η · decay^(t − 1).
+    momentum, weight_decay : float
+        Of SGD; the momentum starts from zero in every round.
+    crop : int
+        Random crop: pixels of black border a side before a crop of the original size; 0 turns it off.
+    flip : bool
+        Horizontal flip of half the images. Leave it off for digits: a mirrored digit is no digit.
+    erase : float
+        Probability that a random rectangle of an image is blacked out.
+    """
+
+    epochs: int = 1
+    batch_size: int = 50
+    learning_rate: float = 0.01
+    learning_rate_decay: float = 0.998
+    momentum: float = 0.5
+    weight_decay: float = 1e-4
+    crop: int = 0
+    flip: bool = False
+    erase: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.epochs <= 1000, "epochs", "a whole number from 1 to 1000", self.epochs)
+        _check(1 <= self.batch_size <= 65_536, "batch_size", "a whole number from 1 to 65536", self.batch_size)
+        _check(0 < self.learning_rate <= 100, "learning_rate", "above 0 and at most 100", self.learning_rate)
+        decay = self.learning_rate_decay
+        _check(0 < decay <= 1, "learning_rate_decay", "above 0 and at most 1", decay)
+        _check(0 <= self.momentum < 1, "momentum", "from 0 to below 1", self.momentum)
+        _check(0 <= self.weight_decay <= 10, "weight_decay", "from 0 to 10", self.weight_decay)
+        _check(0 <= self.crop <= 64, "crop", "a whole number of pixels from 0 to 64", self.crop)
+        _check(0 <= self.erase <= 1, "erase", "a probability from 0 to 1", self.erase)
+
+    def rate_of(self, round: int) -> float:
+        """The learning rate of a round, counted from 1."""
+        return self.learning_rate * self.learning_rate_decay ** (round - 1)
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """How a data set is dealt to clients.
+
+    Attributes
+    ----------
+    kind : str
+        ``dirichlet``, ``shards`` or ``iid``.
+    alpha : float
+        Concentration of the Dirichlet distribution over clients, per label; small is skewed.
+    per_client : int
+        Single-class shards per client.
+    """
+
+    kind: Literal["dirichlet", "shards", "iid"] = "dirichlet"
+    alpha: float = 0.3
+    per_client: int = 2
+
+    def __post_init__(self) -> None:
+        _check(self.kind in ("dirichlet", "shards", "iid"), "kind", "one of dirichlet, shards, iid", self.kind)
+        _check(1e-3 <= self.alpha <= 1e6, "alpha", "from 0.001 to 1000000", self.alpha)
+        _check(1 <= self.per_client <= 10_000, "per_client", "a whole number from 1 to 10000", self.per_client)
+
+
+def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:
+    """Name of the model that suits a data set; for the user's own data its ``input_shape`` (c, h, w) decides."""
+    if dataset in DATASETS:
+        return "small-cnn" if dataset == "digits" else "paper-cnn"
+    return "paper-cnn" if input_shape is not None and min(input_shape[1:]) >= 20 else "small-cnn"
+
+
+def default_settings(dataset: str) -> TrainingSettings:
+    """Training settings with which a demonstration of a few rounds learns visibly."""
+    if dataset == "digits":
+        return TrainingSettings(epochs=5, batch_size=16, learning_rate=0.05, momentum=0.9)
+    if dataset == "cifar10":
+        return TrainingSettings(learning_rate=0.03, momentum=0.9, crop=4, flip=True, erase=0.25)
+    return TrainingSettings(learning_rate=0.03, momentum=0.9)
+
+
+def _check(fine: bool, name: str, allowed: str, value: object) -> None:
+    if not fine:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -1,0 +1,99 @@
+"""What a strategy is: what a client mixes into its data, adds to its loss, sends beside its weights, and keeps.
+
+The server's part is the same for all: the weighted mean of everything that is uploaded, weights and extras alike, under
+the masks. So the auditor recomputes any strategy's round without knowing it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from node.learning.models import ConvNet
+from node.learning.samples import Samples
+from node.tensors import Tensors
+
+
+@dataclass(frozen=True)
+class RoundStart:
+    """What a client has at hand when its round begins.
+
+    Attributes
+    ----------
+    round, rounds : int
+        Communication round t, from 1, and their total T.
+    samples : Samples
+        The data that the client trains on, ``local_data`` applied.
+    shared : Samples or None
+        The federation's shared set d_share.
+    extras : Tensors
+        Averaged extras that came with the global model.
+    state : Tensors
+        What this client's last round returned as its state; empty in its first.
+    generator : torch.Generator
+        The strategy's own randomness; drawing from it does not disturb the training's.
+    """
+
+    round: int
+    rounds: int
+    samples: Samples
+    shared: Samples | None
+    extras: Tensors
+    state: Tensors
+    generator: torch.Generator = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One training step's images, labels and layer outputs (the last are the logits)."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    outputs: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class RoundEnd:
+    """What a client's round leaves: extras to upload, and state to keep at home. float32 arrays by name."""
+
+    extras: Tensors = field(default_factory=dict)
+    state: Tensors = field(default_factory=dict)
+
+
+class LocalTerm:
+    """A strategy's work in one client's round; this one adds nothing (FedAvg)."""
+
+    def start_epoch(self, epoch: int) -> None:
+        """Called before each local epoch, counted from 0."""
+
+    def loss(self, batch: Batch) -> torch.Tensor | None:
+        """Scalar to add to the step's cross-entropy, or None."""
+        return None
+
+    def finish(self) -> RoundEnd:
+        """Called once after the last step."""
+        return RoundEnd()
+
+
+class Strategy(Protocol):
+    """A federated method's local side. Strategies are frozen values: they can be sent to another process."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs_shared(self) -> bool:
+        """Whether the federation must have a shared set."""
+        ...
+
+    def initial_extras(self, weights: Tensors) -> Tensors:
+        """Extras that accompany the first global model; their names and shapes stay those of every upload."""
+        ...
+
+    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
+        """The samples to train on."""
+        ...
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Start a round; ``model`` holds the global weights now and is the one that will be trained."""
+        ...

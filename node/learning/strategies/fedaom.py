@@ -1,0 +1,102 @@
+"""FedAom: Hou and Dong 2024, "Decentralized privacy-preserving optimization method for federated learning", 2.1.
+
+Each client keeps the decision behaviour of the global model while it trains on skewed data: on samples of a small
+shared set, layer outputs weighted by their attribution must stay where the global model has them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from node.learning.attribution import attributions, behaviour, path_gradients
+from node.learning.models import ConvNet
+from node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from node.learning.strategies.fedavg import FedAvg
+
+
+@dataclass(frozen=True)
+class FedAom(FedAvg):
+    """FedAom's options.
+
+    Attributes
+    ----------
+    beta : float
+        β of eq. 11; the added loss has weight β − (e^{t/T} − 1)/(e − 1), which falls from β to β − 1. Below zero, where
+        it would push behaviour away from the global model's, it is taken as zero.
+    epsilon : float
+        ε of eq. 6, the balance of the attribution's scale.
+    q : int
+        Steps of the integration path.
+    shared_batch : int
+        Samples drawn from the shared set at each step.
+    refresh : int
+        Local epochs between two attributions of the local model; 0 keeps the first one for the whole round.
+    """
+
+    beta: float = 1.0
+    epsilon: float = 7.0
+    q: int = 8
+    shared_batch: int = 10
+    refresh: int = 1
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.beta <= 1000, "beta", "from 0 to 1000")
+        _check(1e-3 <= self.epsilon <= 1e6, "epsilon", "from 0.001 to 1000000")
+        _check(1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
+        _check(1 <= self.shared_batch <= 65_536, "shared_batch", "a whole number from 1 to 65536")
+        _check(0 <= self.refresh <= 1000, "refresh", "a whole number from 0 to 1000")
+
+    @property
+    def needs_shared(self) -> bool:
+        return True
+
+    def weight(self, round: int, rounds: int) -> float:
+        """Weight of the added loss in round t of T (eq. 11): 1 at t = 0 and 0 at t = T, for β = 1."""
+        return max(0.0, self.beta - math.expm1(round / rounds) / math.expm1(1.0))
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""
+        if start.shared is None:
+            raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
+        weight = self.weight(start.round, start.rounds)
+        return BehaviourTerm(self, model, start, weight) if weight > 0 else LocalTerm()
+
+
+class BehaviourTerm(LocalTerm):
+    """weight · L_IS, the input-sensitivity loss (eq. 7) on a batch of the shared set.
+
+    L_IS is the mean over the batch of each sample's norm. Attributions are constants in the backward pass: those of the
+    global model for the whole round, those of the local model until they are refreshed. In the first epoch the local
+    model starts as the global one, so their attributions are the same and computed once.
+    """
+
+    def __init__(self, options: FedAom, model: ConvNet, start: RoundStart, weight: float) -> None:
+        assert start.shared is not None
+        self._options = options
+        self._model = model
+        self._weight = weight
+        self._generator = start.generator
+        self._x = torch.from_numpy(start.shared.x)
+        self._y = torch.from_numpy(start.shared.y)
+        path = path_gradients(model, self._x, self._y, options.q)
+        self._local = attributions(path, options.epsilon)
+        self._target = behaviour(path.outputs, self._local)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Refresh the local model's attributions when they are due."""
+        if epoch > 0 and self._options.refresh and epoch % self._options.refresh == 0:
+            path = path_gradients(self._model, self._x, self._y, self._options.q)
+            self._local = attributions(path, self._options.epsilon)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Distance of the local model's behaviour from the global one's on fresh samples of the shared set."""
+        chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
+        outputs = self._model.layer_outputs(self._x[chosen])
+        local = behaviour(outputs, [weights[chosen] for weights in self._local])
+        return self._weight * torch.linalg.vector_norm(self._target[chosen] - local, dim=1).mean()
+
+
+def _check(fine: bool, name: str, allowed: str) -> None:
+    if not fine:
+        raise ValueError(f"the option {name} of fedaom must be {allowed}")

@@ -1,0 +1,36 @@
+"""FedAvg: McMahan et al. 2017, "Communication-Efficient Learning of Deep Networks from Decentralized Data".
+
+Local SGD on the cross-entropy alone. The other strategies extend it.
+"""
+
+from dataclasses import dataclass
+
+from node.learning.models import ConvNet
+from node.learning.samples import Samples
+from node.learning.strategies.base import LocalTerm, RoundStart
+from node.tensors import Tensors
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Plain federated averaging; no options."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    @property
+    def needs_shared(self) -> bool:
+        return False
+
+    def initial_extras(self, weights: Tensors) -> Tensors:
+        """Nothing is sent beside the weights."""
+        return {}
+
+    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
+        """The client's own samples."""
+        return samples
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Add nothing to the loss."""
+        return LocalTerm()

@@ -1,0 +1,217 @@
+"""One client's round of local training, and evaluation; the same bytes whenever and wherever it runs.
+
+All randomness of a client's round comes from generators seeded by SHA-256 over (purpose, seed, client, round), and the
+work runs on one thread with deterministic kernels, so neither the order of clients nor the number of workers matters.
+"""
+
+import hashlib
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from node.learning.augment import augment
+from node.learning.models import ConvNet, build_model, load_tensors, split_extras, to_tensors
+from node.learning.samples import Samples
+from node.learning.settings import ModelSpec, TrainingSettings
+from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
+from node.tensors import Tensors
+
+__all__ = ["DivergedTraining", "Evaluation", "LocalUpdate", "ModelSpec", "TrainingSettings", "evaluate", "train"]
+
+EVALUATION_BATCH = 500
+
+
+class DivergedTraining(ValueError):
+    """Local training left the finite numbers; the message names client, round and the settings to change."""
+
+
+@dataclass(frozen=True)
+class LocalUpdate:
+    """What a client's round of training gives.
+
+    Attributes
+    ----------
+    tensors : Tensors
+        Trained weights and the strategy's extras: all that is uploaded, under masks.
+    samples : int
+        The client's own samples: its weight in the mean.
+    loss : float
+        Mean cross-entropy of the last local epoch.
+    state : Tensors
+        What the strategy keeps at home until the client's next round.
+    """
+
+    tensors: Tensors
+    samples: int
+    loss: float
+    state: Tensors = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples."""
+
+    accuracy: float
+    loss: float
+    samples: int
+
+
+def train(
+    spec: ModelSpec,
+    tensors: Mapping[str, np.ndarray],
+    samples: Samples,
+    shared: Samples | None,
+    strategy: Strategy,
+    settings: TrainingSettings,
+    *,
+    round: int,
+    rounds: int,
+    client: int,
+    seed: int,
+    state: Mapping[str, np.ndarray] | None = None,
+) -> LocalUpdate:
+    """Train the global model on one client's samples.
+
+    Parameters
+    ----------
+    tensors : mapping of str to ndarray
+        The global model: weights, and the averaged extras of the strategy if it has any.
+    round, rounds : int
+        t, from 1, and T. Rounds after T train as round T does where a strategy's schedule is over.
+    client, seed : int
+        With ``round`` they seed all randomness.
+    state : mapping, optional
+        ``LocalUpdate.state`` of this client's last round.
+
+    Raises
+    ------
+    DivergedTraining
+        The loss or a weight is not finite.
+    ValueError
+        Samples that do not fit the model, or no shared set where the strategy needs one.
+    """
+    if round < 1 or rounds < 1:
+        raise ValueError(f"rounds count from 1, not round {round} of {rounds}")
+    _check_fits(spec, samples)
+    if strategy.needs_shared:
+        if shared is None:
+            raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
+        _check_fits(spec, shared)
+    with _reproducible():
+        model = _model_with(spec, tensors)
+        start = RoundStart(
+            round,
+            rounds,
+            strategy.local_data(samples, shared),
+            shared,
+            split_extras(model, tensors),
+            dict(state or {}),
+            _generator("strategy", seed, client, round),
+        )
+        term = strategy.begin(model, start)
+        loss = _descend(model, start, term, settings, _generator("training", seed, client, round))
+        trained = to_tensors(model)
+        end = term.finish()
+    upload = {**trained, **end.extras}
+    if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in upload.values())):
+        raise DivergedTraining(
+            f"client {client} diverged in round {round}: lower learning_rate (now {settings.learning_rate:g}), "
+            f"momentum (now {settings.momentum:g}) or the strategy's weight"
+        )
+    return LocalUpdate(upload, len(samples), loss, end.state)
+
+
+def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples) -> Evaluation:
+    """Test a global model on held-out samples."""
+    _check_fits(spec, samples)
+    right, loss = 0, 0.0
+    with _reproducible(), torch.no_grad():
+        model = _model_with(spec, tensors)
+        for start in range(0, len(samples), EVALUATION_BATCH):
+            x = torch.from_numpy(samples.x[start : start + EVALUATION_BATCH])
+            y = torch.from_numpy(samples.y[start : start + EVALUATION_BATCH])
+            logits = model(x)
+            right += int((logits.argmax(1) == y).sum())
+            loss += float(functional.cross_entropy(logits, y, reduction="sum"))
+    return Evaluation(right / len(samples), loss / len(samples), len(samples))
+
+
+def _descend(
+    model: ConvNet, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
+) -> float:
+    """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
+    x, y = torch.from_numpy(start.samples.x), torch.from_numpy(start.samples.y)
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=settings.rate_of(start.round),
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+    )
+    loss = math.nan
+    for epoch in range(settings.epochs):
+        term.start_epoch(epoch)
+        total = 0.0
+        for chosen in torch.randperm(len(y), generator=generator).split(settings.batch_size):
+            images, labels = augment(x[chosen], settings, generator), y[chosen]
+            outputs = model.layer_outputs(images)
+            cross_entropy = functional.cross_entropy(outputs[-1], labels)
+            added = term.loss(Batch(images, labels, outputs))
+            optimizer.zero_grad()
+            (cross_entropy if added is None else cross_entropy + added).backward()
+            optimizer.step()
+            total += cross_entropy.item() * len(labels)
+        loss = total / len(y)
+        if not math.isfinite(loss):
+            break
+    return loss
+
+
+def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> ConvNet:
+    model = build_model(spec.name, spec.input_shape, spec.classes, seed=0)
+    load_tensors(model, tensors)
+    return model
+
+
+def _check_fits(spec: ModelSpec, samples: Samples) -> None:
+    if len(samples) == 0:
+        raise ValueError("there are no samples: a client needs at least one")
+    if samples.x.shape[1:] != spec.input_shape:
+        raise ValueError(f"images have shape {samples.x.shape[1:]}, the federation's model takes {spec.input_shape}")
+    if int(samples.y.min()) < 0 or int(samples.y.max()) >= spec.classes:
+        raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
+
+
+def _generator(purpose: str, seed: int, client: int, round: int) -> torch.Generator:
+    digest = hashlib.sha256(f"fedgrove {purpose} {seed} {client} {round}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+
+
+_running = 0
+_lock = threading.Lock()
+_threads_outside = 1
+
+
+@contextmanager
+def _reproducible() -> Iterator[None]:
+    """One thread and deterministic kernels inside; the caller's settings again when the last one leaves."""
+    global _running, _threads_outside
+    with _lock:
+        if _running == 0:
+            _threads_outside = torch.get_num_threads()
+            torch.use_deterministic_algorithms(True)
+        _running += 1
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if _running == 0:
+                torch.set_num_threads(_threads_outside)
+                torch.use_deterministic_algorithms(False)

@@ -1,0 +1,80 @@
+"""The user's own data: an object with ``train()`` and ``test()``, or a file of arrays."""
+
+import importlib
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from node.learning.publishers import DatasetError
+from node.learning.samples import Loaded, Samples, as_samples
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+def from_attribute(reference: str) -> Loaded:
+    """Load ``module:attribute``, importable from the current folder or the environment.
+
+    The attribute is an object (or a class, which is called without arguments) with the methods ``train()`` and
+    ``test()``. Each returns images and labels as a pair of arrays, as ``Samples``, or as a torch ``Dataset`` of
+    (image, label) items. This runs the module's code: name only modules that you trust.
+    """
+    module_name, _, attribute = reference.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        source = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as fault:
+        raise DatasetError(f"cannot load {reference!r}: {fault}; give MODULE:ATTRIBUTE that can be imported") from None
+    source = source() if isinstance(source, type) else source
+    parts = []
+    for method in ("train", "test"):
+        if not callable(getattr(source, method, None)):
+            raise DatasetError(f"{reference!r} has no method {method}(): a data set needs train() and test()")
+        parts.append(_samples(getattr(source, method)(), f"{reference}.{method}()"))
+    return _joined(reference, *parts)
+
+
+def from_file(path: Path) -> Loaded:
+    """Load a .npz or .safetensors file with x_train, y_train, x_test and y_test (never a pickle)."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in ARRAYS if name in archive}
+        else:
+            arrays = load_file(path)
+    except OSError as fault:
+        raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
+    except (ValueError, SafetensorError, zipfile.BadZipFile, TypeError, KeyError, EOFError) as fault:
+        raise DatasetError(f"{path} is not a file of arrays: {fault}") from None
+    missing = [name for name in ARRAYS if name not in arrays]
+    if missing:
+        raise DatasetError(f"{path} lacks {', '.join(missing)}: it must hold {', '.join(ARRAYS)}")
+    train = _samples((arrays["x_train"], arrays["y_train"]), f"{path} (x_train, y_train)")
+    return _joined(path.stem, train, _samples((arrays["x_test"], arrays["y_test"]), f"{path} (x_test, y_test)"))
+
+
+def _samples(given: Any, label: str) -> Samples:
+    """Convert what a user's method returned."""
+    if isinstance(given, Samples):
+        given = (given.x, given.y)
+    try:
+        if isinstance(given, tuple) and len(given) == 2:
+            return as_samples(*given)
+        items = [given[index] for index in range(len(given))]
+        return as_samples(np.stack([np.asarray(item[0]) for item in items]), np.array([int(item[1]) for item in items]))
+    except (ValueError, TypeError, IndexError, KeyError) as fault:
+        raise DatasetError(f"{label} is unusable: {fault}") from None
+
+
+def _joined(name: str, train: Samples, test: Samples) -> Loaded:
+    if train.x.shape[1:] != test.x.shape[1:]:
+        raise DatasetError(f"{name}: training images have shape {train.x.shape[1:]}, test images {test.x.shape[1:]}")
+    classes = int(max(train.y.max(), test.y.max())) + 1
+    if classes < 2:
+        raise DatasetError(f"{name} has a single class: there is nothing to learn")
+    return Loaded(name, classes, train, test)
