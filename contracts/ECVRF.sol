@@ -21,7 +21,7 @@ pragma solidity ^0.8.30;
 /// | 192          | λ        | slope of the line through A and −B, where B = cΓ                           |
 /// | 224          | Bx       | x-coordinate of B                                                          |
 /// | 256          | prefix   | 0x02 when Γy is even, 0x03 when it is odd (SEC 1)                          |
-/// | 257 + 32·i   | wᵢ       | i < ctr: square root of −(hᵢ³ + 7); i = ctr: square root of hᵢ³ + 7        |
+/// | 257 + 32·i   | wᵢ       | i < ctr: square root of −(hᵢ³ + 7); i = ctr: square root of hᵢ³ + 7          |
 ///
 /// NOTE: the message is malleable (−wᵢ for wᵢ, λ + p for a small λ), so it is never an identifier. No such change alters
 /// Γ, s, the challenge or beta; the 81-byte proof of the RFC is unique to them and is rebuilt by {proofOf}.
@@ -131,7 +131,7 @@ library ECVRF {
         uint256 last = (message.length - HEAD) / 32 - 1;
         for (uint256 counter;; ++counter) {
             assembly ("memory-safe") {
-                mstore8(add(input, mload(input)), counter) // the last byte but one
+                mstore8(add(input, add(mload(input), 30)), counter) // the last byte but one
             }
             hx = uint256(_sha256(input));
             if (hx >= P) revert CandidateOutOfRange(counter, hx);
