@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {ECVRF} from "./ECVRF.sol";
+import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
+
+/// @title ClientRegistry
+/// @notice See {IClientRegistry}. Nothing here is upgradeable, payable or removable.
+///
+/// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a round.
+contract ClientRegistry is IClientRegistry {
+    /// @dev One slot: bits 0-159 keyTag, 160-191 client, 192-231 activeFrom, 232-247 absences, 248-255 approved.
+    struct Record {
+        uint160 keyTag;
+        uint32 client;
+        uint40 activeFrom;
+        uint16 absences;
+        bool approved;
+    }
+
+    /// @dev One slot for each VRF key ever used: its owner, and a tag of the owner's mailbox key that tells a restart
+    /// (same keys) from a change of keys. The tag of a key that was rotated away is stale and never read.
+    struct KeySlot {
+        address owner;
+        uint96 mailboxTag;
+    }
+
+    bool public immutable openMembership;
+    address public immutable admin;
+    address public immutable ledger;
+    uint64 public immutable activationDelay;
+
+    uint32 public clientCount;
+    mapping(address account => Record) private _records;
+    mapping(uint160 keyTag => KeySlot) private _keys;
+
+    /// @param openMembership_ whether everybody may take part
+    /// @param admin_ who approves; may be zero only where membership is open
+    /// @param ledger_ address of the TrainingLedger, computed before its deployment
+    /// @param activationDelay_ blocks, at most 2³²−1
+    constructor(bool openMembership_, address admin_, address ledger_, uint64 activationDelay_) {
+        if (ledger_ == address(0)) revert ZeroAddress("ledger");
+        if (admin_ == address(0) && !openMembership_) revert ZeroAddress("admin");
+        if (activationDelay_ > type(uint32).max) revert ActivationDelayTooLong(activationDelay_);
+        openMembership = openMembership_;
+        admin = admin_;
+        ledger = ledger_;
+        activationDelay = activationDelay_;
+    }
+
+    modifier onlyAdmin() {
+        if (openMembership) revert MembershipIsOpen();
+        if (msg.sender != admin) revert NotAdmin(msg.sender);
+        _;
+    }
+
+    /// @inheritdoc IClientRegistry
+    function register(uint256 vrfX, uint256 vrfY, bytes32 mailboxKey, bytes calldata message)
+        external
+        returns (uint32 client)
+    {
+        Record memory record = _records[msg.sender];
+        uint160 tag = _keyTag(vrfX, vrfY);
+        uint96 mailboxTag = _mailboxTag(mailboxKey);
+        if (record.client != 0) {
+            if (record.keyTag == tag && _keys[tag].mailboxTag == mailboxTag) return record.client;
+            revert AlreadyRegistered(msg.sender, record.client);
+        }
+        bytes memory proof = _takeKey(vrfX, vrfY, tag, mailboxTag, message);
+        client = clientCount + 1;
+        clientCount = client;
+        record = Record(tag, client, _activeFrom(), 0, openMembership || record.approved);
+        _records[msg.sender] = record;
+        emit Registered(msg.sender, client, vrfX, vrfY, mailboxKey, record.activeFrom, proof);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external {
+        Record storage record = _registered(msg.sender);
+        uint160 tag = _keyTag(vrfX, vrfY);
+        bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag].mailboxTag, message);
+        uint40 activeFrom = _activeFrom();
+        record.keyTag = tag;
+        record.activeFrom = activeFrom;
+        emit VrfKeyRotated(msg.sender, record.client, vrfX, vrfY, activeFrom, proof);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function rotateMailboxKey(bytes32 mailboxKey) external {
+        Record storage record = _registered(msg.sender);
+        _keys[record.keyTag].mailboxTag = _mailboxTag(mailboxKey);
+        emit MailboxKeyRotated(msg.sender, record.client, mailboxKey);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function approve(address account) external onlyAdmin {
+        Record storage record = _records[account];
+        if (record.approved) return;
+        record.approved = true;
+        // An approval in the middle of a round must not make the client one that should have been drawn in it.
+        if (record.client != 0) record.activeFrom = _activeFrom();
+        emit Approved(account);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function revoke(address account) external onlyAdmin {
+        Record storage record = _records[account];
+        if (!record.approved) return;
+        record.approved = false;
+        emit Revoked(account);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function recordAbsence(address account) external returns (uint32 absences) {
+        if (msg.sender != ledger) revert NotLedger(msg.sender);
+        Record storage record = _registered(account);
+        absences = record.absences;
+        if (absences < type(uint16).max) record.absences = uint16(++absences);
+        emit AbsenceRecorded(record.client, absences);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function clientOf(address account) external view returns (ClientView memory) {
+        Record memory record = _records[account];
+        return ClientView(record.client, record.activeFrom, record.absences, record.approved, record.keyTag);
+    }
+
+    /// @dev Checks that the key is on the curve, free, and held by the caller, and marks it as the caller's.
+    /// @return proof the 81-byte RFC 9381 proof of possession
+    function _takeKey(uint256 vrfX, uint256 vrfY, uint160 tag, uint96 mailboxTag, bytes calldata message)
+        private
+        returns (bytes memory proof)
+    {
+        if (!ECVRF.isOnCurve(vrfX, vrfY)) revert NotOnCurve(vrfX, vrfY);
+        address owner = _keys[tag].owner;
+        if (owner != address(0)) revert KeyTaken(tag, owner);
+        bytes32 alpha = keccak256(abi.encode("register", block.chainid, address(this), msg.sender));
+        (, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
+        _keys[tag] = KeySlot(msg.sender, mailboxTag);
+        return ECVRF.proofOf(message, challenge);
+    }
+
+    function _registered(address account) private view returns (Record storage record) {
+        record = _records[account];
+        if (record.client == 0) revert NotRegistered(account);
+    }
+
+    function _activeFrom() private view returns (uint40) {
+        return uint40(block.number + activationDelay);
+    }
+
+    function _mailboxTag(bytes32 mailboxKey) private view returns (uint96) {
+        if (mailboxKey == 0) revert ZeroMailboxKey(msg.sender);
+        return uint96(uint256(keccak256(abi.encode(mailboxKey))));
+    }
+
+    function _keyTag(uint256 vrfX, uint256 vrfY) private pure returns (uint160) {
+        return uint160(uint256(keccak256(abi.encode(vrfX, vrfY))));
+    }
+}

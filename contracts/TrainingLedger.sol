@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {CooperationTree} from "./CooperationTree.sol";
+import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
+import {FailureReason, Phase, Settings} from "./interfaces/ITrainingLedger.sol";
+import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
+import {DrawPhase} from "./ledger/DrawPhase.sol";
+import {RoundClock} from "./ledger/RoundClock.sol";
+import {newRoundState, RoundState, Status} from "./ledger/RoundState.sol";
+import {RoundStore} from "./ledger/RoundStore.sol";
+import {SealPhase} from "./ledger/SealPhase.sol";
+
+/// @title TrainingLedger
+/// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the first
+/// half of a round, this contract the rest. Nothing is upgradeable, payable or pausable, and no function deletes.
+contract TrainingLedger is DrawPhase, SealPhase {
+    uint256 private immutable _deployedAt;
+
+    /// @param registry_ must name this contract as its ledger
+    constructor(IClientRegistry registry_, address coordinator_, Settings memory settings_)
+        RoundClock(settings_)
+        RoundStore(registry_, coordinator_)
+    {
+        _deployedAt = block.number;
+    }
+
+    function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round) {
+        uint64 previous = currentRound;
+        uint256 since = _deployedAt;
+        if (previous != 0) {
+            RoundState ended = states[previous];
+            if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
+            since = ended.changedAt();
+        }
+        _onlyCoordinator(since);
+        round = previous + 1;
+        if (modelDigest == 0) revert ZeroDigest(round);
+        if (samplingRate == 0 || samplingRate > EVERYONE) revert SamplingRateOutOfRange(samplingRate);
+        if (previous == 0) currentModel = modelDigest;
+        else if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
+        currentRound = round;
+        models[round] = modelDigest;
+        states[round] = newRoundState(block.number, samplingRate);
+        emit RoundOpened(
+            round, modelDigest, configDigest, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
+        );
+    }
+
+    function skip(uint64 round) external {
+        RoundState state = _running(round);
+        uint256 drawEnd = state.openedAt() + drawOffset;
+        if (block.number <= drawEnd) revert DrawStillOpen(round, drawEnd);
+        if (state.drawn() >= quorum) revert QuorumReached(round, state.drawn(), quorum);
+        states[round] = state.withStatus(Status.Skipped, block.number);
+        emit Skipped(round, state.drawn());
+    }
+
+    function share(uint64 round, bytes32 digest) external {
+        _inPhase(round, Phase.Share);
+        ClientState client = _drawnCaller(round);
+        if (client.has(SHARED)) revert AlreadyShared(round, client.client());
+        clients[msg.sender] = client.withFlag(SHARED);
+        emit Shared(round, client.client(), digest);
+    }
+
+    function commit(uint64 round, bytes32 digest, bytes32 seedHash) external {
+        RoundState state = _inPhase(round, Phase.Commit);
+        ClientState client = _drawnCaller(round);
+        if (!client.has(SHARED)) revert NotShared(round, client.client());
+        if (client.has(COMMITTED)) revert AlreadyCommitted(round, client.client());
+        clients[msg.sender] = client.withFlag(COMMITTED);
+        states[round] = state.withCommit();
+        emit Committed(round, client.client(), digest, seedHash);
+    }
+
+    function release(uint64 round, bytes32 digest) external {
+        _inPhase(round, Phase.Recover);
+        ClientState client = _drawnCaller(round);
+        if (client.has(RELEASED)) revert AlreadyReleased(round, client.client());
+        clients[msg.sender] = client.withFlag(RELEASED);
+        emit Released(round, client.client(), digest);
+    }
+
+    function recover(uint64 round, bytes32 digest) external {
+        RoundState state = _inPhase(round, Phase.Recover);
+        _onlyCoordinator(state.openedAt() + commitOffset);
+        states[round] = state.withStatus(Status.Recovered, block.number);
+        emit Recovered(round, digest, state.committed());
+    }
+
+    function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external {
+        RoundState state = _inPhase(round, Phase.Close);
+        _onlyCoordinator(state.changedAt());
+        if (modelDigest == 0) revert ZeroDigest(round);
+        states[round] = state.withStatus(Status.Closed, block.number);
+        currentModel = modelDigest;
+        emit Closed(round, modelDigest, metricsDigest);
+    }
+
+    function fail(uint64 round, FailureReason reason, bytes32 evidence) external {
+        RoundState state = _running(round);
+        Phase current = _phaseOf(state);
+        if (current == Phase.Overdue) {
+            reason = FailureReason.Deadline;
+        } else {
+            if (current != Phase.Recover && current != Phase.Close) revert WrongPhase(round, current, Phase.Overdue);
+            _onlyCoordinator(current == Phase.Recover ? state.openedAt() + commitOffset : state.changedAt());
+            if (reason <= FailureReason.Deadline) revert ReasonNotAllowed(reason);
+        }
+        states[round] = state.withStatus(Status.Failed, block.number);
+        emit Failed(round, reason, evidence);
+    }
+
+    function reportAbsences(uint64 round, address[] calldata accounts_) external {
+        RoundState state = states[round];
+        uint64 current = currentRound;
+        uint64 latest = states[current].status() < Status.Closed && current != 0 ? current - 1 : current;
+        if (round == 0 || round != latest) revert NotLatestEnded(round, latest);
+        for (uint256 i = 0; i < accounts_.length; ++i) {
+            address account = accounts_[i];
+            ClientState client = clients[account];
+            if (client.reported() == round) continue;
+            if (!_isAbsent(round, state, account, client)) revert NotAbsent(round, account);
+            uint64 until = client.sitsOutUntil();
+            // Written before and after the call, so that a registry that called back could not count twice.
+            clients[account] = client.withAbsence(round, until);
+            if (registry.recordAbsence(account) % absenceLimit == 0) {
+                clients[account] = client.withAbsence(round, current + absenceRounds);
+            }
+        }
+    }
+
+    function partners(uint32 position, uint32 n) external pure returns (uint32[] memory) {
+        return CooperationTree.partners(position, n);
+    }
+
+    function _isAbsent(uint64 round, RoundState state, address account, ClientState client)
+        private
+        view
+        returns (bool)
+    {
+        if (client.drewIn(round)) return orderRoots[round] != 0 && !client.committedIn(round);
+        if (state.samplingRate() != EVERYONE || seeds[round] == 0 || state.drawn() >= maxClients) return false;
+        ClientView memory member = registry.clientOf(account);
+        return member.client != 0 && member.approved && member.activeFrom <= state.openedAt()
+            && client.sitsOutUntil() < round;
+    }
+
+    /// @dev The state of a round that has not ended.
+    function _running(uint64 round) private view returns (RoundState state) {
+        state = states[round];
+        Phase current = _phaseOf(state);
+        if (current == Phase.None || (current >= Phase.Closed && current <= Phase.Failed)) {
+            revert RoundEnded(round, current);
+        }
+    }
+
+    /// @dev The state of the caller, who was drawn in `round`.
+    function _drawnCaller(uint64 round) private view returns (ClientState client) {
+        client = clients[msg.sender];
+        if (client.drawRound() != round) revert NotDrawn(round, msg.sender);
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+/// @notice What the registry knows of one account. All zero for an account it has never heard of.
+/// @param client index of the client, from 1 in registration order; 0 when not registered
+/// @param activeFrom block from which the client may be drawn (a round opened earlier excludes it)
+/// @param absences how often the ledger reported the client absent (saturates at 65,535)
+/// @param approved whether the client may take part (always true once registered where membership is open)
+/// @param keyTag low 160 bits of keccak256(abi.encode(vrfX, vrfY)) of the current VRF key
+struct ClientView {
+    uint32 client;
+    uint64 activeFrom;
+    uint32 absences;
+    bool approved;
+    uint160 keyTag;
+}
+
+/// @title Who may take part, and with which keys
+/// @notice A client is an account with a VRF key on secp256k1 and an X25519 mailbox key. The VRF key comes with a proof of
+/// possession: an ECVRF proof over keccak256(abi.encode("register", chainid, registry, account)).
+///
+/// NOTE: keys live in events; storage holds a 160-bit tag of the VRF key, which is all that a draw has to compare.
+///
+/// WARNING: membership says nothing about who stands behind an account. Where membership is open, one person may register any
+/// number of clients; a federation that must not allow this uses approval.
+interface IClientRegistry {
+    /// @param proof the 81-byte RFC 9381 proof of possession
+    event Registered(
+        address indexed account,
+        uint32 indexed client,
+        uint256 vrfX,
+        uint256 vrfY,
+        bytes32 mailboxKey,
+        uint64 activeFrom,
+        bytes proof
+    );
+    event Approved(address indexed account);
+    event Revoked(address indexed account);
+    /// @param proof the 81-byte RFC 9381 proof of possession of the new key
+    event VrfKeyRotated(
+        address indexed account, uint32 indexed client, uint256 vrfX, uint256 vrfY, uint64 activeFrom, bytes proof
+    );
+    event MailboxKeyRotated(address indexed account, uint32 indexed client, bytes32 mailboxKey);
+    /// @param absences the client's absences, this one included
+    event AbsenceRecorded(uint32 indexed client, uint32 absences);
+
+    /// @dev The account registered before, with other keys; they are changed by the rotations.
+    error AlreadyRegistered(address account, uint32 client);
+    error NotRegistered(address account);
+    /// @dev The VRF key is, or once was, that of `owner`.
+    error KeyTaken(uint160 keyTag, address owner);
+    /// @dev The coordinates are not below p, or not on secp256k1.
+    error NotOnCurve(uint256 vrfX, uint256 vrfY);
+    error ZeroMailboxKey(address account);
+    error NotAdmin(address caller);
+    error NotLedger(address caller);
+    /// @dev Approval and revocation exist only where membership is not open.
+    error MembershipIsOpen();
+    error ZeroAddress(bytes32 parameter);
+    error ActivationDelayTooLong(uint64 blocks);
+
+    /// @notice Registers the caller. For an account that registered with the same keys it returns the index, changes nothing
+    /// and emits nothing, so that a client may call it at every start.
+    /// @param vrfX x coordinate of the VRF key, below p
+    /// @param vrfY y coordinate of the VRF key, below p
+    /// @param mailboxKey X25519 public key. NOTE: only zero is refused; other low-order points are the sender's to refuse
+    /// @param message the proof of possession with its hints, laid out as the ECVRF library says
+    /// @return client index of the client
+    function register(uint256 vrfX, uint256 vrfY, bytes32 mailboxKey, bytes calldata message)
+        external
+        returns (uint32 client);
+
+    /// @notice Replaces the caller's VRF key. The client can be drawn again only in rounds opened from `activeFrom` on, so
+    /// that no key is chosen after a seed is known. A key that was ever used is never accepted again.
+    function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external;
+
+    /// @notice Replaces the caller's mailbox key at once.
+    function rotateMailboxKey(bytes32 mailboxKey) external;
+
+    /// @notice Lets `account` take part; it may register before or after. No effect when it is approved already.
+    function approve(address account) external;
+
+    /// @notice Ends the approval of `account`. NOTE: a draw already accepted in the running round stands.
+    function revoke(address account) external;
+
+    /// @notice Counts one absence of `account`; for the ledger only.
+    /// @return absences the client's absences, this one included
+    function recordAbsence(address account) external returns (uint32 absences);
+
+    function clientOf(address account) external view returns (ClientView memory);
+
+    /// @notice The number of clients ever registered, which is also the highest index.
+    function clientCount() external view returns (uint32);
+
+    /// @notice Whether everybody may take part, or only those whom the admin approves.
+    function openMembership() external view returns (bool);
+
+    function admin() external view returns (address);
+
+    function ledger() external view returns (address);
+
+    /// @notice Blocks between a registration (or approval, or rotation of the VRF key) and `activeFrom`.
+    function activationDelay() external view returns (uint64);
+}

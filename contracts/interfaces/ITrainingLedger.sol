@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {IClientRegistry} from "./IClientRegistry.sol";
+
+/// @notice Windows and limits of a federation, fixed at deployment. All windows are in blocks.
+/// @param seedDelay blocks from the opening to the block whose hash seeds the round, at least 1
+/// @param coordinatorGrace blocks in which the coordinator may act alone before any active client may act in its stead
+/// @param quorum fewer drawn clients than this and the round is skipped, at least 1
+/// @param maxClients draws beyond this are refused, at least `quorum`
+/// @param absenceLimit every so many absences a client sits out, at least 1
+/// @param absenceRounds for how many rounds it then sits out (0: never)
+/// @param maxSamples highest sample count that a client may state, at least 1
+struct Settings {
+    uint16 seedDelay;
+    uint16 drawWindow;
+    uint16 sealWindow;
+    uint16 shareWindow;
+    uint16 commitWindow;
+    uint16 recoverWindow;
+    uint16 closeWindow;
+    uint16 coordinatorGrace;
+    uint16 quorum;
+    uint16 maxClients;
+    uint16 absenceLimit;
+    uint16 absenceRounds;
+    uint32 maxSamples;
+}
+
+/// @notice Where a round stands; a function of its records and of the block number. Closed, Skipped and Failed are final;
+/// Overdue says that a deadline passed and anybody may now record the round as failed.
+enum Phase {
+    None,
+    Seeding,
+    Draw,
+    Seal,
+    Share,
+    Commit,
+    Recover,
+    Close,
+    Closed,
+    Skipped,
+    Failed,
+    Overdue
+}
+
+enum FailureReason {
+    None,
+    Deadline,
+    TooFewSurvivors,
+    TooFewShares,
+    UpdateUnavailable,
+    InvalidUpdate,
+    InvalidRelease
+}
+
+/// @notice One round. Each `…End` is the last block of its window; zero in all fields for a round that does not exist.
+/// @param samplingRate clients drawn per million; 1,000,000 draws everyone
+/// @param seed zero until fixed
+/// @param orderRoot zero until sealed
+/// @param modelDigest the global model that the round trains from
+struct RoundView {
+    Phase phase;
+    uint64 openedAt;
+    uint64 seedBlock;
+    uint64 drawEnd;
+    uint64 sealEnd;
+    uint64 shareEnd;
+    uint64 commitEnd;
+    uint64 recoverEnd;
+    uint64 closeEnd;
+    uint32 samplingRate;
+    uint32 drawn;
+    uint32 committed;
+    bytes32 seed;
+    bytes32 orderRoot;
+    bytes32 modelDigest;
+}
+
+/// @notice A draw signed by `account` for somebody else to submit. The signature is 65 bytes r ‖ s ‖ v over the EIP-712 struct
+/// Draw(uint64 round,address account,uint256 vrfX,uint256 vrfY,bytes32 maskKey,bytes32 sealKey,uint32 samples,bytes message)
+/// in the domain (name "fedgrove", version "1", chainId, verifyingContract).
+struct SignedDraw {
+    address account;
+    uint256 vrfX;
+    uint256 vrfY;
+    bytes32 maskKey;
+    bytes32 sealKey;
+    uint32 samples;
+    bytes message;
+    bytes signature;
+}
+
+/// @title The rounds of a federation
+/// @notice Records who was drawn for a round, in which order they cooperate, what they shared and committed, and which model
+/// came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
+///
+/// A round is open → (seed fixed) draw → seal → share → commit → recover → close. Everything is accepted only in its window of
+/// blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped, and the model of
+/// the round before stands. One round runs at a time.
+///
+/// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is for an
+/// auditor to recompute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where membership is
+/// open, a model on the ledger is no better than its audit.
+interface ITrainingLedger {
+    /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
+    /// @param openedAt block of the opening
+    /// @param seedBlock block whose hash seeds the round
+    event RoundOpened(
+        uint64 indexed round,
+        bytes32 modelDigest,
+        bytes32 configDigest,
+        uint32 samplingRate,
+        uint64 openedAt,
+        uint64 seedBlock
+    );
+    event SeedFixed(uint64 indexed round, bytes32 blockHash, bytes32 seed);
+    /// @param samples sample count nᵢ that the client states. NOTE: unchecked but for its bounds
+    /// @param maskKey X25519 key of this round for the masks. NOTE: not checked, low-order points included
+    /// @param sealKey X25519 key of this round for the shares. NOTE: not checked, low-order points included
+    /// @param proof the 81-byte RFC 9381 proof
+    event Drawn(
+        uint64 indexed round,
+        uint32 indexed client,
+        uint32 samples,
+        bytes32 maskKey,
+        bytes32 sealKey,
+        bytes proof
+    );
+    /// @param reason selector of the error with which a draw of its own would have reverted
+    event DrawRejected(uint64 indexed round, address indexed account, bytes4 reason);
+    event Sealed(uint64 indexed round, uint32 drawn, bytes32 orderRoot);
+    /// @param placed how many tickets the transaction's sender has placed so far
+    event SealChunk(uint64 indexed round, uint32 placed);
+    event Skipped(uint64 indexed round, uint32 drawn);
+    event Shared(uint64 indexed round, uint32 indexed client, bytes32 digest);
+    event Committed(uint64 indexed round, uint32 indexed client, bytes32 digest, bytes32 seedHash);
+    event Released(uint64 indexed round, uint32 indexed client, bytes32 digest);
+    event Recovered(uint64 indexed round, bytes32 digest, uint32 survivors);
+    event Closed(uint64 indexed round, bytes32 modelDigest, bytes32 metricsDigest);
+    event Failed(uint64 indexed round, FailureReason reason, bytes32 evidence);
+
+    // Deployment
+    error ZeroCoordinator();
+    error WrongRegistry(address registry, address itsLedger);
+    error SettingOutOfRange(bytes32 setting, uint256 value);
+
+    // Rounds
+    error WrongPhase(uint64 round, Phase current, Phase required);
+    error WrongModel(bytes32 modelDigest, bytes32 currentModel);
+    error ZeroDigest(uint64 round);
+    error SamplingRateOutOfRange(uint32 samplingRate);
+    error RoundEnded(uint64 round, Phase current);
+    error RoundRunning(uint64 round, Phase current);
+    error DrawStillOpen(uint64 round, uint256 drawEnd);
+    error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
+    error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
+    error NotLatestEnded(uint64 round, uint64 latest);
+    error ReasonNotAllowed(FailureReason reason);
+
+    // Callers
+    /// @dev Until and with block `until`, only the coordinator may act.
+    error OnlyCoordinator(address caller, uint256 until);
+    error NotActiveClient(address account);
+    error NotDrawn(uint64 round, address account);
+    error NotShared(uint64 round, uint32 client);
+    error AlreadyShared(uint64 round, uint32 client);
+    error AlreadyCommitted(uint64 round, uint32 client);
+    error AlreadyReleased(uint64 round, uint32 client);
+    error NotAbsent(uint64 round, address account);
+
+    // Draws
+    error SeedFixedAlready(uint64 round);
+    error SeedBlockNotPast(uint64 round, uint256 seedBlock);
+    error SeedBlockUnavailable(uint64 round, uint256 seedBlock);
+    error AccountNotRegistered(address account);
+    error NotApproved(address account);
+    error NotYetActive(address account, uint256 activeFrom, uint256 openedAt);
+    error SittingOut(uint32 client, uint256 untilRound);
+    error KeyMismatch(address account, uint160 keyTag);
+    error AlreadyDrawn(uint64 round, uint32 client);
+    error RoundFull(uint64 round, uint32 maxClients);
+    error SamplesOutOfRange(uint32 samples, uint32 maxSamples);
+    /// @dev The VRF output is not below the threshold: the lot did not fall on this client.
+    error NotSelected(uint256 beta, uint256 threshold);
+    /// @dev The signature is malformed, has a high s, or is not the account's.
+    error BadSignature(address account);
+    /// @dev The check of one item of a batch ended without a reason, for want of gas for instance.
+    error DrawNotChecked(address account);
+
+    // Order
+    error WrongTickets(uint64 round);
+    error TicketBytesInvalid(uint256 length);
+    error UnknownTicket(uint64 round, uint128 ticket);
+
+    /// @notice Opens the next round. For the coordinator; after `coordinatorGrace` blocks without a running round, for any
+    /// active client.
+    /// @param modelDigest the global model to train from: {currentModel}, or anything for the first round
+    /// @param configDigest the federation's configuration. NOTE: not checked
+    /// @param samplingRate 1 to 1,000,000
+    function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round);
+
+    /// @notice Fixes the seed in the draw window; the first draw does it by itself.
+    /// WARNING: the hash must still be at hand, from the last 256 blocks or from the history contract of EIP-2935 (8,191).
+    function fixSeed(uint64 round) external;
+
+    /// @notice Draws the caller into the round.
+    /// @param vrfX x coordinate of the registered VRF key
+    /// @param vrfY y coordinate of the registered VRF key
+    /// @param samples 1 to maxSamples
+    /// @param message the proof over {alphaOf} with its hints, laid out as the ECVRF library says
+    function draw(
+        uint64 round,
+        uint256 vrfX,
+        uint256 vrfY,
+        bytes32 maskKey,
+        bytes32 sealKey,
+        uint32 samples,
+        bytes calldata message
+    ) external;
+
+    /// @notice Draws several clients by their signatures. A bad item is skipped with {DrawRejected}; only a round that is not
+    /// in its draw window reverts.
+    /// NOTE: who submits may leave items out or give too little gas; a client can always draw by itself.
+    function drawBatch(uint64 round, SignedDraw[] calldata items) external;
+
+    /// @notice Seals the order of all drawn clients at once.
+    /// @param tickets uint128 each, big-endian, in the order of the draws
+    /// @param permutation uint16 each, big-endian: the i-th of the order is tickets[permutation[i]]
+    function seal(uint64 round, bytes calldata tickets, bytes calldata permutation) external;
+
+    /// @notice Places the next tickets of the sorted order, for rounds too large for {seal}; the last one seals the round.
+    /// Every sender has a count of its own, so that nobody can spoil another's order by leaving a ticket out.
+    /// @param tickets uint128 each, big-endian, ascending, above those that the sender placed before
+    function sealChunk(uint64 round, bytes calldata tickets) external;
+
+    /// @notice Ends a round that drew fewer clients than the quorum, once its draw window is over.
+    function skip(uint64 round) external;
+
+    /// @notice Records the caller's encrypted shares; for drawn clients, once.
+    function share(uint64 round, bytes32 digest) external;
+
+    /// @notice Records the caller's masked update and the hash of its self-mask seed; for clients that shared, once.
+    function commit(uint64 round, bytes32 digest, bytes32 seedHash) external;
+
+    /// @notice Records the shares that the caller releases for the recovery; for drawn clients, once.
+    function release(uint64 round, bytes32 digest) external;
+
+    /// @notice Closes the list of survivors, who are the clients that committed.
+    /// NOTE: it is not checked that they are enough to recover the sum.
+    function recover(uint64 round, bytes32 digest) external;
+
+    /// @notice Ends the round with the next global model.
+    function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external;
+
+    /// @notice Ends the round without a model. For anybody once it is overdue (the reason is then Deadline, whatever is given);
+    /// otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
+    function fail(uint64 round, FailureReason reason, bytes32 evidence) external;
+
+    /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where everyone
+    /// was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before is passed over.
+    function reportAbsences(uint64 round, address[] calldata accounts) external;
+
+    /// @notice The latest round, 0 before the first.
+    function currentRound() external view returns (uint64);
+
+    /// @notice The global model that stands, zero before the first round.
+    function currentModel() external view returns (bytes32);
+
+    function phase(uint64 round) external view returns (Phase);
+
+    function round(uint64 number) external view returns (RoundView memory);
+
+    /// @notice The VRF input keccak256(abi.encode("draw", chainid, ledger, round, seed)), as soon as the seed block is past,
+    /// whether or not the seed is fixed.
+    function alphaOf(uint64 round) external view returns (bytes32);
+
+    /// @notice Whether {draw} would accept, by the same code; reverts with its errors.
+    /// @return ticket the client's place in the order: top 96 bits of the VRF output ‖ uint32 client
+    /// @return proof the 81-byte RFC 9381 proof
+    function checkDraw(
+        uint64 round,
+        address account,
+        uint256 vrfX,
+        uint256 vrfY,
+        uint32 samples,
+        bytes calldata message
+    ) external view returns (uint128 ticket, bytes memory proof);
+
+    /// @notice How many tickets `sealer` has placed by {sealChunk}.
+    function placed(uint64 round, address sealer) external view returns (uint32);
+
+    /// @notice The last round that the client must sit out, 0 for none.
+    function sitsOutUntil(address account) external view returns (uint64 round);
+
+    function settings() external view returns (Settings memory);
+
+    function registry() external view returns (IClientRegistry);
+
+    function coordinator() external view returns (address);
+
+    /// @notice The partners of leaf `position` of a cooperation tree over n clients, ascending.
+    function partners(uint32 position, uint32 n) external pure returns (uint32[] memory);
+}

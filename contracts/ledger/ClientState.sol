@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+/// @notice What the ledger remembers of an account, in one slot that is reused from round to round.
+///
+/// | bits    | field        | meaning                                                                       |
+/// | ------- | ------------ | ----------------------------------------------------------------------------- |
+/// | 0-31    | client       | index in the registry; 0 before the first draw                                |
+/// | 32-71   | round        | round of the latest draw                                                      |
+/// | 72-111  | sitsOutUntil | last round that the client sits out                                           |
+/// | 112-151 | reported     | latest round for which an absence was counted                                 |
+/// | 152-159 | flags        | of `round`: SHARED, COMMITTED, RELEASED; of the round before: BEFORE_…        |
+/// | 160-255 | prefix       | top 96 bits of the VRF output of `round`                                      |
+type ClientState is uint256;
+
+uint256 constant SHARED = 1 << 152;
+uint256 constant COMMITTED = 1 << 153;
+uint256 constant RELEASED = 1 << 154;
+/// @dev Kept, so that an absence of round t can still be counted when the client has drawn in t + 1.
+uint256 constant BEFORE_DRAWN = 1 << 155;
+uint256 constant BEFORE_COMMITTED = 1 << 156;
+/// @dev The bits of `sitsOutUntil` and `reported`, which a draw leaves as they are.
+uint256 constant ABSENCE_MASK = ((1 << 80) - 1) << 72;
+
+using {
+    client,
+    drawRound,
+    sitsOutUntil,
+    reported,
+    has,
+    prefix,
+    withFlag,
+    withDraw,
+    withAbsence,
+    drewIn,
+    committedIn
+} for ClientState global;
+
+function client(ClientState state) pure returns (uint32) {
+    return uint32(ClientState.unwrap(state));
+}
+
+function drawRound(ClientState state) pure returns (uint64) {
+    return uint40(ClientState.unwrap(state) >> 32);
+}
+
+function sitsOutUntil(ClientState state) pure returns (uint64) {
+    return uint40(ClientState.unwrap(state) >> 72);
+}
+
+function reported(ClientState state) pure returns (uint64) {
+    return uint40(ClientState.unwrap(state) >> 112);
+}
+
+function has(ClientState state, uint256 flag) pure returns (bool) {
+    return ClientState.unwrap(state) & flag != 0;
+}
+
+function prefix(ClientState state) pure returns (uint96) {
+    return uint96(ClientState.unwrap(state) >> 160);
+}
+
+function withFlag(ClientState state, uint256 flag) pure returns (ClientState) {
+    return ClientState.wrap(ClientState.unwrap(state) | flag);
+}
+
+/// @dev The state after a draw in `round`, whose ticket holds both the prefix and the index.
+function withDraw(ClientState state, uint64 round, uint128 ticket) pure returns (ClientState) {
+    uint256 word = ClientState.unwrap(state) & ABSENCE_MASK;
+    word |= uint32(ticket) | (uint256(round) << 32) | (uint256(ticket >> 32) << 160);
+    if (state.drawRound() + 1 == round && state.client() != 0) {
+        word |= BEFORE_DRAWN;
+        if (state.has(COMMITTED)) word |= BEFORE_COMMITTED;
+    }
+    return ClientState.wrap(word);
+}
+
+/// @dev The state after an absence in `round` was counted.
+function withAbsence(ClientState state, uint64 round, uint64 until) pure returns (ClientState) {
+    uint256 word = ClientState.unwrap(state) & ~ABSENCE_MASK;
+    return ClientState.wrap(word | (uint256(until) << 72) | (uint256(round) << 112));
+}
+
+/// @dev Whether the client drew in `round`, which is that of its latest draw or the one before.
+function drewIn(ClientState state, uint64 round) pure returns (bool) {
+    uint64 latest = state.drawRound();
+    return latest == round ? round != 0 : latest == round + 1 && state.has(BEFORE_DRAWN);
+}
+
+/// @dev Whether the client committed in `round`, which is that of its latest draw or the one before.
+function committedIn(ClientState state, uint64 round) pure returns (bool) {
+    return state.has(state.drawRound() == round ? COMMITTED : BEFORE_COMMITTED);
+}

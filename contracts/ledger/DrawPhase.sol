@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {CooperationTree} from "../CooperationTree.sol";
+import {ECVRF} from "../ECVRF.sol";
+import {ClientView} from "../interfaces/IClientRegistry.sol";
+import {Phase, SignedDraw} from "../interfaces/ITrainingLedger.sol";
+import {ClientState} from "./ClientState.sol";
+import {DrawSignature} from "./DrawSignature.sol";
+import {RoundState} from "./RoundState.sol";
+import {RoundStore} from "./RoundStore.sol";
+
+/// @title DrawPhase
+/// @notice The seed of a round, and the draws.
+abstract contract DrawPhase is RoundStore {
+    /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
+    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
+    uint32 internal constant EVERYONE = 1_000_000;
+
+    function fixSeed(uint64 round) external {
+        _inPhase(round, Phase.Draw);
+        if (seeds[round] != 0) revert SeedFixedAlready(round);
+        _fixSeed(round, states[round]);
+    }
+
+    function draw(
+        uint64 round,
+        uint256 vrfX,
+        uint256 vrfY,
+        bytes32 maskKey,
+        bytes32 sealKey,
+        uint32 samples,
+        bytes calldata message
+    ) external {
+        RoundState state = _inPhase(round, Phase.Draw);
+        bytes32 seed = seeds[round];
+        if (seed == 0) seed = _fixSeed(round, state);
+        ClientState client = clients[msg.sender];
+        bytes32 alpha = _alpha(round, seed);
+        (uint128 ticket, bytes memory proof) =
+            _check(round, state, client, msg.sender, vrfX, vrfY, samples, alpha, message);
+        _enter(round, state, client, msg.sender, ticket);
+        emit Drawn(round, uint32(ticket), samples, maskKey, sealKey, proof);
+    }
+
+    function drawBatch(uint64 round, SignedDraw[] calldata items) external {
+        RoundState state = _inPhase(round, Phase.Draw);
+        if (seeds[round] == 0) _fixSeed(round, state);
+        bytes32 separator = DrawSignature.domainSeparator();
+        for (uint256 i = 0; i < items.length; ++i) {
+            SignedDraw calldata item = items[i];
+            bytes4 reason = DrawSignature.isValid(round, item, separator)
+                ? _drawSigned(round, item)
+                : BadSignature.selector;
+            if (reason != 0) emit DrawRejected(round, item.account, reason);
+        }
+    }
+
+    function checkDraw(
+        uint64 round,
+        address account,
+        uint256 vrfX,
+        uint256 vrfY,
+        uint32 samples,
+        bytes calldata message
+    ) external view returns (uint128 ticket, bytes memory proof) {
+        RoundState state = _inPhase(round, Phase.Draw);
+        return _check(round, state, clients[account], account, vrfX, vrfY, samples, alphaOf(round), message);
+    }
+
+    function alphaOf(uint64 round) public view returns (bytes32) {
+        bytes32 seed = seeds[round];
+        if (seed == 0) (seed,) = _seed(round, states[round]);
+        return _alpha(round, seed);
+    }
+
+    /// @dev Draws one client of a batch. Returns 0, or the selector of the error with which the check ended.
+    /// The check is a call to this contract, so that its revert ends there.
+    function _drawSigned(uint64 round, SignedDraw calldata item) private returns (bytes4) {
+        try this.checkDraw(round, item.account, item.vrfX, item.vrfY, item.samples, item.message) returns (
+            uint128 ticket, bytes memory proof
+        ) {
+            _enter(round, states[round], clients[item.account], item.account, ticket);
+            emit Drawn(round, uint32(ticket), item.samples, item.maskKey, item.sealKey, proof);
+            return 0;
+        } catch (bytes memory reason) {
+            return reason.length < 4 ? DrawNotChecked.selector : bytes4(reason);
+        }
+    }
+
+    /// @dev Every condition of a draw but the phase.
+    function _check(
+        uint64 round,
+        RoundState state,
+        ClientState client,
+        address account,
+        uint256 vrfX,
+        uint256 vrfY,
+        uint32 samples,
+        bytes32 alpha,
+        bytes calldata message
+    ) private view returns (uint128 ticket, bytes memory proof) {
+        uint32 index = _checkEligible(state, account, vrfX, vrfY);
+        if (client.drawRound() == round) revert AlreadyDrawn(round, index);
+        if (client.sitsOutUntil() >= round) revert SittingOut(index, client.sitsOutUntil());
+        if (state.drawn() >= maxClients) revert RoundFull(round, maxClients);
+        if (samples == 0 || samples > maxSamples) revert SamplesOutOfRange(samples, maxSamples);
+        (bytes32 beta, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
+        if (state.samplingRate() != EVERYONE) {
+            uint256 threshold = (type(uint256).max / EVERYONE) * state.samplingRate();
+            if (uint256(beta) >= threshold) revert NotSelected(uint256(beta), threshold);
+        }
+        ticket = (uint128(bytes16(beta)) & ~uint128(type(uint32).max)) | index;
+        proof = ECVRF.proofOf(message, challenge);
+    }
+
+    /// @dev Whether the registry lets `account` take part in a round, with this key.
+    function _checkEligible(RoundState state, address account, uint256 vrfX, uint256 vrfY)
+        private
+        view
+        returns (uint32)
+    {
+        ClientView memory member = registry.clientOf(account);
+        if (member.client == 0) revert AccountNotRegistered(account);
+        if (!member.approved) revert NotApproved(account);
+        if (member.activeFrom > state.openedAt()) {
+            revert NotYetActive(account, member.activeFrom, state.openedAt());
+        }
+        if (uint160(uint256(keccak256(abi.encode(vrfX, vrfY)))) != member.keyTag) {
+            revert KeyMismatch(account, member.keyTag);
+        }
+        return member.client;
+    }
+
+    /// @dev Records a draw that was checked.
+    function _enter(uint64 round, RoundState state, ClientState client, address account, uint128 ticket) private {
+        states[round] = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
+        clients[account] = client.withDraw(round, ticket);
+        if (client.client() == 0) accounts[uint32(ticket)] = account;
+    }
+
+    function _fixSeed(uint64 round, RoundState state) private returns (bytes32 seed) {
+        bytes32 blockHash;
+        (seed, blockHash) = _seed(round, state);
+        seeds[round] = seed;
+        emit SeedFixed(round, blockHash, seed);
+    }
+
+    /// @dev keccak256(abi.encode(blockhash(seedBlock), order root of the last sealed round))
+    function _seed(uint64 round, RoundState state) private view returns (bytes32 seed, bytes32 blockHash) {
+        uint256 seedBlock = state.openedAt() + seedOffset;
+        if (!state.exists() || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
+        blockHash = blockhash(seedBlock);
+        if (blockHash == 0) blockHash = _historicHash(round, seedBlock);
+        seed = keccak256(abi.encode(blockHash, orderRoots[lastSealed]));
+    }
+
+    function _historicHash(uint64 round, uint256 seedBlock) private view returns (bytes32) {
+        (bool found, bytes memory answer) = HISTORY.staticcall(abi.encode(seedBlock));
+        if (!found || answer.length != 32 || bytes32(answer) == 0) revert SeedBlockUnavailable(round, seedBlock);
+        return bytes32(answer);
+    }
+
+    function _alpha(uint64 round, bytes32 seed) private view returns (bytes32) {
+        return keccak256(abi.encode("draw", block.chainid, address(this), round, seed));
+    }
+}
