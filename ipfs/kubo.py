@@ -1,0 +1,181 @@
+"""A Kubo node as a ``ContentStore``, over its RPC API.
+
+The node is trusted to keep and deliver blocks, never with their content: blobs are published as an archive (CAR), so that
+the node cannot choose other CIDs, and every block read is hashed here. The RPC API gives full control over a node: never
+expose it to a network; reach a node on another machine through a tunnel.
+"""
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import ipfshttpclient
+import requests
+import urllib3
+from ipfshttpclient import exceptions
+from ipfshttpclient.http_requests import ClientSync
+
+from ipfs import car
+from ipfs.blobs import BlockReader
+from ipfs.cid import CID, DAG_PB, RAW
+from ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
+from ipfs.unixfs import MAX_BLOCK_BYTES
+
+Answer = TypeVar("Answer")
+
+_PIECE_BYTES = 64 << 10
+_SLACK_SECONDS = 5.0  # the node gives up first and says why
+_MISSING = ("not found", "could not find", "deadline exceeded", "not pinned")
+
+
+class KuboStore(BlockReader):
+    """A ``ContentStore`` in a Kubo node (0.22 is tested).
+
+    Parameters
+    ----------
+    url
+        Of the RPC API, such as ``http://127.0.0.1:5001``.
+    timeout
+        Seconds the node may take to find a block in the network, and to answer at all.
+    """
+
+    def __init__(self, url: str, timeout: float = 30.0) -> None:
+        self.url = url
+        self.timeout = timeout
+        self._client = _connect(url, timeout + _SLACK_SECONDS)
+
+    def put(self, data: bytes) -> CID:
+        blocks = self._split(data)
+        root = blocks[-1].cid
+        if self._is_pinned(root):
+            return root
+        archive = io.BytesIO(b"".join(car.write(root, blocks)))
+        with self._answers():
+            imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"})["Root"]
+            if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
+                reason = str(imported["PinErrorMsg"] or "it reports another root")[:200]
+                raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
+        return root
+
+    def pin(self, digest: bytes) -> None:
+        root = self._read_root(CID.from_digest(digest, RAW)).cid
+        self._call(root, lambda: self._client.pin.add(str(root), opts=self._patience()))
+
+    def unpin(self, digest: bytes) -> None:
+        for codec in (RAW, DAG_PB):  # a pin has a codec, a digest has none
+            cid = CID.from_digest(digest, codec)
+            if self._is_pinned(cid):
+                self._call(cid, lambda cid=cid: self._client.pin.rm(str(cid)))
+
+    def collect_garbage(self) -> int:
+        """Let the node remove every block that none of its pins needs, other users' blocks included; return how many."""
+        with self._answers():
+            return sum("Key" in removed for removed in self._client.repo.gc())
+
+    def _is_pinned(self, cid: CID) -> bool:
+        try:
+            self._call(cid, lambda: self._client.pin.ls(str(cid), type="recursive"))
+        except NotFound:
+            return False
+        return True
+
+    def _has_block(self, cid: CID) -> bool:
+        try:
+            self._call(cid, lambda: self._client.block.stat(str(cid), offline=True))
+        except NotFound:
+            return False
+        return True
+
+    def _read_block(self, cid: CID, max_bytes: int) -> bytes:
+        data = self._call(cid, lambda: self._receive(cid))
+        if sha256(data).digest() != cid.digest:
+            raise Corrupt(cid, f"the IPFS node at {self.url} delivered other bytes than this CID names")
+        if len(data) > max_bytes:
+            raise TooLarge(cid, f"the block has {len(data)} bytes, at most {max_bytes} are allowed here")
+        return data
+
+    def _receive(self, cid: CID) -> bytes:
+        """Read a block as the node delivers it: never more than a block's size, never for longer than agreed."""
+        deadline = time.monotonic() + self.timeout + _SLACK_SECONDS
+        data = bytearray()
+        with self._client.block.get(str(cid), stream=True, opts=self._patience()) as pieces:
+            for piece in pieces:
+                data += piece
+                if len(data) > MAX_BLOCK_BYTES:
+                    raise Corrupt(cid, f"the IPFS node at {self.url} delivered more bytes than any block has")
+                if time.monotonic() > deadline:
+                    raise Unreachable(f"the IPFS node at {self.url} delivers too slowly: check its load, or try again")
+        return bytes(data)
+
+    def _patience(self) -> dict[str, str]:
+        """The option that makes the node itself give up looking for a block."""
+        return {"timeout": f"{max(1, round(self.timeout * 1000))}ms"}
+
+    def _call(self, cid: CID, request: Callable[[], Answer]) -> Answer:
+        """Send a request about one CID; the node's word that it has no such thing is ``NotFound``."""
+        with self._answers():
+            try:
+                return request()
+            except exceptions.ErrorResponse as refusal:
+                if any(phrase in str(refusal) for phrase in _MISSING):
+                    raise NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s") from None
+                raise
+
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        """Turn everything that can go wrong with the node's answer into one sentence."""
+        try:
+            yield
+        except exceptions.TimeoutError as fault:
+            raise Unreachable(
+                f"the IPFS node at {self.url} did not answer within {self.timeout + _SLACK_SECONDS:g} s: "
+                "check that it is not overloaded, then try again"
+            ) from fault
+        except exceptions.ErrorResponse as fault:
+            raise StoreError(f"the IPFS node at {self.url} refused: {str(fault)[:200]}") from fault
+        except (exceptions.ConnectionError, exceptions.ProtocolError, requests.RequestException) as fault:
+            raise Unreachable(
+                f"the IPFS node at {self.url} cannot be reached: start it, or name another store"
+            ) from fault
+        except (exceptions.Error, urllib3.exceptions.HTTPError, AssertionError, KeyError, TypeError) as fault:
+            # The client library asserts on the number of answers it gets.
+            raise Unreachable(f"what answers at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
+
+
+class _PiecewiseClient(ClientSync):
+    """The library's HTTP client, except that answers arrive in small pieces, so that their size can be bounded."""
+
+    def _request(self, *args, chunk_size: int | None, **options):
+        return super()._request(*args, chunk_size=chunk_size or _PIECE_BYTES, **options)
+
+
+def _connect(url: str, timeout: float) -> ipfshttpclient.Client:
+    """Return a client for the API at a URL, without talking to it.
+
+    ``ipfshttpclient.connect`` would refuse daemons newer than itself.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if (
+        not host
+        or parts.scheme not in ("http", "https")
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.username
+    ):
+        raise ValueError("the URL of an IPFS node has the form http://HOST:PORT (or https), without user name and path")
+    kind = "ip6" if ":" in host else "ip4" if host.replace(".", "").isdigit() else "dns"
+    address = f"/{kind}/{host}/tcp/{port or 5001}/{parts.scheme}"
+    try:
+        client = ipfshttpclient.Client(address, timeout=timeout)
+        client._client = _PiecewiseClient(address, ipfshttpclient.DEFAULT_BASE, timeout=timeout)
+    except Exception as fault:  # multiaddr raises whatever its parsers meet
+        raise ValueError(f"{url!r} is not the URL of an IPFS node") from fault
+    return client
