@@ -1,0 +1,50 @@
+"""One real federation, run once for all tests that look at what it left behind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chain.history import History, capture
+from chain.networks import embedded
+from chain.records import Record
+from ipfs.disk import DiskStore
+from node.auditing.archive import LEDGER, STORE, chain_facts, write_archive
+from node.auditing.rules import ChainFacts
+from node.demo import Demo, Plan
+from node.learning.datasets import load_dataset
+from node.report import build_report
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its directory, history, records and store."""
+
+    directory: Path
+    history: History
+    records: list[Record]
+    store: DiskStore
+    facts: ChainFacts
+    report: dict
+
+
+def run_federation(directory: Path, plan: Plan, **options) -> Run:
+    """Run a federation on an embedded chain and keep it as ``fedgrove demo --out`` does."""
+    store = DiskStore(directory / STORE)
+    with embedded() as network:
+        demo = Demo(plan, load_dataset("digits"), network, store, **options)
+        demo.run()
+        history = capture(network, demo.deployment)
+    history.verify()
+    report = build_report(history, store, demo.seconds)
+    report["audit"] = {"verdict": "verified", "first_bad_record": None}
+    write_archive(directory, history, report)
+    saved = History.load(directory / LEDGER)
+    return Run(directory, saved, saved.records(), store, chain_facts(saved), report)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Run:
+    """Six clients, two rounds, two of them silent in each round; FedAvg, to be quick."""
+    plan = Plan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
+    return run_federation(tmp_path_factory.mktemp("run") / "kept", plan)
