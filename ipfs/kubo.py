@@ -1,12 +1,13 @@
 """A Kubo node as a ``ContentStore``, over its RPC API.
 
-The node is trusted to keep and deliver blocks, never with their content: blobs are published as an archive (CAR), so that
-the node cannot choose other CIDs, and every block read is hashed here. The RPC API gives full control over a node: never
-expose it to a network; reach a node on another machine through a tunnel.
+The node is trusted to keep and deliver blocks, never with their content: blobs are published as an archive (CAR), so
+that the node cannot choose other CIDs, and every block read is hashed here. The RPC API gives full control over a node:
+never expose it to a network; reach a node on another machine through a tunnel.
 """
 
 import io
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -26,6 +27,9 @@ from ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import MAX_BLOCK_BYTES
 
 Answer = TypeVar("Answer")
+
+# ipfshttpclient passes urllib3 2 an option that only urllib3 3 refuses; users can do nothing about it.
+warnings.filterwarnings("ignore", "The 'strict' parameter", FutureWarning)
 
 _PIECE_BYTES = 64 << 10
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
@@ -72,7 +76,7 @@ class KuboStore(BlockReader):
                 self._call(cid, lambda cid=cid: self._client.pin.rm(str(cid)))
 
     def collect_garbage(self) -> int:
-        """Let the node remove every block that none of its pins needs, other users' blocks included; return how many."""
+        """Let the node remove every block that none of its pins needs, whoever stored it; return how many."""
         with self._answers():
             return sum("Key" in removed for removed in self._client.repo.gc())
 
@@ -163,19 +167,14 @@ def _connect(url: str, timeout: float) -> ipfshttpclient.Client:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if (
-        not host
-        or parts.scheme not in ("http", "https")
-        or parts.path not in ("", "/")
-        or parts.query
-        or parts.username
-    ):
-        raise ValueError("the URL of an IPFS node has the form http://HOST:PORT (or https), without user name and path")
+    bare = host and parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    if not bare or parts.scheme not in ("http", "https"):
+        raise StoreError("the URL of an IPFS node has the form http://HOST:PORT (or https), without user name and path")
     kind = "ip6" if ":" in host else "ip4" if host.replace(".", "").isdigit() else "dns"
     address = f"/{kind}/{host}/tcp/{port or 5001}/{parts.scheme}"
     try:
         client = ipfshttpclient.Client(address, timeout=timeout)
         client._client = _PiecewiseClient(address, ipfshttpclient.DEFAULT_BASE, timeout=timeout)
     except Exception as fault:  # multiaddr raises whatever its parsers meet
-        raise ValueError(f"{url!r} is not the URL of an IPFS node") from fault
+        raise StoreError(f"{url!r} is not the URL of an IPFS node") from fault
     return client

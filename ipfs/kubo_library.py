@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from ipfs import car
-from ipfs.cid import CID, InvalidCID
+from ipfs.cid import CID, RAW, InvalidCID
 from ipfs.local_node import find_library, make_private
 from ipfs.unixfs import Block
 
@@ -99,7 +99,7 @@ class Node:
             garbage = [path for path in self._blocks.glob("??/CIQ*.data") if path not in kept]
             for path in garbage:
                 path.unlink()
-        return [str(CID.from_digest(base64.b32decode(path.stem + "=" * 6)[2:], 0x55)) for path in garbage]
+        return [str(CID.from_digest(base64.b32decode(path.stem + "=")[2:], RAW)) for path in garbage]
 
     def name_file(self, content: bytes) -> str:
         """Return the CID that Kubo's ``add --only-hash`` gives (its defaults: profile unixfs-v0-2015)."""

