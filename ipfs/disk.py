@@ -60,7 +60,7 @@ class DiskStore(BlockReader):
     def unpin(self, digest: bytes) -> None:
         with self._changes():
             (self._pins / digest.hex()).unlink(missing_ok=True)
-            _sync_folder(self._pins)
+            _sync(self._pins)
 
     def collect_garbage(self) -> int:
         """Remove every block that belongs to no pinned blob and return how many these were.
@@ -81,7 +81,7 @@ class DiskStore(BlockReader):
             garbage = [digest for digest in _digests(self._blocks) if digest not in kept]
             for digest in garbage:
                 (self._blocks / digest.hex()).unlink()
-            _sync_folder(self._blocks)
+            _sync(self._blocks)
         return len(garbage)
 
     def used_bytes(self) -> int:
@@ -112,7 +112,7 @@ class DiskStore(BlockReader):
     def _holds(self, block: Block) -> bool:
         """Whether the block is there undamaged; storing content again repairs it."""
         try:
-            return self._block_path(block.cid).read_bytes() == block.data
+            return self._block_path(block.cid).read_bytes() == bytes(block.data)
         except FileNotFoundError:
             return False
 
@@ -130,15 +130,14 @@ class DiskStore(BlockReader):
         """Make new blocks appear, durable and whole; the last one (the root) after all others are durable."""
         try:
             for block in blocks:
-                with open(self._temp / block.cid.digest.hex(), "wb") as file:
-                    file.write(block.data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                (self._temp / block.cid.digest.hex()).write_bytes(block.data)
+            for block in blocks:  # after all writes: the first sync carries most of the others
+                _sync(self._temp / block.cid.digest.hex())
             for group in (blocks[:-1], blocks[-1:]):
                 for block in group:
                     os.replace(self._temp / block.cid.digest.hex(), self._block_path(block.cid))
                 if group:
-                    _sync_folder(self._blocks)
+                    _sync(self._blocks)
         except BaseException:
             for block in blocks:
                 (self._temp / block.cid.digest.hex()).unlink(missing_ok=True)
@@ -148,7 +147,7 @@ class DiskStore(BlockReader):
         pin = self._pins / digest.hex()
         if not pin.exists():
             pin.touch()
-            _sync_folder(self._pins)
+            _sync(self._pins)
 
     @contextmanager
     def _changes(self) -> Iterator[None]:
@@ -181,9 +180,9 @@ def _digests(folder: Path) -> list[bytes]:
     return [bytes.fromhex(name) for name in sorted(os.listdir(folder)) if _DIGEST_NAME.match(name)]
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Make a file's bytes durable, or a folder's renames and removals."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -33,6 +33,13 @@ warnings.filterwarnings("ignore", "The 'strict' parameter", FutureWarning)
 
 _PIECE_BYTES = 64 << 10
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
+_BROKEN_CONNECTION = (
+    exceptions.ConnectionError,
+    exceptions.ProtocolError,
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+)
 _MISSING = ("not found", "could not find", "deadline exceeded", "not pinned")
 
 
@@ -134,27 +141,41 @@ class KuboStore(BlockReader):
         """Turn everything that can go wrong with the node's answer into one sentence."""
         try:
             yield
-        except exceptions.TimeoutError as fault:
+        except (exceptions.TimeoutError, urllib3.exceptions.TimeoutError) as fault:
             raise Unreachable(
                 f"the IPFS node at {self.url} did not answer within {self.timeout + _SLACK_SECONDS:g} s: "
                 "check that it is not overloaded, then try again"
             ) from fault
         except exceptions.ErrorResponse as fault:
             raise StoreError(f"the IPFS node at {self.url} refused: {str(fault)[:200]}") from fault
-        except (exceptions.ConnectionError, exceptions.ProtocolError, requests.RequestException) as fault:
+        except _BROKEN_CONNECTION as fault:
             raise Unreachable(
                 f"the IPFS node at {self.url} cannot be reached: start it, or name another store"
             ) from fault
-        except (exceptions.Error, urllib3.exceptions.HTTPError, AssertionError, KeyError, TypeError) as fault:
+        except (exceptions.Error, AssertionError, KeyError, TypeError) as fault:
             # The client library asserts on the number of answers it gets.
             raise Unreachable(f"what answers at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
 
 
 class _PiecewiseClient(ClientSync):
-    """The library's HTTP client, except that answers arrive in small pieces, so that their size can be bounded."""
+    """The library's HTTP client, except that answers arrive as the network delivers them, at most 64 KiB at a time.
 
-    def _request(self, *args, chunk_size: int | None, **options):
-        return super()._request(*args, chunk_size=chunk_size or _PIECE_BYTES, **options)
+    The library itself waits for the whole answer, so that neither its size nor its duration could be bounded.
+    """
+
+    def _make_session(self) -> requests.Session:
+        session = super()._make_session()
+        session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
+        return session
+
+    def _request(self, *args, **options):
+        closables, _ = super()._request(*args, **options)
+        return closables, _receive_pieces(closables[0])
+
+
+def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
+    while piece := response.raw.read1(_PIECE_BYTES, decode_content=True):
+        yield piece
 
 
 def _connect(url: str, timeout: float) -> ipfshttpclient.Client:

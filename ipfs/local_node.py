@@ -171,10 +171,12 @@ def _environment(repo: Path) -> dict[str, str]:
 
 def _answers(url: str) -> bool:
     """Whether the API serves yet; a node writes its address before it does."""
-    try:
-        return requests.post(f"{url}/api/v0/version", timeout=5).ok
-    except requests.RequestException:
-        return False
+    with requests.Session() as session:
+        session.trust_env = False  # no proxy on the way to loopback
+        try:
+            return session.post(f"{url}/api/v0/version", timeout=5).ok
+        except requests.RequestException:
+            return False
 
 
 def _read_api_file(repo: Path) -> str | None:

@@ -1,3 +1,4 @@
+import hashlib
 import multiprocessing
 import os
 import random
@@ -14,7 +15,7 @@ from ipfs import disk
 from ipfs.cid import CID, DAG_PB, RAW
 from ipfs.disk import DiskStore
 from ipfs.store import AmbiguousContent, Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
-from ipfs.unixfs import Profile, build, chunks, cid_of, decode_root
+from ipfs.unixfs import Block, Link, Profile, build, chunks, cid_of, decode_root, encode_node
 
 MIB = 1 << 20
 BIG = random.Random(1).randbytes(2 * MIB + 17)  # three leaves and a root
@@ -153,6 +154,37 @@ def test_hostile_tree_of_repeated_parts_costs_no_more_than_its_blocks(tmp_path):
     assert len(reads) == 6
     with pytest.raises(TooLarge):
         store.stream(digest, len(data) - 1)
+
+
+def plant(store, data):
+    """Put a block into the folder, as a hostile copy of a store would hold it; return its digest."""
+    digest = hashlib.sha256(data).digest()
+    block_path(store, digest).write_bytes(data)
+    return digest
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 257, 1000])
+def test_a_leaf_of_another_size_than_its_parent_says_is_an_error(tmp_path, length):
+    store = TinyStore(tmp_path)
+    leaf = CID.from_digest(plant(store, bytes(length)), RAW)
+    other = CID.from_digest(plant(store, b"x"), RAW)
+    root = plant(store, encode_node([Link(leaf, 256, 256), Link(other, 1, 1)]))
+    with pytest.raises(Corrupt, match=f"{leaf}.*parent says"):
+        store.fetch(root, 257)
+
+
+@pytest.mark.parametrize("inner", [b"", b"raw content", encode_node([])], ids=["empty", "raw", "no links"])
+def test_an_inner_node_that_is_no_node_is_an_error(tmp_path, inner):
+    store = TinyStore(tmp_path)
+    good = [Block(block.cid, bytes(block.data)) for block in build(chunks(bytes(1000), store.profile), store.profile)]
+    digest = store.put(bytes(1000)).digest
+    links = decode_root(good[-1].data, store.profile)
+    bad = CID.from_digest(plant(store, inner), DAG_PB)
+    root = plant(store, encode_node([links[0], Link(bad, links[1].size, links[1].total_size)]))
+    assert store.fetch(digest, 1000) == bytes(1000)
+    for read in (lambda: store.fetch(root, 1000), lambda: store.has(root), lambda: store.pin(root)):
+        with pytest.raises(Corrupt, match=str(bad)):
+            read()
 
 
 def test_garbage_collection_removes_exactly_what_no_pin_needs(store):

@@ -1,0 +1,78 @@
+"""Figures of the content store: naming and keeping 100 MB, beside the physical limit of the machine."""
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from ipfs.disk import DiskStore
+from ipfs.unixfs import cid_of
+
+_BYTES = 100_000_000
+_REPEATS = 3
+
+
+def run(size: int = _BYTES, folder: Path | None = None) -> dict:
+    """Measure and return ``{"rows": [{"name", "value", "unit", "limit", "limit_name", "ratio"}, ...]}``.
+
+    Parameters
+    ----------
+    size
+        Bytes of the blob.
+    folder
+        Where the store is made and removed again (default: the folder for temporary files).
+
+    Each value is the best of three runs, in MB/s (10**6 bytes). ``limit`` is what the machine does for the same bytes
+    without the store: one sha2-256, or one write or read of a plain file, synced like the store's.
+    """
+    data = Random(0).randbytes(size)
+    hashing = _rate(size, lambda: hashlib.sha256(data).digest())
+    rows = [_row("CID (unixfs-v1-2025)", _rate(size, lambda: cid_of(data)), hashing, "sha2-256 of the same bytes")]
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        plain = Path(place) / "plain"
+        writing = _rate(size, lambda: _write_file(plain, data))
+        # A blob is hashed before it is written, and after it is read: the limit is the two one after the other.
+        put_limit = _in_sequence(hashing, writing)
+        get_limit = _in_sequence(hashing, _rate(size, plain.read_bytes))
+        stores = (DiskStore(Path(place) / str(number)) for number in range(_REPEATS))
+        rows.append(_row("disk put", _rate(size, lambda: next(stores).put(data)), put_limit, "sha2-256 + synced write"))
+        store = DiskStore(Path(place) / "0")
+        cid = cid_of(data)
+        rows.append(_row("disk put, held already", _rate(size, lambda: store.put(data)), get_limit, "sha2-256 + read"))
+        rows.append(_row("disk get", _rate(size, lambda: store.get(cid, size)), get_limit, "sha2-256 + read"))
+    return {"bytes": size, "rows": rows}
+
+
+def _row(name: str, value: float, limit: float, limit_name: str) -> dict:
+    return {
+        "name": name,
+        "value": round(value, 1),
+        "unit": "MB/s",
+        "limit": round(limit, 1),
+        "limit_name": limit_name,
+        "ratio": round(value / limit, 3),
+    }
+
+
+def _rate(size: int, task: Callable[[], object]) -> float:
+    """Return the best rate of a task over ``size`` bytes, in MB/s."""
+    best = float("inf")
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        task()
+        best = min(best, time.perf_counter() - start)
+    return size / 1e6 / best
+
+
+def _in_sequence(first: float, second: float) -> float:
+    return 1 / (1 / first + 1 / second)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
