@@ -269,8 +269,8 @@ def main(repo: Path) -> None:
     threading.Thread(target=lambda: (sys.stdin.buffer.read(), stopped.set()), daemon=True).start()
     (repo / "api.new").write_text(f"/ip4/127.0.0.1/tcp/{server.server_address[1]}")
     shutil.move(repo / "api.new", repo / "api")
-    while not stopped.wait(0.1):  # in turns: Python runs signal handlers only between instructions of this thread
-        pass
+    while not stopped.is_set():
+        time.sleep(0.1)  # not one long wait: a signal that Go's threads receive does not end it
     (repo / "api").unlink(missing_ok=True)
     Handler.node.close()
     os._exit(0)  # calls into Kubo may still be waiting for blocks that never come
