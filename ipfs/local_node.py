@@ -89,13 +89,18 @@ class LocalKubo:
 
     def _start_program(self, program: str) -> subprocess.Popen:
         if not (self.repo / "config").exists():
-            done = subprocess.run(
-                [program, "init"], env=_environment(self.repo), capture_output=True, timeout=self._start_seconds
-            )
-            if done.returncode != 0:
-                raise StoreError(f"`{program} init` failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
+            self._initialise(program)
         make_private(self.repo)
         return self._spawn([program, "daemon"])
+
+    def _initialise(self, program: str) -> None:
+        command, limit = [program, "init"], self._start_seconds
+        try:
+            done = subprocess.run(command, env=_environment(self.repo), capture_output=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise StoreError(f"`{program} init` did not end within {limit:g} s: run it by hand to see why") from None
+        if done.returncode != 0:
+            raise StoreError(f"`{program} init` failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
 
     def _start_library(self) -> subprocess.Popen:
         return self._spawn([sys.executable, "-m", "ipfs.kubo_library", str(self.repo)])

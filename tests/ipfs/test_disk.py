@@ -300,9 +300,9 @@ _WRITER = """
 import itertools, random, sys
 from ipfs.disk import DiskStore
 store = DiskStore(sys.argv[1])
-print("ready", flush=True)
 for number in itertools.count():
     store.put(random.Random(number).randbytes(3 << 20))
+    print("ready", flush=True)
 """
 
 

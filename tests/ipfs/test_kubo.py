@@ -215,9 +215,9 @@ def test_kubos_own_program_is_initialised_made_private_and_started(tmp_path, mon
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("script", "message", "seconds"),
     [
-        ("#!/bin/sh\necho broken >&2; exit 3\n", "init` failed: broken"),
+        ("#!/bin/sh\necho broken >&2; exit 3\n", "init` failed: broken", 20),
         (
             '#!/bin/sh\n[ $1 = init ] && echo \'{"Addresses": {}, "Datastore": {}}\' > $IPFS_PATH/config\n',
             "ended while",
@@ -225,13 +225,14 @@ def test_kubos_own_program_is_initialised_made_private_and_started(tmp_path, mon
         (
             "#!/bin/sh\n[ $1 = daemon ] && exec sleep 30\n"
             'echo \'{"Addresses": {}, "Datastore": {}}\' > $IPFS_PATH/config\n',
-            "did not answer within 0.5 s",
+            "did not answer within 2 s",
+            2,
         ),
     ],
 )
-def test_a_program_that_does_not_start_is_one_sentence(tmp_path, monkeypatch, script, message):
+def test_a_program_that_does_not_start_is_one_sentence(tmp_path, monkeypatch, script, message, seconds):
     monkeypatch.setenv("FEDGROVE_KUBO", make_program(tmp_path / "ipfs", script))
-    with pytest.raises(StoreError, match=message), LocalKubo(tmp_path / "repo", start_seconds=0.5):
+    with pytest.raises(StoreError, match=message), LocalKubo(tmp_path / "repo", start_seconds=seconds):
         pass
 
 
