@@ -221,6 +221,7 @@ def test_kubos_own_program_is_initialised_made_private_and_started(tmp_path, mon
         (
             '#!/bin/sh\n[ $1 = init ] && echo \'{"Addresses": {}, "Datastore": {}}\' > $IPFS_PATH/config\n',
             "ended while",
+            20,
         ),
         (
             "#!/bin/sh\n[ $1 = daemon ] && exec sleep 30\n"
