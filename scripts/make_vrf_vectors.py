@@ -35,7 +35,7 @@ def main() -> int:
         elif not check:
             path.write_text(text)
     if stale:
-        print(f"Run scripts/make_vrf_vectors.py: {', '.join(stale)} differ from what the prover gives.", file=sys.stderr)
+        print(f"Run scripts/make_vrf_vectors.py: stale are {', '.join(stale)}.", file=sys.stderr)
     return 1 if stale else 0
 
 
