@@ -9,7 +9,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -83,6 +83,37 @@ class DiskStore(BlockReader):
                 (self._blocks / digest.hex()).unlink()
             _sync(self._blocks)
         return len(garbage)
+
+    def export(self) -> Iterator[Block]:
+        """Yield every block of every pinned blob once, verified, for an archive (``ipfs.car.write``).
+
+        Raises
+        ------
+        Corrupt
+            A block is damaged. Blobs of which a block is missing are left out as far as they are gone.
+        """
+        seen: set[CID] = set()
+        for digest in _digests(self._pins):
+            try:
+                for cid in self._walk(self._read_root(CID.from_digest(digest, RAW))):
+                    if cid not in seen:
+                        seen.add(cid)
+                        yield Block(cid, self._read_block(cid, MAX_BLOCK_BYTES))
+            except NotFound:
+                continue
+
+    def add_blocks(self, blocks: Iterable[Block]) -> None:
+        """Store blocks that are verified already (``ipfs.car.read`` does); nothing is pinned.
+
+        Raises
+        ------
+        QuotaExceeded
+        """
+        for block in blocks:
+            with self._changes():
+                if not self._holds(block):
+                    self._check_quota(len(block.data))
+                    self._write([block])
 
     def used_bytes(self) -> int:
         """Bytes of all blocks held, which is what the quota counts."""

@@ -4,6 +4,7 @@ The roles are the same objects that run alone elsewhere; they meet only on the l
 gives each its turn and, on a test chain, mines on to the next deadline when nobody has anything to do.
 """
 
+import multiprocessing
 import random
 import tempfile
 import time
@@ -36,6 +37,7 @@ from node.learning.partition import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
 from node.learning.shared import draw_shared, shared_to_bytes
+from node.learning.strategies import make_strategy
 from node.learning.training import evaluate
 from node.step import Step
 from node.tensors import Tensors, dump
@@ -172,7 +174,9 @@ class Demo:
             result = evaluate(spec, model, test)
             return result.accuracy, result.loss, result.samples
 
-        initial = dump(initial_tensors(spec, plan.seed))
+        weights = initial_tensors(spec.name, spec.input_shape, spec.classes, plan.seed)
+        extras = make_strategy(config.strategy.name, config.strategy.options).initial_extras(weights)
+        initial = dump({**weights, **extras})
         coordinator = Coordinator(self._ledger(keys), self._store, config, initial, score)
         clients = []
         for number, samples in enumerate(training):
@@ -272,5 +276,6 @@ def _executor(workers: int) -> Iterator[Executor | None]:
     if workers <= 1:
         yield None
         return
-    with ProcessPoolExecutor(workers) as pool:
+    # Spawned, not forked: torch's and the chain client's threads do not survive a fork.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool

@@ -3,6 +3,7 @@
 from chain import tree
 from chain.ledger import Ledger
 from chain.phases import Deadlines
+from chain.records import Record
 from node.rounds import RoundRecords, Rounds
 
 
@@ -20,7 +21,7 @@ class LedgerView:
     def __init__(self, ledger: Ledger, confirmations: int = 0) -> None:
         self._ledger = ledger
         self._confirmations = confirmations
-        self._seen = 0
+        self._seen: list[Record] = []
         self.rounds = Rounds()
         self.settings = ledger.settings()
         self.block = 0
@@ -28,10 +29,13 @@ class LedgerView:
     def refresh(self) -> RoundRecords | None:
         """Read what is new; return the latest round, or None before the first."""
         self.block = self._ledger.confirmed_block(self._confirmations)
-        records = self._ledger.records()
-        while self._seen < len(records) and records[self._seen].at.block <= self.block:
-            self.rounds.add(records[self._seen])
-            self._seen += 1
+        records = [record for record in self._ledger.records() if record.at.block <= self.block]
+        if self._seen and records[: len(self._seen)][-1:] != self._seen[-1:]:
+            # The chain abandoned blocks that this view had seen: sort what stands now from the start.
+            self._seen, self.rounds = [], Rounds()
+        for record in records[len(self._seen) :]:
+            self.rounds.add(record)
+        self._seen = records
         return self.rounds.latest
 
     def deadlines(self, entry: RoundRecords) -> Deadlines:

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from chain.history import BadHistory, History
@@ -87,8 +88,7 @@ def export_car(directory: Path, target: Path) -> CID:
         root = root_store.put((directory / LEDGER).read_bytes())
         part = Path(scratch) / "export.car"
         with part.open("wb") as file:
-            blocks = [*root_store.blocks(), *DiskStore(directory / STORE).blocks()]
-            for piece in car.write(root, blocks):
+            for piece in car.write(root, chain(root_store.export(), DiskStore(directory / STORE).export())):
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
@@ -103,8 +103,7 @@ def audit_car(path: Path, progress: Progress | None = None) -> Verdict:
         try:
             with path.open("rb") as stream:
                 archive = car.read(stream, MAX_CAR_BYTES)
-                for block in archive.blocks:
-                    store.put_block(block)
+                store.add_blocks(archive.blocks)
             history = Path(scratch) / LEDGER
             history.write_bytes(store.get(archive.root, MAX_CAR_BYTES))
         except OSError as fault:

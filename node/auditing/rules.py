@@ -32,7 +32,7 @@ from chain.records import (
     VrfKeyRotated,
 )
 from node.auditing.verdict import bad
-from node.rounds import RoundRecords, Rounds
+from node.rounds import Member, RoundRecords, Rounds
 
 EVERYONE = 1_000_000
 
@@ -140,7 +140,13 @@ class LedgerRules:
             return entry.sealed is not None
         member = self.rounds.members.get(client)
         everyone = entry.opened.sampling_rate == EVERYONE and entry.seed is not None
-        return everyone and member is not None and member.active_from <= entry.opened.opened_at
+        if not everyone or member is None or len(entry.draws) >= self.facts.settings.max_clients:
+            return False
+        sits_out = self._skipped_until.get(client, 0) >= entry.number
+        return self._may_draw(member) and member.active_from <= entry.opened.opened_at and not sits_out
+
+    def _may_draw(self, member: Member) -> bool:
+        return self.facts.open_membership or member.account in self._approved
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -206,7 +212,7 @@ class LedgerRules:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
         if member.active_from > entry.opened.opened_at:
             raise bad("draw.client", "the client was not active yet", number, client)
-        if not self.facts.open_membership and member.account not in self._approved:
+        if not self._may_draw(member):
             raise bad("draw.client", "the client was not approved", number, client)
         if self._skipped_until.get(client, 0) >= number:
             raise bad("draw.client", "the client sits out because of its absences", number, client)

@@ -68,6 +68,13 @@ def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:
     for row in result["rows"]:
         value = row["value"]
         shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
-        table.add_row(row["name"], shown, row.get("unit", ""), str(row.get("beside", "")))
+        table.add_row(row["name"], shown, row.get("unit", ""), _beside(row))
     console.print(table)
     return 0
+
+
+def _beside(row: dict) -> str:
+    """The rival or limit of a row, and how the figure compares."""
+    if "limit" not in row:
+        return str(row.get("beside", ""))
+    return f"{row['limit']:,} {row.get('unit', '')} {row['limit_name']} (ratio {row['ratio']})"

@@ -1,4 +1,5 @@
 import hashlib
+import io
 import multiprocessing
 import os
 import random
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ipfs import disk
+from ipfs import car, disk
 from ipfs.cid import CID, DAG_PB, RAW
 from ipfs.disk import DiskStore
 from ipfs.store import AmbiguousContent, Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
@@ -325,3 +326,28 @@ def test_a_killed_writer_leaves_no_partial_block_and_no_root_without_leaves(tmp_
     assert list((tmp_path / "temp").iterdir()) == []
     for pin in (tmp_path / "pins").iterdir():
         assert len(store.fetch(bytes.fromhex(pin.name), 3 * MIB)) == 3 * MIB
+
+
+def test_an_export_archives_every_pinned_blob_and_another_store_reads_it(tmp_path):
+    source, target = DiskStore(tmp_path / "source"), DiskStore(tmp_path / "target")
+    blobs = [b"small", BIG, b"unpinned"]
+    cids = [source.put(blob) for blob in blobs]
+    source.unpin(cids[2].digest)
+    archive = b"".join(car.write(cids[0], source.export()))
+    target.add_blocks(car.read(io.BytesIO(archive), 1 << 24).blocks)
+    assert [target.get(cid, 1 << 22) for cid in cids[:2]] == blobs[:2]
+    assert not target.has(cids[2].digest)
+    assert target.collect_garbage() == 5  # nothing was pinned: one small block, three leaves and their root
+
+
+def test_an_export_names_a_damaged_block(tmp_path):
+    store = DiskStore(tmp_path)
+    cid = store.put(b"content")
+    (tmp_path / "blocks" / cid.digest.hex()).write_bytes(b"another")
+    with pytest.raises(Corrupt, match=str(cid)):
+        list(store.export())
+
+
+def test_added_blocks_respect_the_quota(tmp_path):
+    with pytest.raises(QuotaExceeded):
+        DiskStore(tmp_path, quota_bytes=10).add_blocks(build([b"more than ten bytes"]))

@@ -1,0 +1,137 @@
+"""A user's mistake gets one sentence that says what to do, exit code 2, and loses nothing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+FEDGROVE = [sys.executable, "-c", "from node.cli.main import run; run()"]
+
+FEDERATION = """
+[model]
+name = "small-cnn"
+input_shape = [1, 8, 8]
+classes = 10
+"""
+NETWORK = """
+[network]
+rpc = "http://127.0.0.1:1"
+ledger = "0x000000000000000000000000000000000000dEaD"
+"""
+
+
+def fedgrove(*arguments, cwd, password="secret password"):
+    environment = {**os.environ, "FEDGROVE_PASSWORD": password}
+    return subprocess.run(
+        [*FEDGROVE, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a keystore, two configurations, a broken one, and things that are not what they seem."""
+    folder = tmp_path_factory.mktemp("place")
+    assert fedgrove("keys", "new", "alice.json", cwd=folder).returncode == 0
+    (folder / "federation.toml").write_text(FEDERATION)
+    (folder / "reached.toml").write_text(FEDERATION + NETWORK)
+    (folder / "unknown.toml").write_text(FEDERATION + "[masking]\nmood = 1\n")
+    (folder / "broken.toml").write_text("[model")
+    (folder / "empty").mkdir()
+    (folder / "text.car").write_text("not an archive")
+    (folder / "text.json").write_text("not a keystore")
+    (folder / "text.npz").write_text("not an archive")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "nonsense",
+        "demo --clients 2",
+        "demo --clients many",
+        "demo --clients 99999999",
+        "demo --rounds 0",
+        "demo --alpha 0",
+        "demo --alpha nan",
+        "demo --drop 1",
+        "demo --drop -0.1",
+        "demo --drop nan",
+        "demo --seed -1",
+        "demo --strategy best",
+        "demo --masking none",
+        "demo --dataset imagenet",
+        "demo --dataset text.npz",
+        "demo --dataset no.such.module:data",
+        "demo --chain mainnet",
+        "demo --chain http://127.0.0.1:1",
+        "demo --store floppy",
+        "demo --store http://127.0.0.1:1",
+        "demo --out text.json",
+        "demo --unknown",
+        "audit",
+        "audit nowhere",
+        "audit empty",
+        "audit empty --rpc http://127.0.0.1:1",
+        "audit --rpc http://127.0.0.1:1",
+        "audit --rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:empty",
+        "audit --rpc http://127.0.0.1:1 --ledger 0x00 --store disk:empty",
+        "audit --rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:nowhere",
+        "audit verify nowhere.car",
+        "audit export empty out.car",
+        "audit export nowhere out.car",
+        "keys new alice.json",
+        "keys show nowhere.json",
+        "keys show text.json",
+        "keys backup nowhere.json backup.json",
+        "keys backup alice.json alice.json",
+        "keys restore nowhere.json new.json",
+        "keys restore text.json new.json",
+        "keys new empty/none/alice.json",
+        "deploy --config nowhere.toml --keystore alice.json --rpc http://127.0.0.1:1",
+        "deploy --config broken.toml --keystore alice.json --rpc http://127.0.0.1:1",
+        "deploy --config unknown.toml --keystore alice.json --rpc http://127.0.0.1:1",
+        "deploy --config federation.toml --keystore nowhere.json --rpc http://127.0.0.1:1",
+        "deploy --config federation.toml --keystore alice.json --rpc http://127.0.0.1:1",
+        "deploy --config federation.toml --keystore alice.json --rpc floppy",
+        "deploy --config reached.toml --keystore alice.json --rpc http://127.0.0.1:1",
+        "deploy --config federation.toml --keystore alice.json --rpc http://127.0.0.1:1 --coordinator me",
+        "register --config federation.toml --keystore alice.json",
+        "register --config reached.toml --keystore alice.json",
+        "status --config federation.toml",
+        "status --config reached.toml",
+        "bench",
+        "bench nonsense",
+        "bench masking --parameters 1",
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(place, line):
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    result = fedgrove(*line.split(), cwd=place)
+    assert result.returncode == 2, result.stdout + result.stderr
+    if line and line not in ("audit", "bench"):  # these show their help
+        said = result.stderr.strip()
+        assert said.startswith("fedgrove: ") and "\n" not in said, said
+        assert len(said) < 600
+    assert "Traceback" not in result.stderr
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_wrong_password_is_a_sentence_and_shows_nothing(place):
+    result = fedgrove("keys", "show", "alice.json", cwd=place, password="another password")
+    assert result.returncode == 2
+    assert "password" in result.stderr and "another" not in result.stderr and "\n" not in result.stderr.strip()
+
+
+def test_an_archive_that_is_none_is_a_bad_record(place):
+    result = fedgrove("audit", "verify", "text.car", cwd=place)
+    assert result.returncode == 1 and "archive" in result.stderr
+
+
+def test_a_run_is_never_written_over(place):
+    (place / "kept").mkdir(exist_ok=True)
+    (place / "kept" / "report.json").write_text("{}")
+    result = fedgrove("demo", "--out", "kept", cwd=place)
+    assert result.returncode == 2 and "already holds a run" in result.stderr
+    assert (place / "kept" / "report.json").read_text() == "{}"

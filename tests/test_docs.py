@@ -1,0 +1,113 @@
+"""Every command in the documentation is run, in order, by a shell, as a reader would."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from node.cli.main import app
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+# Set-up and the test command itself cannot run inside the tests; that their targets exist is checked instead.
+MAKE = re.compile(r"^make ([a-z-]+)$", re.MULTILINE)
+
+
+def blocks(page: Path) -> list[tuple[bool, str]]:
+    """The shell blocks of a page: (runs in a second terminal, commands)."""
+    return [(bool(second), text) for second, text in BLOCK.findall(page.read_text())]
+
+
+@pytest.fixture
+def workplace(tmp_path):
+    """An empty folder that looks like the root of the repository to the commands of the docs."""
+    for name in (".venv", "node_modules", "tests", "Makefile"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def environment(home: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDGROVE_")}
+    return {**kept, "PATH": path, "HOME": str(home)}
+
+
+def wait_for_port(port: int, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"nothing listens on 127.0.0.1:{port} after {seconds} s")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_a_page(page, workplace):
+    script, servers = ["set -euo pipefail"], []
+    try:
+        for second, text in blocks(page):
+            for target in MAKE.findall(text):
+                subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+            text = MAKE.sub("true", text)
+            if second:
+                servers.append(start(text, workplace))
+            else:
+                script.append(text)
+        result = subprocess.run(
+            ["bash", "-c", "\n".join(script)],
+            cwd=workplace,
+            env=environment(workplace),
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert result.returncode == 0, f"{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
+    finally:
+        for server in servers:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=20)
+
+
+def start(text: str, workplace: Path) -> subprocess.Popen:
+    """Start a server of the docs in a process group of its own, and wait until it listens."""
+    server = subprocess.Popen(
+        ["bash", "-c", f"exec {text}"], cwd=workplace, env=environment(workplace), start_new_session=True
+    )
+    wait_for_port(int(re.search(r"--port (\d+)", text).group(1)))
+    return server
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def commands(command, path: str) -> list[str]:
+    children = getattr(command, "commands", {})
+    shown = [name for name, child in children.items() if not child.hidden]
+    return [line for name in shown for line in commands(children[name], f"{path} {name}")] if children else [path]
+
+
+def test_every_command_is_in_the_reference_and_has_help_with_an_example():
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    root = get_command(app)
+    for path in commands(root, "fedgrove"):
+        assert f"`{path}" in reference, f"{path} is not in docs/reference.md"
+        result = subprocess.run(
+            [sys.executable, "-c", "from node.cli.main import run; run()", *path.split()[1:], "--help"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert result.returncode == 0 and "Example: fedgrove" in result.stdout, result.stdout + result.stderr
