@@ -81,7 +81,7 @@ def behaviour(outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) 
 def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
     count = len(x)
     fractions = torch.arange(steps + 1, dtype=x.dtype) / steps
-    trapezoid = torch.full((steps + 1,), 1.0 / steps)
+    trapezoid = torch.full((steps + 1,), 1.0 / steps, dtype=x.dtype)
     trapezoid[0] = trapezoid[-1] = 0.5 / steps
     # Black is 0, so the path from x′ to x is σ·x. Point ρ of sample i is row ρ·n + i.
     points = (fractions.view(-1, 1, 1, 1, 1) * x).flatten(0, 1)

@@ -8,11 +8,16 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
 
 from node.learning.attribution import attributions, behaviour, path_gradients
 from node.learning.models import ConvNet
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from node.learning.strategies.fedavg import FedAvg
+
+# Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
+# vector; real distances start some thousand times larger.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,8 @@ class BehaviourTerm(LocalTerm):
         chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
         outputs = self._model.layer_outputs(self._x[chosen])
         local = behaviour(outputs, [weights[chosen] for weights in self._local])
-        return self._weight * torch.linalg.vector_norm(self._target[chosen] - local, dim=1).mean()
+        distances = torch.linalg.vector_norm(self._target[chosen] - local, dim=1)
+        return self._weight * functional.relu(distances - ROUNDING).mean()
 
 
 def _check(fine: bool, name: str, allowed: str) -> None:

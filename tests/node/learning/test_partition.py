@@ -1,0 +1,75 @@
+"""Partitions are disjoint, covering, never empty, and the same for the same seed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from node.learning.partition import partition, shards
+from node.learning.settings import PartitionSettings
+
+labels_of = st.lists(st.integers(0, 9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
+
+
+def assert_deals_everything(parts: tuple[np.ndarray, ...], count: int) -> None:
+    assert all(len(part) > 0 for part in parts)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(count))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    labels_of,
+    st.integers(1, 40),
+    st.floats(1e-3, 1e3),
+    st.integers(0, 2**63 - 1),
+    st.sampled_from(["dirichlet", "iid"]),
+)
+def test_dirichlet_and_iid_deal_every_sample_once(labels, clients, alpha, seed, kind):
+    clients = min(clients, len(labels))
+    terms = PartitionSettings(kind, alpha=alpha)
+    parts = partition(labels, clients, terms, seed)
+    assert len(parts) == clients
+    assert_deals_everything(parts, len(labels))
+    again = partition(labels, clients, terms, seed)
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(labels_of, st.integers(1, 20), st.integers(1, 5), st.integers(0, 2**32))
+def test_shards_deal_every_sample_once_and_few_labels_to_each(labels, clients, per_client, seed):
+    if not len(np.unique(labels)) <= clients * per_client <= len(labels):
+        with pytest.raises(ValueError, match=r"choose a number between|at least one: take fewer"):
+            shards(labels, clients, per_client, np.random.default_rng(seed))
+        return
+    parts = shards(labels, clients, per_client, np.random.default_rng(seed))
+    assert_deals_everything(parts, len(labels))
+    assert all(len(np.unique(labels[part])) <= per_client for part in parts)
+
+
+def test_shards_of_even_classes_have_one_size():
+    labels = np.repeat(np.arange(10), 60)
+    parts = shards(labels, 20, 2, np.random.default_rng(1))
+    assert {len(part) for part in parts} == {30}
+
+
+def test_small_alpha_is_more_skewed_than_large():
+    labels = np.repeat(np.arange(10), 200)
+
+    def largest_share(alpha: float) -> float:
+        parts = partition(labels, 10, PartitionSettings(alpha=alpha), seed=3)
+        return float(np.mean([np.bincount(labels[part]).max() / len(part) for part in parts]))
+
+    assert largest_share(0.1) > 0.4 > 0.15 > largest_share(100.0)
+
+
+def test_other_seeds_give_other_splits():
+    labels = np.repeat(np.arange(10), 20)
+    first, second = (partition(labels, 5, PartitionSettings(), seed) for seed in (1, 2))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_more_clients_than_samples_is_a_sentence():
+    with pytest.raises(ValueError, match="3 samples cannot give each of 4 clients"):
+        partition(np.array([0, 1, 2]), 4, PartitionSettings(), seed=0)
+    with pytest.raises(ValueError, match="clients must be at least 1"):
+        partition(np.array([0, 1, 2]), 0, PartitionSettings(), seed=0)

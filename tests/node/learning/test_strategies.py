@@ -1,0 +1,203 @@
+"""FedAom's mathematics, and that the strategy interface carries all that other methods need."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from node.learning.models import ConvNet, build_model, initial_tensors
+from node.learning.samples import Samples
+from node.learning.settings import ModelSpec, TrainingSettings
+from node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
+from node.learning.strategies.fedaom import BehaviourTerm, FedAom
+from node.learning.strategies.fedavg import FedAvg
+from node.learning.training import train
+from node.tensors import Tensors
+
+SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
+
+
+def random_samples(count: int, seed: int) -> Samples:
+    rng = np.random.default_rng(seed)
+    return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
+
+
+def start_of(shared: Samples | None, round: int = 1, rounds: int = 10) -> RoundStart:
+    return RoundStart(round, rounds, random_samples(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
+
+
+def empty_batch(model: ConvNet) -> Batch:
+    x = torch.zeros(1, 1, 8, 8)
+    return Batch(x, torch.zeros(1, dtype=torch.int64), model.layer_outputs(x))
+
+
+def test_names_and_options_are_checked():
+    assert make_strategy("fedavg", {}).name == "fedavg"
+    strategy = make_strategy("fedaom", {"q": 4.0, "beta": 2, "refresh": 0.0})
+    assert strategy == FedAom(q=4, beta=2.0, refresh=0)
+    assert strategy.name == "fedaom" and strategy.needs_shared and not make_strategy("fedavg").needs_shared
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("fedmagic", {}, "unknown strategy 'fedmagic': choose one of fedavg, fedaom"),
+        ("fedavg", {"mu": 1.0}, "unknown option 'mu' of fedavg: it has none"),
+        ("fedaom", {"Q": 1.0}, "unknown option 'Q' of fedaom: it has beta, epsilon, q, shared_batch, refresh"),
+        ("fedaom", {"q": 1.5}, "option q must be a whole number, not 1.5"),
+        ("fedaom", {"q": 0}, "option q of fedaom must be a whole number from 1"),
+        ("fedaom", {"beta": float("nan")}, "must be a finite number"),
+        ("fedaom", {"beta": "1"}, "must be a finite number"),
+        ("fedaom", {"epsilon": 0.0}, "option epsilon of fedaom must be from"),
+        ("fedaom", {"shared_batch": -1}, "option shared_batch"),
+        ("fedaom", {"refresh": -1}, "option refresh"),
+    ],
+)
+def test_bad_strategies_are_a_sentence(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_strategy(name, options)
+
+
+def test_the_added_losss_weight_runs_from_one_to_zero():
+    strategy = FedAom()
+    weights = [strategy.weight(round, 50) for round in range(51)]
+    assert weights[0] == 1.0
+    assert weights[50] == 0.0
+    assert all(after < before for before, after in pairwise(weights))
+    assert weights[25] == pytest.approx(1 - (np.e**0.5 - 1) / (np.e - 1))
+    assert strategy.weight(60, 50) == 0.0
+    assert FedAom(beta=3.0).weight(50, 50) == 2.0
+
+
+def test_fedaom_without_a_shared_set_is_a_sentence():
+    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
+    with pytest.raises(ValueError, match="fedaom needs a shared set"):
+        FedAom().begin(model, start_of(None))
+
+
+def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it():
+    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
+    term = FedAom(shared_batch=10).begin(model, start_of(random_samples(10, 1)))
+    loss = term.loss(empty_batch(model))
+    assert loss.item() == 0.0
+    loss.backward()
+    assert not any(p.grad.any() for p in model.parameters()), "a norm has no gradient at zero"
+    with torch.no_grad():
+        model.hidden.bias += 0.1
+    assert term.loss(empty_batch(model)).item() > 0
+
+
+def test_the_added_losss_gradient_equals_finite_differences():
+    model = build_model("small-cnn", (1, 8, 8), 5, seed=0).double()
+    single = random_samples(6, 1)
+    shared = SimpleNamespace(x=single.x.astype(np.float64), y=single.y)
+    term = BehaviourTerm(FedAom(q=4, shared_batch=6), model, start_of(shared), weight=0.7)
+    generator = torch.Generator().manual_seed(4)
+
+    def noise() -> list[torch.Tensor]:
+        return [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
+
+    def move(directions: list[torch.Tensor], step: float) -> None:
+        with torch.no_grad():
+            for parameter, direction in zip(model.parameters(), directions, strict=True):
+                parameter += step * direction
+
+    batch = Batch(torch.zeros(1), torch.zeros(1), ())
+    move(noise(), 0.05)
+    directions = noise()
+    term.loss(batch).backward()
+    slope = sum(float((p.grad * d).sum()) for p, d in zip(model.parameters(), directions, strict=True))
+    values = []
+    # Small enough that no unit crosses a kink of ReLU or max-pooling.
+    for step in (1e-7, -2e-7):
+        move(directions, step)
+        values.append(term.loss(batch).item())
+    assert slope == pytest.approx((values[0] - values[1]) / 2e-7, rel=1e-5)
+    assert abs(slope) > 1e-5
+
+
+def test_local_attributions_are_refreshed_when_due():
+    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
+    for refresh, changed in ((0, []), (1, [1, 2, 3, 4]), (2, [2, 4])):
+        term = FedAom(refresh=refresh).begin(model, start_of(random_samples(10, 1)))
+        seen = []
+        for epoch in range(5):
+            before = term._local
+            term.start_epoch(epoch)
+            if term._local is not before:
+                seen.append(epoch)
+        assert seen == changed
+
+
+@pytest.mark.parametrize("option", [{"beta": 0.0}, {}])
+def test_with_weight_zero_fedaom_equals_fedavg_to_the_bit(option):
+    # beta 0 in any round, or the default in the last round.
+    arguments = (SPEC, initial_tensors("small-cnn", (1, 8, 8), 5, 0), random_samples(40, 2), random_samples(10, 1))
+    place = {"round": 4, "rounds": 4, "client": 3, "seed": 1}
+    settings = TrainingSettings(epochs=2, batch_size=7, crop=1)
+    ours = train(*arguments, FedAom(**option), settings, **place)
+    plain = train(*arguments, FedAvg(), settings, **place)
+    assert all(np.array_equal(ours.tensors[name], plain.tensors[name]) for name in plain.tensors)
+    earlier = {**place, "round": 1}
+    if not option:
+        moved = train(*arguments, FedAom(), settings, **earlier)
+        plain = train(*arguments, FedAvg(), settings, **earlier)
+        assert not np.array_equal(moved.tensors["hidden.weight"], plain.tensors["hidden.weight"])
+
+
+@dataclass(frozen=True)
+class Everything(FedAvg):
+    """Uses every part of the interface: mixed data, a proximal loss, a counted extra, and remembered weights."""
+
+    mu: float = 0.1
+
+    @property
+    def needs_shared(self) -> bool:
+        return True
+
+    def initial_extras(self, weights: Tensors) -> Tensors:
+        return {"everything/steps": np.zeros(1, np.float32)}
+
+    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
+        return Samples(np.concatenate([samples.x, shared.x]), np.concatenate([samples.y, shared.y]))
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        return EverythingTerm(self, model, start)
+
+
+class EverythingTerm(LocalTerm):
+    def __init__(self, options: Everything, model: ConvNet, start: RoundStart) -> None:
+        self.options, self.model, self.start, self.steps = options, model, start, 0
+        self.anchor = [parameter.detach().clone() for parameter in model.parameters()]
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        self.steps += 1
+        assert batch.outputs[-2].shape == (len(batch.y), 64)
+        gaps = zip(self.model.parameters(), self.anchor, strict=True)
+        return self.options.mu / 2 * sum(((now - then) ** 2).sum() for now, then in gaps)
+
+    def finish(self) -> RoundEnd:
+        steps = self.start.extras["everything/steps"] + np.float32(self.steps)
+        rounds = self.start.state.get("rounds", np.zeros(1, np.float32)) + np.float32(1)
+        return RoundEnd({"everything/steps": steps}, {"rounds": rounds})
+
+
+def test_a_strategy_may_mix_data_add_loss_send_extras_and_keep_state():
+    strategy = Everything()
+    weights = initial_tensors("small-cnn", (1, 8, 8), 5, 0)
+    model = {**weights, **strategy.initial_extras(weights)}
+    settings = TrainingSettings(batch_size=10)
+    state = None
+    for round in (1, 2):
+        update = train(
+            SPEC, model, random_samples(30, 2), random_samples(10, 1), strategy, settings,
+            round=round, rounds=2, client=1, seed=0, state=state,
+        )  # fmt: skip
+        assert set(update.tensors) == set(model)
+        assert update.samples == 30, "shared samples do not count as the client's own"
+        model, state = update.tensors, update.state
+    assert model["everything/steps"].tolist() == [8.0]
+    assert state["rounds"].tolist() == [2.0]
