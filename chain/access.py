@@ -1,0 +1,148 @@
+"""What this package needs of a chain, whichever chain it is: the interface behind the facade."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from eth_account.signers.local import LocalAccount
+from web3 import Web3
+
+from chain.errors import BlockTimeout
+from chain.log_index import LogIndex
+from chain.records import Log
+from chain.transactions import Mined, Sender
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a block's two tries hold: transactions and receipts as their EIP-2718 encodings, in order."""
+
+    transactions: tuple[bytes, ...]
+    receipts: tuple[bytes, ...]
+
+
+class Network(ABC):
+    """A chain that one can read, send to and, if it is a test chain, mine on. Use it as a context manager.
+
+    Attributes
+    ----------
+    web3 : Web3
+        For whatever this interface lacks.
+    chain_id : int
+        As in every transaction's signature.
+    can_mine : bool
+        Whether ``mine`` makes blocks; true for test chains only.
+    poll_seconds : float
+        Pause between two looks for a receipt or a block.
+    """
+
+    web3: Web3
+    chain_id: int
+    can_mine: bool
+    poll_seconds: float = 0.0
+
+    def __init__(self) -> None:
+        self._shared = threading.Lock()
+        self._senders: dict[str, Sender] = {}
+        self._indexes: dict[tuple[str, ...], LogIndex] = {}
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def block_number(self) -> int:
+        """Number of the latest block."""
+
+    @abstractmethod
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a block, 32 bytes."""
+
+    @abstractmethod
+    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
+        """Result of a call upon a block, by default the latest. Raises ContractRevert."""
+
+    @abstractmethod
+    def code(self, address: str) -> bytes:
+        """Code of a contract, empty for other accounts."""
+
+    @abstractmethod
+    def balance(self, address: str) -> int:
+        """Balance in wei."""
+
+    @abstractmethod
+    def nonce(self, address: str) -> int:
+        """Nonce of the account's next transaction, pending ones counted."""
+
+    @abstractmethod
+    def base_fee(self) -> int:
+        """Base fee of the latest block, in wei a unit of gas."""
+
+    @abstractmethod
+    def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+        """Logs of these contracts in blocks first to last, both included, in the order of the chain."""
+
+    @abstractmethod
+    def headers(self, first: int, last: int) -> list[bytes]:
+        """RLP of the headers of blocks first to last, both included."""
+
+    @abstractmethod
+    def bodies(self, numbers: Sequence[int]) -> list[Body]:
+        """Transactions and receipts of these blocks."""
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def send(self, raw: bytes) -> bytes:
+        """Hand in a signed transaction; returns its hash. Raises TransactionRefused, InsufficientFunds, NonceConflict."""
+
+    @abstractmethod
+    def mined(self, transaction: bytes) -> Mined | None:
+        """What became of a transaction; None while it is in no block."""
+
+    @abstractmethod
+    def fund(self, address: str, ether: float) -> None:
+        """Give an account test ether; on a chain that has none to give, raise InsufficientFunds."""
+
+    @abstractmethod
+    def mine(self, blocks: int = 1) -> None:
+        """Make empty blocks, on a test chain."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what was started and free what is held; twice does no harm."""
+
+    # --- shared by all facades on this chain ------------------------------------------------------------------------
+
+    def advance_to(self, block: int, timeout: float = 600.0) -> None:
+        """Return once the latest block is ``block`` or later: mine on a test chain, wait on any other.
+
+        Raises BlockTimeout after ``timeout`` seconds.
+        """
+        if self.can_mine:
+            self.mine(max(0, block - self.block_number()))
+            return
+        deadline = time.monotonic() + timeout
+        while (latest := self.block_number()) < block:
+            if time.monotonic() > deadline:
+                raise BlockTimeout(
+                    f"Waited {timeout:.0f} s for the chain to reach block {block}, it is at {latest}; check that it makes blocks."
+                )
+            time.sleep(self.poll_seconds)
+
+    def sender(self, account: LocalAccount) -> Sender:
+        """The one sender of this account, which counts its nonces."""
+        with self._shared:
+            return self._senders.setdefault(account.address, Sender(self, account))
+
+    def log_index(self, addresses: Sequence[str], first_block: int) -> LogIndex:
+        """The one index of these contracts' logs, so that no block is read twice."""
+        with self._shared:
+            return self._indexes.setdefault(tuple(addresses), LogIndex(self, tuple(addresses), first_block))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,94 @@
+"""Headers, transactions and receipts as JSON-RPC shows them, back in the encoding that the chain hashes.
+
+Nothing is checked here: whoever hashes the result sees whether it is right.
+"""
+
+from typing import Any
+
+import rlp
+
+from chain.hexadecimal import Malformed, to_bytes, to_int
+
+_HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
+_QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
+# What each fork appended to the header, in order: London, Shanghai, Cancun, Prague.
+_LATER = (
+    ("baseFeePerGas", to_int),
+    ("withdrawalsRoot", to_bytes),
+    ("blobGasUsed", to_int),
+    ("excessBlobGas", to_int),
+    ("parentBeaconBlockRoot", to_bytes),
+    ("requestsHash", to_bytes),
+)
+
+
+def header_rlp(block: dict[str, Any]) -> bytes:
+    """RLP of a block's header; its Keccak hash is the block's hash."""
+    fields: list[Any] = [to_bytes(block[name]) for name in _HEAD]
+    fields += [to_int(block[name]) for name in _QUANTITIES]
+    fields += [to_bytes(block["extraData"]), to_bytes(block["mixHash"], 32), to_bytes(block["nonce"], 8)]
+    for name, parse in _LATER:
+        if block.get(name) is None:
+            break
+        fields.append(parse(block[name]))
+    return rlp.encode(fields)
+
+
+def receipt_rlp(receipt: dict[str, Any]) -> bytes:
+    """EIP-2718 encoding of a receipt (EIP-658 status)."""
+    logs = [
+        [to_bytes(log["address"], 20), [to_bytes(topic, 32) for topic in log["topics"]], to_bytes(log["data"])]
+        for log in receipt["logs"]
+    ]
+    body = [to_int(receipt["status"]), to_int(receipt["cumulativeGasUsed"]), to_bytes(receipt["logsBloom"], 256), logs]
+    return _typed(to_int(receipt.get("type", "0x0")), body)
+
+
+def transaction_rlp(fields: dict[str, Any]) -> bytes:
+    """EIP-2718 encoding of a signed transaction of types 0 to 4; its Keccak hash is the transaction's hash."""
+    kind = to_int(fields.get("type", "0x0"))
+    to = to_bytes(fields["to"], 20) if fields.get("to") else b""
+    numbers = {name: to_int(fields[name]) for name in ("nonce", "gas", "value")}
+    data = to_bytes(fields["input"])
+    signature = [to_int(fields["r"]), to_int(fields["s"])]
+    if kind == 0:
+        price = to_int(fields["gasPrice"])
+        parity = [to_int(fields["v"]), *signature]
+        return rlp.encode([numbers["nonce"], price, numbers["gas"], to, numbers["value"], data, *parity])
+    head = [to_int(fields["chainId"]), numbers["nonce"], *_prices(kind, fields), numbers["gas"], to, numbers["value"], data]
+    parity = [to_int(fields["yParity"] if "yParity" in fields else fields["v"]), *signature]
+    return _typed(kind, [*head, _access_list(fields), *_later_parts(kind, fields), *parity])
+
+
+def _prices(kind: int, fields: dict[str, Any]) -> list[int]:
+    if kind == 1:
+        return [to_int(fields["gasPrice"])]
+    return [to_int(fields["maxPriorityFeePerGas"]), to_int(fields["maxFeePerGas"])]
+
+
+def _access_list(fields: dict[str, Any]) -> list:
+    return [
+        [to_bytes(entry["address"], 20), [to_bytes(key, 32) for key in entry["storageKeys"]]]
+        for entry in fields.get("accessList") or []
+    ]
+
+
+def _later_parts(kind: int, fields: dict[str, Any]) -> list:
+    """What blob (type 3) and set-code (type 4) transactions hold beyond type 2."""
+    if kind == 3:
+        return [to_int(fields["maxFeePerBlobGas"]), [to_bytes(item, 32) for item in fields["blobVersionedHashes"]]]
+    if kind == 4:
+        return [[_authorization(item) for item in fields["authorizationList"]]]
+    if kind > 4:
+        raise Malformed(f"transactions of type {kind} are not known")
+    return []
+
+
+def _authorization(item: dict[str, Any]) -> list:
+    head = [to_int(item["chainId"]), to_bytes(item["address"], 20), to_int(item["nonce"])]
+    return [*head, to_int(item["yParity"]), to_int(item["r"]), to_int(item["s"])]
+
+
+def _typed(kind: int, body: list) -> bytes:
+    encoded = rlp.encode(body)
+    return bytes([kind]) + encoded if kind else encoded

@@ -1,0 +1,165 @@
+"""The embedded chain: py-evm in this process, in memory, one transaction a block, gone when the process ends.
+
+Everything but ``web3`` goes to py-evm directly: eth-tester searches for a transaction block by block, and loses the data
+of a revert.
+"""
+
+import threading
+from collections.abc import Sequence
+
+import rlp
+from eth.abc import BlockAPI
+from eth.exceptions import HeaderNotFound
+from eth.vm.message import Message
+from eth_account import Account
+from eth_tester import EthereumTester, PyEVMBackend
+from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
+from web3 import EthereumTesterProvider, Web3
+
+from chain.access import Body, Network
+from chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
+from chain.records import Log, Position
+from chain.transactions import Mined
+
+CALL_GAS = 16_000_000
+
+
+class EmbeddedNetwork(Network):
+    """A chain of our own under Prague rules; safe to share among threads."""
+
+    can_mine = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._backend = PyEVMBackend()
+        self.web3 = Web3(EthereumTesterProvider(EthereumTester(self._backend)))
+        self.chain_id = self._backend.chain.chain_id
+        self._funder = Account.from_key(self._backend.account_keys[0].to_bytes())
+        self._lock = threading.RLock()
+
+    def block_number(self) -> int:
+        with self._lock:
+            # py-evm's head is the block under construction.
+            return self._backend.chain.get_block().number - 1
+
+    def block_hash(self, number: int) -> bytes:
+        with self._lock:
+            return self._block(number).hash
+
+    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
+        with self._lock:
+            header = self._block(self.block_number() if block is None else block).header
+            state = self._backend.chain.get_vm(at_header=header).state
+            origin = to_canonical_address(sender) if sender else bytes(20)
+            target = to_canonical_address(to)
+            message = Message(CALL_GAS, target, origin, 0, data, state.get_code(target))
+            context = state.get_transaction_context_class()(gas_price=0, origin=origin)
+            # The state is this call's own and is never persisted.
+            computation = state.computation_class.apply_message(state, message, context)
+        if computation.is_error:
+            raise decode_revert(computation.output)
+        return computation.output
+
+    def code(self, address: str) -> bytes:
+        with self._lock:
+            return self._backend.get_code(to_canonical_address(address))
+
+    def balance(self, address: str) -> int:
+        with self._lock:
+            return self._backend.get_balance(to_canonical_address(address))
+
+    def nonce(self, address: str) -> int:
+        with self._lock:
+            return self._backend.get_nonce(to_canonical_address(address))
+
+    def base_fee(self) -> int:
+        with self._lock:
+            return self._backend.chain.get_block().header.base_fee_per_gas
+
+    def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+        wanted = {to_canonical_address(address) for address in addresses}
+        with self._lock:
+            blocks = [self._block(number) for number in range(first, last + 1)]
+            return [log for block in blocks if block.header.bloom for log in self._logs_of(block, wanted)]
+
+    def headers(self, first: int, last: int) -> list[bytes]:
+        with self._lock:
+            return [rlp.encode(self._block(number).header) for number in range(first, last + 1)]
+
+    def bodies(self, numbers: Sequence[int]) -> list[Body]:
+        with self._lock:
+            blocks = [self._block(number) for number in numbers]
+            return [
+                Body(
+                    tuple(transaction.encode() for transaction in block.transactions),
+                    tuple(receipt.encode() for receipt in self._receipts(block)),
+                )
+                for block in blocks
+            ]
+
+    def send(self, raw: bytes) -> bytes:
+        with self._lock:
+            try:
+                sent = self._backend.send_raw_transaction(raw)
+            except ValidationError as fault:
+                raise _refusal(str(fault)) from None
+            self._backend.mine_blocks(1)
+            return sent
+
+    def mined(self, transaction: bytes) -> Mined | None:
+        with self._lock:
+            number, index = self._backend.chain.get_canonical_transaction_index(transaction)
+            block = self._block(number)
+            receipts, fields = self._receipts(block), block.transactions[index]
+        before = receipts[index - 1].gas_used if index else 0
+        receipt = receipts[index]
+        contract = None
+        if not fields.to:
+            contract = to_checksum_address(_created(fields.sender, fields.nonce))
+        succeeded = receipt.state_root == b"\x01"
+        return Mined(transaction, number, receipt.gas_used - before, succeeded, contract)
+
+    def fund(self, address: str, ether: float) -> None:
+        self.sender(self._funder).transact(address, b"", 21_000, value=int(to_wei(ether, "ether")))
+
+    def mine(self, blocks: int = 1) -> None:
+        with self._lock:
+            self._backend.mine_blocks(blocks)
+
+    def close(self) -> None:
+        """Nothing to end: the chain is freed with the object."""
+
+    def _block(self, number: int) -> BlockAPI:
+        try:
+            if number > self.block_number():
+                raise HeaderNotFound
+            return self._backend.chain.get_canonical_block_by_number(number)
+        except HeaderNotFound:
+            raise ChainError(f"The embedded chain has no block {number}; it is at {self.block_number()}.") from None
+
+    def _receipts(self, block: BlockAPI) -> tuple:
+        return block.get_receipts(self._backend.chain.chaindb)
+
+    def _logs_of(self, block: BlockAPI, wanted: set[bytes]) -> list[Log]:
+        found, index = [], 0
+        for transaction, receipt in zip(block.transactions, self._receipts(block), strict=True):
+            for log in receipt.logs:
+                if log.address in wanted:
+                    topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)
+                    at = Position(block.number, transaction.hash, index)
+                    found.append(Log(to_checksum_address(log.address), topics, log.data, at))
+                index += 1
+        return found
+
+
+def _created(sender: bytes, nonce: int) -> bytes:
+    return Web3.keccak(rlp.encode([sender, nonce]))[12:]
+
+
+def _refusal(message: str) -> ChainError:
+    lower = message.lower()
+    if "afford" in lower or "balance" in lower:
+        return InsufficientFunds("The account cannot pay for the transaction; fund it with more test ether.")
+    if "nonce" in lower:
+        return NonceConflict("Another transaction took this nonce; send it again.")
+    return TransactionRefused(f"The embedded chain refused the transaction ({message[:200]}); correct it and send it again.")

@@ -1,0 +1,210 @@
+"""Everything that can go wrong with the chain, as typed exceptions whose message is one sentence that says what to do."""
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from eth_abi import decode
+from eth_abi.exceptions import DecodingError
+from eth_utils import keccak
+
+
+class ChainError(Exception):
+    """Base of all errors of this package that a user can act on."""
+
+
+class ConnectionFailed(ChainError):
+    """The node does not answer, or answers what it must not."""
+
+
+class WrongChain(ChainError):
+    """The node serves another chain than the one expected."""
+
+
+class TransactionTimeout(ChainError):
+    """A transaction was sent but is in no block in time."""
+
+
+class TransactionRefused(ChainError):
+    """The node did not take a transaction, for a reason other than funds."""
+
+
+class NonceConflict(TransactionRefused):
+    """Another transaction of the account took the nonce."""
+
+
+class BlockTimeout(ChainError):
+    """The chain does not reach a block in time."""
+
+
+class InsufficientFunds(ChainError):
+    """The account cannot pay for a transaction."""
+
+
+class WrongCode(ChainError):
+    """A contract's code on the chain is not the code that this package ships."""
+
+
+class InvalidLog(ChainError):
+    """A log that is no record of the contracts."""
+
+    def __init__(self, block: int, log_index: int, reason: str) -> None:
+        super().__init__(
+            f"Log {log_index} of block {block} cannot be read: {reason}; check that the address is that of a fedgrove ledger."
+        )
+        self.block = block
+        self.log_index = log_index
+
+
+class KeystoreError(ChainError):
+    """A keystore file cannot be read or written."""
+
+
+class WrongPassword(KeystoreError):
+    """The password does not open the keystore."""
+
+
+class ContractRevert(ChainError):
+    """A contract refused a transaction.
+
+    Attributes
+    ----------
+    name : str
+        Name of the Solidity error; empty when the contract gave no reason that the shipped ABIs know.
+    arguments : mapping
+        Its parameters by their Solidity names.
+    """
+
+    def __init__(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.arguments = dict(arguments or {})
+        super().__init__(_sentence(name, self.arguments))
+
+
+_PHASES = (
+    "none", "seeding", "draw", "seal", "share", "commit", "recover", "close", "closed", "skipped", "failed", "overdue",
+)  # fmt: skip
+
+_SENTENCES = {
+    # registry
+    "AlreadyRegistered": "Account {account} is client {client} already, with other keys; rotate the keys instead.",
+    "NotRegistered": "Account {account} is not registered; run `fedgrove register` first.",
+    "KeyTaken": "This VRF key is or was that of account {owner}; make a fresh one with `fedgrove keys rotate`.",
+    "NotOnCurve": "The VRF public key is no point of secp256k1; make a fresh one with `fedgrove keys rotate`.",
+    "ZeroMailboxKey": "The mailbox key is zero; make a fresh one with `fedgrove keys rotate`.",
+    "NotAdmin": "Account {caller} is not the federation's admin; ask the admin to do this.",
+    "NotLedger": "Only the ledger records absences; use the ledger's reportAbsences instead of calling as {caller}.",
+    "MembershipIsOpen": "Membership of this federation is open to all; there is nothing to approve or revoke.",
+    "ZeroAddress": "The {parameter} address must not be zero; give one.",
+    "ActivationDelayTooLong": "An activation delay of {blocks} blocks is too long; give at most 2^32 - 1.",
+    # deployment
+    "ZeroCoordinator": "The coordinator's address must not be zero; give one.",
+    "WrongRegistry": "Registry {registry} serves the ledger {itsLedger}; deploy registry and ledger together.",
+    "SettingOutOfRange": "The setting {setting} must not be {value}; choose another value.",
+    # rounds
+    "WrongPhase": "Round {round} is in phase {current}, but this needs phase {required}; wait for it or act in a later round.",
+    "WrongModel": "The round must start from the model that stands; open it with digest {currentModel}.",
+    "ZeroDigest": "The digest of a model in round {round} must not be zero; store the model and give its digest.",
+    "SamplingRateOutOfRange": "A sampling rate of {samplingRate} is out of range; give 1 to 1,000,000 parts per million.",
+    "RoundEnded": "Round {round} does not run (phase {current}); act in the current round.",
+    "RoundRunning": "Round {round} still runs (phase {current}); wait until it has ended.",
+    "DrawStillOpen": "Clients can draw in round {round} until block {drawEnd}; wait for the block after.",
+    "QuorumReached": "Round {round} has {drawn} clients, which is the quorum of {quorum}; seal it instead.",
+    "QuorumMissed": "Round {round} has {drawn} clients and needs {quorum}; skip it instead.",
+    "NotLatestEnded": "Absences are reported for the latest ended round, {latest}, not for round {round}.",
+    "ReasonNotAllowed": "The reason {reason} is not for the caller to give; name what went wrong.",
+    # callers
+    "OnlyCoordinator": "Only the coordinator may do this until block {until}; wait for the block after.",
+    "NotActiveClient": "Account {account} is no active client; register and wait until it is active.",
+    "NotDrawn": "Account {account} was not drawn in round {round}; wait for the next round.",
+    "NotShared": "Client {client} has not shared in round {round}, so it cannot commit; wait for the next round.",
+    "AlreadyShared": "Client {client} has shared in round {round} already; go on with the next step.",
+    "AlreadyCommitted": "Client {client} has committed in round {round} already; go on with the next step.",
+    "AlreadyReleased": "Client {client} has released its shares in round {round} already; go on with the next step.",
+    "NotAbsent": "Account {account} was not absent in round {round}; leave it out of the report.",
+    # draws
+    "SeedFixedAlready": "The seed of round {round} is fixed already; go on with the next step.",
+    "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",
+    "SeedBlockUnavailable": "The hash of block {seedBlock} is no longer at hand; let round {round} fail and open the next.",
+    "AccountNotRegistered": "Account {account} is not registered; run `fedgrove register` first.",
+    "NotApproved": "Account {account} is not approved; ask the federation's admin.",
+    "NotYetActive": "Account {account} is active from block {activeFrom}, the round opened in {openedAt}; wait for the next.",
+    "SittingOut": "Client {client} was absent too often; wait until round {untilRound} is over.",
+    "KeyMismatch": "The VRF key is not the one that account {account} registered; use that key or rotate it on the ledger.",
+    "AlreadyDrawn": "Client {client} has drawn in round {round} already; go on with the next step.",
+    "RoundFull": "Round {round} has all of its {maxClients} clients; wait for the next round.",
+    "SamplesOutOfRange": "A sample count of {samples} is out of range; give 1 to {maxSamples}.",
+    "NotSelected": "The lot did not fall on this client; wait for the next round.",
+    "BadSignature": "The signature under the draw of {account} is not valid; sign it again.",
+    "DrawNotChecked": "The draw of {account} was not checked for want of gas; send it again.",
+    # order
+    "WrongTickets": "The tickets are not those drawn in round {round}; give all of them in the order of their draws.",
+    "TicketBytesInvalid": "{length} bytes of tickets are not what the round needs; give 16 for each drawn client.",
+    "UnknownTicket": "Ticket {ticket} was not drawn in round {round}; give the drawn tickets only.",
+    "TicketsNotAscending": "Ticket {ticket} at position {position} does not follow {before}; sort the tickets.",
+    "PermutationIndexOutOfRange": "The permutation holds {index} at position {position}; give each index once.",
+    "LengthMismatch": "The permutation has {given} bytes instead of {expected}; give one index for each ticket.",
+    "PositionOutOfRange": "Position {position} is not in a tree over {n} leaves; give one below {n}.",
+}
+
+
+def _sentence(name: str, arguments: Mapping[str, Any]) -> str:
+    if not name:
+        return "The contract refused the transaction without a reason; check that gas limit and address are right."
+    shown = {key: _shown(key, value) for key, value in arguments.items()}
+    template = _SENTENCES.get(name)
+    if template is not None:
+        return template.format(**shown)
+    listed = ", ".join(f"{key} = {value}" for key, value in shown.items())
+    return f"The contract refused the transaction with {name}({listed}); correct that and send it again."
+
+
+def _shown(key: str, value: Any) -> str:
+    if key in ("current", "required") and isinstance(value, int) and value < len(_PHASES):
+        return _PHASES[value]
+    if isinstance(value, bytes):
+        text = value.rstrip(b"\0")
+        # Names of settings come as ASCII in a bytes32; everything else is a digest.
+        return text.decode() if text and text.isascii() and text.isalpha() else "0x" + value.hex()
+    return str(value)
+
+
+@functools.cache
+def artifact(name: str) -> dict:
+    """A shipped contract: ABI, bytecode, deployed bytecode, immutable references. ``name`` is the contract's."""
+    file = resources.files("chain.artifacts") / f"{name}.json"
+    return json.loads(file.read_text("utf-8"))
+
+
+@functools.cache
+def _errors() -> dict[bytes, tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Selector → error name, parameter types, parameter names, from the shipped ABIs."""
+    table = {}
+    for contract in ("ClientRegistry", "TrainingLedger"):
+        for item in artifact(contract)["abi"]:
+            if item["type"] == "error":
+                types = tuple(parameter["type"] for parameter in item["inputs"])
+                names = tuple(parameter["name"] for parameter in item["inputs"])
+                table[keccak(text=f"{item['name']}({','.join(types)})")[:4]] = (item["name"], types, names)
+    return table
+
+
+def decode_revert(data: bytes) -> ContractRevert:
+    """The error in a call's revert data; one without a name when the data holds none of the contracts' errors."""
+    known = _errors().get(data[:4])
+    if known is None:
+        return ContractRevert("")
+    name, types, names = known
+    try:
+        values = decode(types, data[4:])
+    except DecodingError:
+        return ContractRevert("")
+    return ContractRevert(name, dict(zip(names, values, strict=True)))
+
+
+def error_name(selector: bytes) -> str:
+    """The name behind a 4-byte selector, as in ``DrawRejected.reason``; empty when unknown."""
+    known = _errors().get(selector)
+    return known[0] if known else ""

@@ -1,0 +1,289 @@
+"""The facade of a federation's contracts: one method for each transition, reads as dataclasses, records in order.
+
+Every transition waits until its transaction is in a block, returns a ``Receipt``, and raises ``ContractRevert`` with the
+contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eth_account.signers.local import LocalAccount
+from eth_utils import to_checksum_address
+
+from chain import tree, vrf
+from chain.access import Network
+from chain.contract import Contract
+from chain.deployment import Deployment, Settings
+from chain.draws import SignedDraw, key_tag
+from chain.errors import ChainError
+from chain.keys import Keys
+from chain.records import FailureReason, Phase, Position, Record
+from chain.transactions import Receipt
+
+# Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
+GAS = {
+    "register": 400_000,
+    "rotateVrfKey": 400_000,
+    "rotateMailboxKey": 120_000,
+    "approve": 120_000,
+    "revoke": 120_000,
+    "open": 300_000,
+    "fixSeed": 150_000,
+    "draw": 400_000,
+    "skip": 120_000,
+    "share": 120_000,
+    "commit": 150_000,
+    "release": 120_000,
+    "recover": 150_000,
+    "close": 150_000,
+    "fail": 150_000,
+}
+SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
+CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
+BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
+REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 100_000
+MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT = 1_000, 500, 32, 100
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """What the registry knows of an account; ``client`` is 0 when it is not registered."""
+
+    client: int
+    active_from: int
+    absences: int
+    approved: bool
+    key_tag: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """One round as the ledger sees it; each ``…_end`` is the last block of its window. All zero when there is none."""
+
+    phase: Phase
+    opened_at: int
+    seed_block: int
+    draw_end: int
+    seal_end: int
+    share_end: int
+    commit_end: int
+    recover_end: int
+    close_end: int
+    sampling_rate: int
+    drawn: int
+    committed: int
+    seed: bytes
+    order_root: bytes
+    model_digest: bytes
+
+
+class Ledger:
+    """A federation's ledger and registry on one network.
+
+    Parameters
+    ----------
+    network : Network
+        Shared by any number of facades.
+    deployment : Deployment
+        Whose contracts these are.
+    account : LocalAccount, optional
+        Sends the transactions; without one the facade only reads.
+    """
+
+    def __init__(self, network: Network, deployment: Deployment, account: LocalAccount | None = None) -> None:
+        self._network = network
+        self._ledger = Contract(network, "TrainingLedger", deployment.ledger)
+        self._registry = Contract(network, "ClientRegistry", deployment.registry)
+        self._sender = network.sender(account) if account is not None else None
+        self._index = network.log_index((deployment.registry, deployment.ledger), deployment.block)
+        self.deployment = deployment
+
+    @property
+    def chain_id(self) -> int:
+        """The chain's id, as in every VRF input."""
+        return self.deployment.chain_id
+
+    @property
+    def address(self) -> str:
+        """The ledger contract's checksummed address."""
+        return self.deployment.ledger
+
+    # --- membership -------------------------------------------------------------------------------------------------
+
+    def register(self, keys: Keys) -> Receipt:
+        """Register these keys for the account; with the same keys a second time it changes nothing."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self._transact(self._registry, "register", x, y, keys.mailbox_public, self._possession(keys))
+
+    def rotate_vrf_key(self, keys: Keys) -> Receipt:
+        """Replace the registered VRF key by that of ``keys``, which must be saved by now."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self._transact(self._registry, "rotateVrfKey", x, y, self._possession(keys))
+
+    def rotate_mailbox_key(self, keys: Keys) -> Receipt:
+        """Replace the registered mailbox key by that of ``keys``, which must be saved by now."""
+        return self._transact(self._registry, "rotateMailboxKey", keys.mailbox_public)
+
+    def approve(self, account: str) -> Receipt:
+        """Let an account take part; for the admin."""
+        return self._transact(self._registry, "approve", account)
+
+    def revoke(self, account: str) -> Receipt:
+        """End an account's approval; for the admin."""
+        return self._transact(self._registry, "revoke", account)
+
+    # --- rounds -----------------------------------------------------------------------------------------------------
+
+    def open(self, model_digest: bytes, config_digest: bytes, rate_ppm: int) -> Receipt:
+        """Open the next round; ``rate_ppm`` clients in a million are drawn."""
+        return self._transact(self._ledger, "open", model_digest, config_digest, rate_ppm)
+
+    def fix_seed(self, round: int) -> Receipt:
+        """Fix the round's seed; the first draw does so by itself."""
+        return self._transact(self._ledger, "fixSeed", round)
+
+    def draw(
+        self, round: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int
+    ) -> Receipt:
+        """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
+
+        ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
+        """
+        x, y = vrf.coordinates(keys.vrf_public)
+        message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
+        return self._transact(self._ledger, "draw", round, x, y, mask_key, seal_key, samples, message)
+
+    def draw_batch(self, round: int, items: Sequence[SignedDraw]) -> Receipt:
+        """Hand in draws that others signed (``draws.sign_draw``), at most 32; bad ones are recorded as rejected."""
+        if not 1 <= len(items) <= MAX_BATCH:
+            raise ValueError(f"a batch holds 1 to {MAX_BATCH} draws, not {len(items)}")
+        data = self._ledger.data("drawBatch", round, [item.as_tuple() for item in items])
+        return self._send(self._ledger, data, BATCH_GAS + BATCH_GAS_PER_DRAW * len(items))
+
+    def seal(self, round: int, tickets: Sequence[int]) -> Receipt:
+        """Seal the order, given all tickets in the order of the draws; above 1,000 in several transactions.
+
+        A seal in chunks goes on where this account stopped. The receipt is the last transaction's.
+        """
+        if len(tickets) > MAX_SEAL:
+            return self._seal_in_chunks(round, tree.order(tickets))
+        permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets))
+        data = self._ledger.data("seal", round, _pack(tickets), permutation)
+        return self._send(self._ledger, data, SEAL_GAS + SEAL_GAS_PER_CLIENT * len(tickets))
+
+    def skip(self, round: int) -> Receipt:
+        """End a round that drew fewer clients than the quorum."""
+        return self._transact(self._ledger, "skip", round)
+
+    def share(self, round: int, digest: bytes) -> Receipt:
+        """Record this client's encrypted shares."""
+        return self._transact(self._ledger, "share", round, digest)
+
+    def commit(self, round: int, digest: bytes, seed_hash: bytes) -> Receipt:
+        """Record this client's masked update, and the hash of its self-mask seed."""
+        return self._transact(self._ledger, "commit", round, digest, seed_hash)
+
+    def release(self, round: int, digest: bytes) -> Receipt:
+        """Record the shares that this client releases."""
+        return self._transact(self._ledger, "release", round, digest)
+
+    def recover(self, round: int, digest: bytes) -> Receipt:
+        """Close the list of survivors with the recovery record."""
+        return self._transact(self._ledger, "recover", round, digest)
+
+    def close(self, round: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
+        """End the round with the next global model."""
+        return self._transact(self._ledger, "close", round, model_digest, metrics_digest)
+
+    def fail(self, round: int, reason: FailureReason, evidence: bytes) -> Receipt:
+        """End the round without a model."""
+        return self._transact(self._ledger, "fail", round, int(reason), evidence)
+
+    def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
+        """Count absences in the latest ended round; above 100 accounts in several transactions, the receipt is the last."""
+        if not accounts:
+            raise ValueError("a report names at least one account")
+        for start in range(0, len(accounts), MAX_REPORT):
+            chunk = list(accounts[start : start + MAX_REPORT])
+            data = self._ledger.data("reportAbsences", round, chunk)
+            receipt = self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(chunk))
+        return receipt
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def current_round(self) -> int:
+        """Number of the latest round, 0 before the first."""
+        return self._ledger.call("currentRound")
+
+    def current_model(self) -> bytes:
+        """Digest of the model that stands, zero before the first round."""
+        return self._ledger.call("currentModel")
+
+    def round(self, number: int) -> RoundView:
+        """One round as it stands in the latest block."""
+        phase, *rest = self._ledger.call("round", number)
+        return RoundView(Phase(phase), *rest)
+
+    def phase(self, number: int) -> Phase:
+        """Where a round stands in the latest block."""
+        return Phase(self._ledger.call("phase", number))
+
+    def settings(self) -> Settings:
+        """Windows and limits, from the contract."""
+        return Settings(*self._ledger.call("settings"))
+
+    def client_of(self, account: str) -> ClientView:
+        """What the registry knows of an account."""
+        return ClientView(*self._registry.call("clientOf", to_checksum_address(account)))
+
+    def sits_out_until(self, account: str) -> int:
+        """The last round that the account must sit out because of its absences, 0 for none."""
+        return self._ledger.call("sitsOutUntil", account)
+
+    def holds_vrf_key(self, keys: Keys) -> bool:
+        """Whether the registry has this VRF key for this account; if not, a rotation was begun and not finished."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self.client_of(keys.address).key_tag == key_tag(x, y)
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a block, 32 bytes."""
+        return self._network.block_hash(number)
+
+    def confirmed_block(self, confirmations: int = 0) -> int:
+        """The latest block on which at least ``confirmations`` blocks lie."""
+        return max(0, self._network.block_number() - confirmations)
+
+    def records(self, since: Position | None = None) -> list[Record]:
+        """All records of both contracts in the order of the chain, or those after ``since``. Reads only new blocks."""
+        records = self._index.records()
+        if since is None:
+            return records
+        after = (since.block, since.log_index)
+        return [record for record in records if (record.at.block, record.at.log_index) > after]
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _transact(self, contract: Contract, function: str, *arguments: object) -> Receipt:
+        return self._send(contract, contract.data(function, *arguments), GAS[function])
+
+    def _send(self, contract: Contract, data: bytes, gas: int) -> Receipt:
+        if self._sender is None:
+            raise ChainError("This facade only reads; construct Ledger with an account to send transactions.")
+        mined = self._sender.transact(contract.address, data, gas)
+        return Receipt(mined.block, mined.gas_used, mined.transaction)
+
+    def _possession(self, keys: Keys) -> bytes:
+        alpha = tree.registration_alpha(self.chain_id, self.deployment.registry, keys.address)
+        return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
+
+    def _seal_in_chunks(self, round: int, ordered: Sequence[int]) -> Receipt:
+        placed = self._ledger.call("placed", round, self._sender.address) if self._sender else 0
+        for start in range(placed, len(ordered), MAX_CHUNK):
+            chunk = ordered[start : start + MAX_CHUNK]
+            data = self._ledger.data("sealChunk", round, _pack(chunk))
+            receipt = self._send(self._ledger, data, CHUNK_GAS + CHUNK_GAS_PER_CLIENT * len(chunk))
+        return receipt
+
+
+def _pack(tickets: Sequence[int]) -> bytes:
+    return b"".join(ticket.to_bytes(16, "big") for ticket in tickets)

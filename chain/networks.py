@@ -1,0 +1,131 @@
+"""The three ways to a chain: embedded in this process, anvil as a child process, any node by its URL."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from chain.access import Network
+from chain.errors import ConnectionFailed
+from chain.rpc import RpcNetwork
+
+__all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
+
+ANVIL_VARIABLE = "FEDGROVE_ANVIL"
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+_PACKAGED = Path("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
+
+
+def embedded() -> Network:
+    """A chain in this process, in memory; ready at once, under Prague rules."""
+    # py-evm takes a second to import, and whoever uses a chain of their own need not have it.
+    from chain.embedded import EmbeddedNetwork
+
+    return EmbeddedNetwork()
+
+
+def connect(url: str, expected_chain_id: int | None = None, timeout: float = 10.0) -> Network:
+    """A chain behind a JSON-RPC endpoint (http, https, ws, wss).
+
+    Raises
+    ------
+    ConnectionFailed
+        Nothing answers within ``timeout`` seconds, or no EVM node does.
+    WrongChain
+        Another chain than ``expected_chain_id``.
+    """
+    return RpcNetwork(url, expected_chain_id, timeout)
+
+
+def anvil(state_file: Path | None = None, port: int = 0, timeout: float = START_SECONDS) -> "AnvilNetwork":
+    """An anvil node of our own on this machine, ended with ``close``.
+
+    Parameters
+    ----------
+    state_file : Path, optional
+        Where the chain is kept, written every second; without one it is gone in the end.
+    port : int
+        0 takes a free one.
+
+    Raises
+    ------
+    ConnectionFailed
+        The program is not installed, or does not answer within ``timeout`` seconds.
+    """
+    port = port or _free_port()
+    command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent"]
+    # Without pruning it keeps the state of every block and fills the disk; a kept chain must be whole to be saved.
+    command += ["--prune-history"] if state_file is None else ["--state", str(state_file), "--state-interval", "1"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(process, port, timeout)
+        return AnvilNetwork(f"http://127.0.0.1:{port}", process)
+    except BaseException:
+        _stop(process)
+        raise
+
+
+class AnvilNetwork(RpcNetwork):
+    """An anvil process and the connection to it; ``url`` is for others on this machine."""
+
+    poll_seconds = 0.002
+
+    def __init__(self, url: str, process: subprocess.Popen) -> None:
+        super().__init__(url)
+        self.url = url
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Process id of the node."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the node."""
+        super().close()
+        _stop(self._process)
+
+
+def find_anvil() -> Path:
+    """The anvil program: FEDGROVE_ANVIL, the npm package beside the project or the working directory, or PATH."""
+    named = os.environ.get(ANVIL_VARIABLE)
+    on_path = shutil.which("anvil")
+    roots = (Path(__file__).resolve().parent.parent, Path.cwd())
+    candidates = [Path(named)] if named else [root / _PACKAGED for root in roots] + ([Path(on_path)] if on_path else [])
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
+    raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to the program.")
+
+
+def _wait_for(process: subprocess.Popen, port: int, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ConnectionFailed(f"anvil ended at once with code {process.returncode}; check port {port} and its state file.")
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.5).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise ConnectionFailed(f"anvil does not answer on port {port} after {timeout:.0f} s; try again or use the embedded chain.")
+
+
+def _stop(process: subprocess.Popen) -> None:
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
