@@ -4,6 +4,7 @@ The Python version is a pickle. It is read without importing or calling anything
 plain opcodes is let through, and the few names that a NumPy array needs stand for objects of this module.
 """
 
+import hashlib
 import io
 import pickle
 import pickletools
@@ -61,6 +62,12 @@ def parse_python_batch(data: bytes) -> Images:
     if images.ndim != 2 or images.shape != (len(labels), PIXELS) or not labels:
         raise ValueError(f"it is not a CIFAR-10 batch: data {images.shape} with {len(labels)} labels")
     return _checked(images, np.array(labels, dtype=np.int64))
+
+
+def content_digest(images: np.ndarray, labels: np.ndarray) -> str:
+    """SHA-256 in hex of a batch's binary form, whatever form it was read from."""
+    records = np.concatenate([labels.astype(np.uint8)[:, None], images.reshape(-1, PIXELS)], axis=1)
+    return hashlib.sha256(records.tobytes()).hexdigest()
 
 
 def _checked(pixels: np.ndarray, labels: np.ndarray) -> Images:

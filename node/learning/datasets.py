@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from node.learning.cifar import parse_binary_batch, parse_python_batch
+from node.learning.cifar import CLASSES as CIFAR_CLASSES
+from node.learning.cifar import content_digest, parse_binary_batch, parse_python_batch
 from node.learning.idx import parse_idx
 from node.learning.publishers import (
     CIFAR10,
@@ -133,15 +134,17 @@ def _cifar10(source: CifarSource, directory: Path) -> Loaded:
 
 def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, origin: Path) -> Loaded:
     batches = []
-    for name, content in zip(CIFAR_BATCHES, contents, strict=True):
+    for name, content, digest in zip(CIFAR_BATCHES, contents, source.batches, strict=True):
         try:
-            batches.append(parse(content))
+            images, labels = parse(content)
         except ValueError as fault:
             raise DatasetError(f"{name} in {origin} is unusable: {fault}") from None
+        if content_digest(images, labels) != digest:
+            raise DatasetError(f"{name} in {origin} is not the published batch (wrong SHA-256): fetch it again")
+        batches.append((images, labels))
     images = np.concatenate([batch[0] for batch in batches[:-1]])
     labels = np.concatenate([batch[1] for batch in batches[:-1]])
-    parts = [as_samples(images, labels), as_samples(*batches[-1])]
-    return _counted("cifar10", parts, source.counts, origin)
+    return Loaded("cifar10", CIFAR_CLASSES, as_samples(images, labels), as_samples(*batches[-1]))
 
 
 def _counted(name: str, parts: list[Samples], counts: tuple[int, int], origin: Path) -> Loaded:

@@ -48,12 +48,15 @@ class IdxSource:
 
 @dataclass(frozen=True)
 class CifarSource:
-    """CIFAR-10's archives; the binary one is what is downloaded, for it needs no pickle."""
+    """CIFAR-10's archives, and the SHA-256 of its six batches in binary form: five of training, one of test samples.
+
+    The binary archive is what is downloaded, for it needs no pickle. Any form of a batch has the digest of its content.
+    """
 
     folders: tuple[str, ...]
     binary: PublishedFile
     python: PublishedFile
-    counts: tuple[int, int] = (50_000, 10_000)
+    batches: tuple[str, ...]
 
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -127,6 +130,14 @@ CIFAR10 = CifarSource(
         _CIFAR + "cifar-10-python.tar.gz",
         170_498_071,
         "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+    ),
+    batches=(
+        "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
     ),
 )
 

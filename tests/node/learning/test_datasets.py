@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import pickle
 import struct
 import tarfile
 import urllib.error
@@ -15,7 +16,7 @@ import torch
 from safetensors.numpy import save_file
 
 from node.learning import datasets, publishers
-from node.learning.cifar import PIXELS
+from node.learning.cifar import PIXELS, parse_binary_batch
 from node.learning.datasets import DatasetError, load_dataset
 from node.learning.publishers import CifarSource, IdxSource, PublishedFile, download
 from node.learning.samples import Samples, as_samples
@@ -159,19 +160,28 @@ def tiny_cifar(tmp_path, monkeypatch) -> tuple[dict[str, bytes], Path]:
             tar.addfile(member, io.BytesIO(data))
     data = archive.read_bytes()
     published = PublishedFile(f"https://example.org/{archive.name}", len(data), hashlib.sha256(data).hexdigest())
-    monkeypatch.setattr(datasets, "CIFAR10", CifarSource(("cifar10",), published, datasets.CIFAR10.python, (20, 4)))
+    digests = tuple(hashlib.sha256(batch).hexdigest() for batch in batches.values())
+    monkeypatch.setattr(datasets, "CIFAR10", CifarSource(("cifar10",), published, datasets.CIFAR10.python, digests))
     return batches, archive
 
 
-def test_cifar_is_read_from_archive_and_folder_alike(tiny_cifar, tmp_path):
+def pickled(binary: bytes) -> bytes:
+    images, labels = parse_binary_batch(binary)
+    return pickle.dumps({b"data": images.reshape(-1, PIXELS), b"labels": labels.tolist()}, protocol=2)
+
+
+def test_cifar_is_read_from_the_archive_and_from_either_folder_alike(tiny_cifar, tmp_path):
     batches, archive = tiny_cifar
     from_archive = load_dataset("cifar10", archive.parent)
-    write(tmp_path / "data" / "cifar10" / "cifar-10-batches-bin", batches)
-    from_folder = load_dataset("cifar10", tmp_path / "data")
     assert from_archive.train().x.shape == (20, 3, 32, 32)
-    for part in ("train", "test"):
-        a, b = getattr(from_archive, part)(), getattr(from_folder, part)()
-        assert np.array_equal(a.x, b.x) and np.array_equal(a.y, b.y)
+    write(tmp_path / "bin" / "cifar10" / "cifar-10-batches-bin", batches)
+    python = {name.removesuffix(".bin"): pickled(data) for name, data in batches.items()}
+    write(tmp_path / "py" / "cifar-10-batches-py", python)
+    for folder in ("bin", "py"):
+        from_folder = load_dataset("cifar10", tmp_path / folder)
+        for part in ("train", "test"):
+            a, b = getattr(from_archive, part)(), getattr(from_folder, part)()
+            assert np.array_equal(a.x, b.x) and np.array_equal(a.y, b.y)
     assert not (archive.parent / "cifar-10-batches-bin").exists(), "nothing is unpacked"
 
 
@@ -182,6 +192,19 @@ def test_a_changed_archive_is_refused(tiny_cifar):
     archive.write_bytes(data)
     with pytest.raises(DatasetError, match="is not the published archive"):
         load_dataset("cifar10", archive.parent)
+
+
+def test_a_changed_pixel_is_found_in_either_folder(tiny_cifar, tmp_path):
+    batches, _ = tiny_cifar
+    changed = bytearray(batches["data_batch_2.bin"])
+    changed[100] ^= 1
+    batches["data_batch_2.bin"] = bytes(changed)
+    write(tmp_path / "bin" / "cifar-10-batches-bin", batches)
+    python = {name.removesuffix(".bin"): pickled(data) for name, data in batches.items()}
+    write(tmp_path / "py" / "cifar-10-batches-py", python)
+    for folder in ("bin", "py"):
+        with pytest.raises(DatasetError, match=r"data_batch_2 in .* is not the published batch"):
+            load_dataset("cifar10", tmp_path / folder)
 
 
 def test_a_truncated_batch_is_named(tiny_cifar, tmp_path):
