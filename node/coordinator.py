@@ -151,9 +151,9 @@ class Coordinator:
     ) -> Step:
         releases = self._releases(entry)
         lost = unavailable_updates(graph, survivors, releases)
-        missing = [position for position in lost if not self._store.has(self._update_digest(entry, position))]
-        if missing:
-            clients = [entry.order[position] for position in missing]
+        gone = [position for position in lost if not self._store.has(self._update_digest(entry, position))]
+        if gone:
+            clients = [entry.order[position] for position in gone]
             return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": clients})
         try:
             record = recover(graph, entry.positions(entry.shares), survivors, seed_hashes(entry), releases)

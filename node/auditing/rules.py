@@ -7,7 +7,7 @@ membership and order is recomputed here from the records alone (spec 01).
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chain import curve, tree, vrf
+from chain import tree, vrf
 from chain.deployment import Settings
 from chain.phases import Deadlines
 from chain.records import (
@@ -114,8 +114,11 @@ class LedgerRules:
         else:
             x, y = record.vrf_x, record.vrf_y
         try:
-            return vrf.verify(curve.compress(x, y), record.proof, alpha)
-        except (vrf.InvalidProof, ValueError) as fault:
+            public_key = bytes([2 + y % 2]) + x.to_bytes(32, "big")
+            if vrf.coordinates(public_key) != (x, y):
+                raise bad(what, "the VRF key is not on the curve", number, record.client)
+            return vrf.verify(public_key, record.proof, alpha)
+        except vrf.InvalidProof as fault:
             raise bad(what, f"the VRF proof does not verify: {fault}", number, record.client) from None
 
     def _absence(self, record: AbsenceRecorded) -> None:

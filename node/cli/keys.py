@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from chain.keys import Keys, backup, load, restore, save
+from node.cli.membership import open_ledger
 from node.cli.output import CommandError, console, print_json, read_password
 
 app = typer.Typer(
@@ -87,4 +88,32 @@ def restore_keys(
         read_password(password_file, confirm=True),
     )
     console.print(f"restored account {keys.address} to {keystore}")
+    return 0
+
+
+@app.command("rotate")
+def rotate(
+    keystore: Keystore,
+    config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
+    which: Annotated[str, typer.Option(help="vrf or mailbox.")],
+    password_file: PasswordFile = None,
+) -> int:
+    """Replace the VRF or the mailbox key, in the keystore first and then on the ledger.
+
+    A new VRF key can be drawn from a later round only. If the command is stopped between the two, run it again.
+
+    Example: fedgrove keys rotate alice.json --config federation.toml --which mailbox
+    """
+    if which not in ("vrf", "mailbox"):
+        raise CommandError(f"--which must be vrf or mailbox, not {which!r}")
+    password = read_password(password_file)
+    keys = load(keystore, password)
+    with open_ledger(config, keys) as ledger:
+        if ledger.client_of(keys.address).client == 0:
+            raise CommandError(f"account {keys.address} is not registered: run `fedgrove register` first")
+        fresh = keys.with_new_vrf() if which == "vrf" else keys.with_new_mailbox()
+        save(keystore, fresh, password)
+        rotate_on_ledger = ledger.rotate_vrf_key if which == "vrf" else ledger.rotate_mailbox_key
+        rotate_on_ledger(fresh)
+    console.print(f"rotated the {which} key of account {keys.address}")
     return 0

@@ -1,5 +1,6 @@
 """``fedgrove deploy``, ``register`` and ``status``: found a federation, join it, see where it stands."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,9 @@ from chain.deployment import deploy as deploy_contracts
 from chain.deployment import read_deployment
 from chain.keys import Keys, load
 from chain.ledger import Ledger
-from chain.networks import Network, connect
+from chain.networks import connect
 from node.cli.output import CommandError, console, print_json, read_password
-from node.config import NetworkSettings, load_config
+from node.config import load_config
 from node.standing import Standing, standing
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
@@ -71,9 +72,8 @@ def register(
 
     Example: fedgrove register --config federation.toml --keystore alice.json
     """
-    _, reach = load_config(config)
     keys = load(keystore, read_password(password_file))
-    with _open_ledger(reach, config, keys) as ledger:
+    with open_ledger(config, keys) as ledger:
         ledger.register(keys)
         client = ledger.client_of(keys.address)
     if as_json:
@@ -92,8 +92,7 @@ def status(
 
     Example: fedgrove status --config federation.toml
     """
-    _, reach = load_config(config)
-    with _open_ledger(reach, config, None) as ledger:
+    with open_ledger(config, None) as ledger:
         now = standing(ledger, account)
     if as_json:
         print_json(now.to_dict())
@@ -112,12 +111,10 @@ def _print_standing(now: Standing) -> None:
 
 
 @contextmanager
-def _open_ledger(reach: NetworkSettings, config: Path, keys: Keys | None):
+def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
+    """The ledger that a federation's TOML file names, sending from these keys' account (None: to read only)."""
+    _, reach = load_config(config)
     if not (reach.rpc and reach.ledger):
         raise CommandError(f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's")
     with connect(reach.rpc, expected_chain_id=reach.chain_id or None) as network:
-        yield Ledger(network, _deployment(network, reach), keys.account if keys else None)
-
-
-def _deployment(network: Network, reach: NetworkSettings):
-    return read_deployment(network, reach.ledger)
+        yield Ledger(network, read_deployment(network, reach.ledger), keys.account if keys else None)
