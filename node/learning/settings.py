@@ -120,7 +120,7 @@ def default_settings(dataset: str) -> TrainingSettings:
     if dataset == "digits":
         return TrainingSettings(epochs=5, batch_size=16, learning_rate=0.05, momentum=0.9)
     if dataset == "cifar10":
-        return TrainingSettings(learning_rate=0.03, momentum=0.9, crop=4, flip=True, erase=0.25)
+        return TrainingSettings(learning_rate=0.01, momentum=0.9, crop=4, flip=True)
     return TrainingSettings(learning_rate=0.03, momentum=0.9)
 
 
