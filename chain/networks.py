@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -21,14 +22,18 @@ _PACKAGED = Path("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
 
 def embedded() -> Network:
     """A chain in this process, in memory; ready at once, under Prague rules."""
-    # py-evm takes a second to import, and whoever uses a chain of their own need not have it.
-    from chain.embedded import EmbeddedNetwork
-
+    # py-evm takes a second to import. It also raises the limit of recursion so far that deeply nested JSON, which anyone
+    # can put into the store, would overflow the C stack; our contracts never call more than one level deep.
+    limit = sys.getrecursionlimit()
+    try:
+        from chain.embedded import EmbeddedNetwork
+    finally:
+        sys.setrecursionlimit(limit)
     return EmbeddedNetwork()
 
 
 def connect(url: str, expected_chain_id: int | None = None, timeout: float = 10.0) -> Network:
-    """A chain behind a JSON-RPC endpoint (http, https, ws, wss).
+    """A chain behind a JSON-RPC endpoint (http or https).
 
     Raises
     ------
@@ -56,9 +61,10 @@ def anvil(state_file: Path | None = None, port: int = 0, timeout: float = START_
         The program is not installed, or does not answer within ``timeout`` seconds.
     """
     port = port or _free_port()
-    command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent"]
-    # Without pruning it keeps the state of every block and fills the disk; a kept chain must be whole to be saved.
-    command += ["--prune-history"] if state_file is None else ["--state", str(state_file), "--state-interval", "1"]
+    # Without pruning it keeps the state of every block and fills the disk.
+    command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent", "--prune-history"]
+    if state_file is not None:
+        command += ["--state", str(state_file), "--state-interval", "1"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(process, port, timeout)

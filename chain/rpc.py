@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import requests
 from eth_utils import to_checksum_address, to_wei
-from web3 import HTTPProvider, LegacyWebSocketProvider, Web3
+from web3 import HTTPProvider, Web3
 from web3.exceptions import Web3Exception
 
 from chain.access import Body, Network
@@ -40,7 +40,7 @@ class RpcError(ChainError):
 
 
 class RpcNetwork(Network):
-    """A chain at a URL: http, https, ws or wss.
+    """A chain at an http or https URL.
 
     Parameters
     ----------
@@ -53,13 +53,9 @@ class RpcNetwork(Network):
     def __init__(self, url: str, expected_chain_id: int | None = None, timeout: float = 10.0) -> None:
         super().__init__()
         self._where = _origin(url)
-        if url.startswith("http"):
-            options = {"timeout": timeout}
-            provider = HTTPProvider(url, request_kwargs=options, exception_retry_configuration=None)
-        else:
-            provider = LegacyWebSocketProvider(url, websocket_timeout=timeout)
-        self._provider = provider
-        self.web3 = Web3(provider)
+        options = {"timeout": timeout}
+        self._provider = HTTPProvider(url, request_kwargs=options, exception_retry_configuration=None)
+        self.web3 = Web3(self._provider)
         self.chain_id = self._number("eth_chainId")
         if expected_chain_id is not None and self.chain_id != expected_chain_id:
             raise WrongChain(
@@ -73,10 +69,8 @@ class RpcNetwork(Network):
         return self._result(method, self._ask(lambda: self._provider.make_request(method, list(parameters))))
 
     def requests(self, calls: Iterable[tuple[str, tuple]]) -> list[Any]:
-        """The results of many requests, in batches where the connection allows."""
+        """The results of many requests, a hundred at a time."""
         calls = list(calls)
-        if not isinstance(self._provider, HTTPProvider):
-            return [self.request(method, *parameters) for method, parameters in calls]
         results = []
         for start in range(0, len(calls), BATCH):
             chunk = [(method, list(parameters)) for method, parameters in calls[start : start + BATCH]]
@@ -184,9 +178,7 @@ class RpcNetwork(Network):
             self.request("anvil_mine", hex(blocks))
 
     def close(self) -> None:
-        """Close the connection."""
-        if isinstance(self._provider, LegacyWebSocketProvider):
-            self._provider.disconnect() if hasattr(self._provider, "disconnect") else None
+        """Nothing to end: connections are freed with the object."""
 
     # --- talking to the node ----------------------------------------------------------------------------------------
 
@@ -243,8 +235,8 @@ def _origin(url: str) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or parts.scheme not in ("http", "https", "ws", "wss"):
-        raise ConnectionFailed("The node's URL must look like http://HOST:PORT or ws://HOST:PORT; correct it.")
+    if not host or parts.scheme not in ("http", "https"):
+        raise ConnectionFailed("The node's URL must look like http://HOST:PORT or https://HOST; correct it.")
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 

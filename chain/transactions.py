@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eth_account.signers.local import LocalAccount
 
-from chain.errors import ContractRevert, NonceConflict, TransactionTimeout
+from chain.errors import ChainError, ContractRevert, NonceConflict, TransactionTimeout
 
 if TYPE_CHECKING:
     from chain.access import Network
@@ -130,8 +130,12 @@ class Sender:
         """Ask the chain again, upon the block in which the transaction failed: the window it missed is the same there."""
         if mined.gas_used >= gas or to is None:
             return ContractRevert("")
-        try:
-            self._network.call(to, data, self.address, mined.block)
-        except ContractRevert as refusal:
-            return refusal
+        for block in (mined.block, None):  # a pruned node has the latest state only
+            try:
+                self._network.call(to, data, self.address, block)
+            except ContractRevert as refusal:
+                return refusal
+            except ChainError:
+                continue
+            break
         return ContractRevert("")

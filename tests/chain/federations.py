@@ -1,0 +1,88 @@
+"""A federation of four clients on a chain of its own, and what a test needs to take it through a round."""
+
+from dataclasses import dataclass, field
+
+from chain import tree, vrf
+from chain.deployment import Deployment, Settings, deploy
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import Network
+
+SETTINGS = Settings(
+    seed_delay=1,
+    draw_window=12,
+    seal_window=5,
+    share_window=8,
+    commit_window=8,
+    recover_window=8,
+    close_window=5,
+    coordinator_grace=2,
+    quorum=2,
+    max_clients=8,
+    absence_limit=2,
+    absence_rounds=1,
+    max_samples=1000,
+)
+EVERYONE = tree.EVERYONE
+MODEL, CONFIG = b"\x01" * 32, b"\x02" * 32
+
+
+@dataclass
+class Federation:
+    """A deployed federation whose first four clients are registered."""
+
+    network: Network
+    deployment: Deployment
+    founder: Keys
+    coordinator: Ledger
+    keys: list[Keys] = field(default_factory=list)
+    clients: list[Ledger] = field(default_factory=list)
+
+    def join(self) -> None:
+        keys = Keys.generate()
+        self.network.fund(keys.address, 1)
+        self.keys.append(keys)
+        self.clients.append(Ledger(self.network, self.deployment, keys.account))
+        self.clients[-1].register(keys)
+
+    def open(self, rate: int = EVERYONE, model: bytes | None = None) -> int:
+        standing = self.coordinator.current_model()
+        self.coordinator.open(model or (standing if any(standing) else MODEL), CONFIG, rate)
+        return self.coordinator.current_round()
+
+    def alpha(self, number: int) -> bytes:
+        seed = self.coordinator.round(number).seed
+        return tree.draw_alpha(self.network.chain_id, self.deployment.ledger, number, seed)
+
+    def to_draw(self, number: int) -> None:
+        self.network.advance_to(self.coordinator.round(number).seed_block)
+        self.coordinator.fix_seed(number)
+
+    def draw(self, number: int, index: int) -> None:
+        self.clients[index].draw(number, self.keys[index], self.alpha(number), b"m" * 32, b"s" * 32, 10 + index)
+
+    def tickets(self, number: int) -> list[int]:
+        drawn = [record for record in self.coordinator.records() if type(record).__name__ == "Drawn"]
+        return [
+            tree.ticket(vrf.proof_to_hash(record.proof), record.client) for record in drawn if record.round == number
+        ]
+
+    def sealed(self, who: range = range(4)) -> int:
+        number = self.open()
+        self.to_draw(number)
+        for index in who:
+            self.draw(number, index)
+        self.network.advance_to(self.coordinator.round(number).draw_end)
+        self.coordinator.seal(number, self.tickets(number))
+        return number
+
+
+def found(network: Network, clients: int = 4, **terms) -> Federation:
+    founder = Keys.generate()
+    network.fund(founder.address, 10)
+    deployment = deploy(network, founder.account, founder.address, SETTINGS, **terms)
+    federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
+    for _ in range(clients):
+        federation.join()
+    network.mine(1)
+    return federation

@@ -1,0 +1,126 @@
+"""The same facade over JSON-RPC: anvil as a child process, and nodes that are not there or not what they should be."""
+
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from federations import found
+from test_history import run_round
+
+from chain.deployment import read_deployment, verify_code
+from chain.errors import ConnectionFailed, ContractRevert, InsufficientFunds, WrongChain, WrongCode
+from chain.history import History, capture
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import anvil, connect
+
+
+def test_a_round_and_its_history(anvil_network, tmp_path):
+    federation = found(anvil_network)
+    receipt = run_round(federation)
+    verify_code(anvil_network, federation.deployment)
+    history = capture(anvil_network, federation.deployment)
+    history.save(tmp_path / "ledger.jsonl")
+    history = History.load(tmp_path / "ledger.jsonl")
+    history.verify()
+    assert history.records() == federation.coordinator.records()
+    assert history.transactions[receipt.transaction].gas_used == receipt.gas_used
+    with pytest.raises(ContractRevert) as refusal:
+        federation.clients[0].commit(1, b"x" * 32, b"y" * 32)
+    assert refusal.value.name == "WrongPhase"
+
+
+def test_another_process_reads_the_same(anvil_network):
+    federation = found(anvil_network, clients=1)
+    with connect(anvil_network.url, expected_chain_id=anvil_network.chain_id) as other:
+        deployment = read_deployment(other, federation.deployment.ledger)
+        assert deployment.settings == federation.deployment.settings
+        reader = Ledger(other, deployment)
+        assert reader.records() == federation.coordinator.records()
+        poor = Keys.generate()
+        with pytest.raises(InsufficientFunds):
+            Ledger(other, deployment, poor.account).register(poor)
+
+
+def test_no_ledger_at_the_address(anvil_network):
+    with pytest.raises(ConnectionFailed, match="No fedgrove"):
+        read_deployment(anvil_network, Keys.generate().address)
+
+
+def test_other_code_is_told(anvil_network):
+    federation = found(anvil_network, clients=0)
+    address = federation.deployment.ledger
+    code = bytearray(anvil_network.code(address))
+    code[100] ^= 1
+    anvil_network.request("anvil_setCode", address, "0x" + code.hex())
+    with pytest.raises(WrongCode, match="TrainingLedger"):
+        verify_code(anvil_network, federation.deployment)
+
+
+def test_abandoned_blocks_are_read_again(anvil_network):
+    federation = found(anvil_network, clients=1)
+    before = federation.coordinator.records()
+    snapshot = anvil_network.request("evm_snapshot")
+    federation.clients[0].rotate_mailbox_key(federation.keys[0].with_new_mailbox())
+    assert len(federation.coordinator.records()) == len(before) + 1
+    anvil_network.request("evm_revert", snapshot)
+    anvil_network.mine(3)
+    assert federation.coordinator.records() == before
+
+
+def test_the_state_survives_a_restart(tmp_path):
+    state = tmp_path / "anvil.json"
+    with anvil(state) as network:
+        federation = found(network, clients=1)
+        records = federation.coordinator.records()
+        pid = network.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with anvil(state) as network:
+        assert Ledger(network, federation.deployment).records() == records
+
+
+def test_a_wrong_chain(anvil_network):
+    with pytest.raises(WrongChain, match="not 1"):
+        connect(anvil_network.url, expected_chain_id=1)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:1", "ftp://x", "http://", "http://[", "http://x:port"])
+def test_a_url_that_is_none(url):
+    with pytest.raises(ConnectionFailed, match="URL"):
+        connect(url)
+
+
+def test_nobody_there_and_no_secret_in_the_message():
+    with pytest.raises(ConnectionFailed, match="does not answer") as fault:
+        connect("http://user:hunter2@127.0.0.1:9/secret-key", timeout=2)
+    assert "hunter2" not in str(fault.value)
+    assert "secret-key" not in str(fault.value)
+
+
+@pytest.mark.parametrize("answer", [b"hello", b"{}", b"[]", b'{"jsonrpc":"2.0","id":0,"result":{}}', b'{"result":"0x"}'])
+def test_a_server_that_is_no_node(answer):
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *arguments):
+            """Keep the test's output clean."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(ConnectionFailed):
+            connect(f"http://127.0.0.1:{server.server_port}", timeout=2)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_anvil_is_missing(monkeypatch):
+    monkeypatch.setenv("FEDGROVE_ANVIL", "/nonexistent/anvil")
+    with pytest.raises(ConnectionFailed, match="npm ci"):
+        anvil()

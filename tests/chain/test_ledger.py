@@ -1,0 +1,273 @@
+"""The facade against the shipped contracts on the embedded chain: a whole round, and the refusals that matter."""
+
+import pytest
+from federations import CONFIG, EVERYONE, MODEL, SETTINGS, found
+
+from chain import tree, vrf
+from chain.draws import sign_draw
+from chain.errors import ChainError, ContractRevert, InsufficientFunds, error_name
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import embedded
+from chain.phases import Deadlines
+from chain.records import (
+    AbsenceRecorded,
+    Closed,
+    Committed,
+    DrawRejected,
+    Drawn,
+    Failed,
+    FailureReason,
+    MailboxKeyRotated,
+    Phase,
+    Recovered,
+    Registered,
+    Released,
+    RoundOpened,
+    Sealed,
+    SeedFixed,
+    Shared,
+    Skipped,
+    VrfKeyRotated,
+)
+
+
+
+def refused(name, call, *arguments):
+    with pytest.raises(ContractRevert) as refusal:
+        call(*arguments)
+    assert refusal.value.name == name
+    assert str(refusal.value).endswith(".")
+    return refusal.value
+
+
+def test_a_whole_round(federation):
+    ledger, network = federation.coordinator, federation.network
+    number = federation.sealed()
+    for index, client in enumerate(federation.clients):
+        client.share(number, bytes([index + 1]) * 32)
+    assert ledger.phase(number) == Phase.SHARE
+    network.advance_to(ledger.round(number).share_end)
+    for index, client in enumerate(federation.clients[:3]):
+        client.commit(number, bytes([index + 1]) * 32, b"h" * 32)
+    network.advance_to(ledger.round(number).commit_end)
+    for client in federation.clients:
+        client.release(number, b"r" * 32)
+    ledger.recover(number, b"R" * 32)
+    receipt = ledger.close(number, b"\x09" * 32, b"M" * 32)
+    assert receipt.gas_used > 21_000
+    assert receipt.block == network.block_number()
+    assert ledger.current_model() == b"\x09" * 32
+    ledger.report_absences(number, [federation.keys[3].address])
+
+    records = ledger.records()
+    kinds = [Registered] * 4 + [RoundOpened, SeedFixed] + [Drawn] * 4 + [Sealed] + [Shared] * 4 + [Committed] * 3
+    assert [type(record) for record in records] == [*kinds, *[Released] * 4, Recovered, Closed, AbsenceRecorded]
+    assert [(record.at.block, record.at.log_index) for record in records] == sorted(
+        (record.at.block, record.at.log_index) for record in records
+    )
+    opened, seed, sealed = records[4], records[5], records[10]
+    assert opened == RoundOpened(opened.at, 1, MODEL, CONFIG, EVERYONE, opened.at.block, opened.at.block + 1)
+    assert seed.block_hash == network.block_hash(opened.seed_block)
+    assert seed.seed == tree.seed(seed.block_hash, bytes(32))
+    assert sealed.order_root == tree.order_root(sorted(federation.tickets(number)))
+    for record, keys in zip(records[6:10], federation.keys, strict=True):
+        vrf.verify(keys.vrf_public, record.proof, federation.alpha(number))
+    view = ledger.round(number)
+    deadlines = Deadlines.of(opened.opened_at, SETTINGS)
+    assert (view.phase, view.drawn, view.committed) == (Phase.CLOSED, 4, 3)
+    assert (view.seed_block, view.draw_end, view.close_end) == (
+        deadlines.seed_block, deadlines.draw_end, deadlines.close_end,
+    )  # fmt: skip
+    assert ledger.client_of(federation.keys[3].address).absences == 1
+
+    second = federation.sealed()
+    fixed = next(record for record in ledger.records() if isinstance(record, SeedFixed) and record.round == second)
+    assert fixed.seed == tree.seed(fixed.block_hash, sealed.order_root)
+
+
+def test_records_are_read_once_and_incrementally(federation):
+    ledger = federation.coordinator
+    before = ledger.records()
+    asked = []
+    original = federation.network.logs
+    federation.network.logs = lambda first, last, addresses: asked.append((first, last)) or original(
+        first, last, addresses
+    )
+    federation.open()
+    since = ledger.records(before[-1].at)
+    assert [type(record) for record in since] == [RoundOpened]
+    assert asked == [(federation.network.block_number(), federation.network.block_number())]
+    assert federation.clients[0].records() == before + since
+    assert len(asked) == 1
+
+
+def test_registration(federation):
+    ledger, keys = federation.clients[0], federation.keys[0]
+    count = len(ledger.records())
+    ledger.register(keys)
+    assert len(ledger.records()) == count
+    refused("AlreadyRegistered", ledger.register, keys.with_new_mailbox())
+    assert ledger.client_of(keys.address).client == 1
+    assert ledger.client_of(Keys.generate().address).client == 0
+    stranger = Keys.generate()
+    federation.network.fund(stranger.address, 1)
+    thief = Ledger(federation.network, federation.deployment, stranger.account)
+    stolen = Keys(stranger.account, keys.vrf, stranger.mailbox, stranger.storage)
+    assert refused("KeyTaken", thief.register, stolen).arguments["owner"].lower() == keys.address.lower()
+
+
+def test_rotation(federation):
+    ledger, keys = federation.clients[0], federation.keys[0]
+    fresh = keys.with_new_vrf().with_new_mailbox()
+    assert ledger.holds_vrf_key(keys)
+    assert not ledger.holds_vrf_key(fresh)
+    ledger.rotate_vrf_key(fresh)
+    ledger.rotate_mailbox_key(fresh)
+    assert ledger.holds_vrf_key(fresh)
+    rotated, mailbox = ledger.records()[-2:]
+    assert isinstance(rotated, VrfKeyRotated)
+    assert (rotated.vrf_x, rotated.vrf_y) == vrf.coordinates(fresh.vrf_public)
+    assert mailbox == MailboxKeyRotated(mailbox.at, keys.address, 1, fresh.mailbox_public)
+    refused("AlreadyRegistered", ledger.register, keys)
+    number = federation.open()
+    federation.to_draw(number)
+    refused("KeyMismatch", ledger.draw, number, keys, federation.alpha(number), b"m" * 32, b"s" * 32, 1)
+
+
+def test_approval():
+    with embedded() as network:
+        federation = found(network, clients=1, open_membership=False)
+        admin, account = federation.coordinator, federation.keys[0].address
+        number = federation.open()
+        federation.to_draw(number)
+        refused("NotApproved", federation.draw, number, 0)
+        refused("NotAdmin", federation.clients[0].approve, account)
+        admin.approve(account)
+        assert admin.client_of(account).approved
+        admin.revoke(account)
+        assert not admin.client_of(account).approved
+
+
+def test_refusals_of_a_round(federation):
+    ledger, client = federation.coordinator, federation.clients[0]
+    refused("SamplingRateOutOfRange", ledger.open, MODEL, CONFIG, 0)
+    number = federation.open()
+    refused("RoundRunning", ledger.open, MODEL, CONFIG, EVERYONE)
+    federation.to_draw(number)
+    refused("SeedFixedAlready", ledger.fix_seed, number)
+    federation.draw(number, 0)
+    refused("AlreadyDrawn", federation.draw, number, 0)
+    refused("DrawStillOpen", ledger.skip, number)
+    wrong = refused("WrongPhase", client.share, number, b"x" * 32)
+    assert (wrong.arguments["current"], wrong.arguments["required"]) == (Phase.DRAW, Phase.SHARE)
+    assert "phase draw" in str(wrong)
+    refused("SamplesOutOfRange", federation.clients[1].draw, number, federation.keys[1], federation.alpha(number),
+            b"m" * 32, b"s" * 32, 1001)  # fmt: skip
+    outsider = Keys.generate()
+    federation.network.fund(outsider.address, 1)
+    outside = Ledger(federation.network, federation.deployment, outsider.account)
+    alpha = federation.alpha(number)
+    refused("AccountNotRegistered", outside.draw, number, outsider, alpha, b"m" * 32, b"s" * 32, 1)
+    federation.network.advance_to(ledger.round(number).draw_end)
+    refused("QuorumMissed", ledger.seal, number, federation.tickets(number))
+    ledger.skip(number)
+    assert isinstance(ledger.records()[-1], Skipped)
+    refused("WrongModel", ledger.open, b"\x07" * 32, CONFIG, EVERYONE)
+
+
+def test_refusals_after_the_seal(federation):
+    ledger = federation.coordinator
+    number = federation.sealed(range(3))
+    first, second, _, fourth = federation.clients
+    first.share(number, b"x" * 32)
+    refused("AlreadyShared", first.share, number, b"x" * 32)
+    refused("NotDrawn", fourth.share, number, b"x" * 32)
+    federation.network.advance_to(ledger.round(number).share_end)
+    refused("NotShared", second.commit, number, b"x" * 32, b"y" * 32)
+    first.commit(number, b"x" * 32, b"y" * 32)
+    refused("AlreadyCommitted", first.commit, number, b"x" * 32, b"y" * 32)
+    federation.network.advance_to(ledger.round(number).commit_end)
+    refused("OnlyCoordinator", first.recover, number, b"x" * 32)
+    first.release(number, b"x" * 32)
+    refused("AlreadyReleased", first.release, number, b"x" * 32)
+    ledger.fail(number, FailureReason.TOO_FEW_SURVIVORS, b"e" * 32)
+    failed = ledger.records()[-1]
+    assert failed == Failed(failed.at, number, FailureReason.TOO_FEW_SURVIVORS, b"e" * 32)
+    refused("NotAbsent", ledger.report_absences, number, [federation.keys[0].address])
+    absent = [federation.keys[index].address for index in (1, 2, 3)]
+    ledger.report_absences(number, absent)
+    assert [record.client for record in ledger.records() if isinstance(record, AbsenceRecorded)] == [2, 3, 4]
+
+
+def test_an_overdue_round_fails_by_anyone_and_absentees_sit_out(federation):
+    ledger, client = federation.coordinator, federation.clients[0]
+    address = federation.keys[0].address
+    for _ in range(2):
+        number = federation.sealed(range(3))
+        federation.network.advance_to(ledger.round(number).recover_end)
+        client.fail(number, FailureReason.INVALID_UPDATE, b"e" * 32)
+        assert ledger.records()[-1].reason is FailureReason.DEADLINE
+        client.report_absences(number, [address])
+    assert ledger.sits_out_until(address) == number + 1
+    number = federation.open()
+    federation.to_draw(number)
+    refused("SittingOut", federation.draw, number, 0)
+
+
+def test_a_batch_passes_over_bad_draws(federation):
+    ledger, deployment = federation.coordinator, federation.deployment
+    number = federation.open()
+    federation.to_draw(number)
+    alpha = federation.alpha(number)
+    items = [sign_draw(deployment, number, keys, alpha, b"m" * 32, b"s" * 32, 5) for keys in federation.keys]
+    forged = sign_draw(deployment, number + 1, federation.keys[0], alpha, b"m" * 32, b"s" * 32, 5)
+    ledger.draw_batch(number, [forged, *items, items[0]])
+    last = ledger.records()[-6:]
+    assert [type(record) for record in last] == [DrawRejected] + [Drawn] * 4 + [DrawRejected]
+    assert [error_name(last[0].reason), error_name(last[-1].reason)] == ["BadSignature", "AlreadyDrawn"]
+    with pytest.raises(ValueError, match="batch"):
+        ledger.draw_batch(number, [])
+
+
+def test_a_rate_below_one_selects_by_the_vrf(federation):
+    number = federation.open(rate=300_000)
+    federation.to_draw(number)
+    alpha = federation.alpha(number)
+    for index, keys in enumerate(federation.keys):
+        beta = vrf.proof_to_hash(vrf.prove(keys.vrf, alpha))
+        if tree.is_drawn(beta, 300_000):
+            federation.draw(number, index)
+        else:
+            refused("NotSelected", federation.draw, number, index)
+
+
+def test_a_large_order_is_sealed_in_chunks(federation, monkeypatch):
+    monkeypatch.setattr("chain.ledger.MAX_SEAL", 2)
+    monkeypatch.setattr("chain.ledger.MAX_CHUNK", 3)
+    number = federation.sealed()
+    root = tree.order_root(sorted(federation.tickets(number)))
+    assert federation.coordinator.round(number).order_root == root
+
+
+def test_a_facade_without_an_account_only_reads(federation):
+    reader = Ledger(federation.network, federation.deployment)
+    assert reader.settings() == SETTINGS
+    assert (reader.current_round(), reader.current_model()) == (0, bytes(32))
+    assert reader.confirmed_block(10**6) == 0
+    with pytest.raises(ChainError, match="only reads"):
+        reader.skip(1)
+
+
+def test_no_funds(federation):
+    poor = Keys.generate()
+    with pytest.raises(InsufficientFunds, match="fund"):
+        Ledger(federation.network, federation.deployment, poor.account).register(poor)
+
+
+def test_the_nonce_survives_a_foreign_transaction_of_the_account(federation):
+    from chain.transactions import Sender
+
+    rival = Sender(federation.network, federation.keys[0].account)
+    rival.transact(federation.founder.address, b"", 21_000, value=1)
+    federation.clients[0].rotate_mailbox_key(federation.keys[0].with_new_mailbox())
