@@ -95,7 +95,7 @@ class Network(ABC):
 
     @abstractmethod
     def send(self, raw: bytes) -> bytes:
-        """Hand in a signed transaction; returns its hash. Raises TransactionRefused, InsufficientFunds, NonceConflict."""
+        """Hand in a signed transaction; returns its hash. Raises TransactionRefused or InsufficientFunds."""
 
     @abstractmethod
     def mined(self, transaction: bytes) -> Mined | None:
@@ -127,7 +127,8 @@ class Network(ABC):
         while (latest := self.block_number()) < block:
             if time.monotonic() > deadline:
                 raise BlockTimeout(
-                    f"Waited {timeout:.0f} s for the chain to reach block {block}, it is at {latest}; check that it makes blocks."
+                    f"Waited {timeout:.0f} s for the chain to reach block {block}, it is at {latest}; "
+                    "check that it makes blocks."
                 )
             time.sleep(self.poll_seconds)
 

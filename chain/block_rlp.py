@@ -55,7 +55,8 @@ def transaction_rlp(fields: dict[str, Any]) -> bytes:
         price = to_int(fields["gasPrice"])
         parity = [to_int(fields["v"]), *signature]
         return rlp.encode([numbers["nonce"], price, numbers["gas"], to, numbers["value"], data, *parity])
-    head = [to_int(fields["chainId"]), numbers["nonce"], *_prices(kind, fields), numbers["gas"], to, numbers["value"], data]
+    head = [to_int(fields["chainId"]), numbers["nonce"], *_prices(kind, fields)]
+    head += [numbers["gas"], to, numbers["value"], data]
     parity = [to_int(fields["yParity"] if "yParity" in fields else fields["v"]), *signature]
     return _typed(kind, [*head, _access_list(fields), *_later_parts(kind, fields), *parity])
 

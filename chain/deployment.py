@@ -1,4 +1,4 @@
-"""Founding a federation on a chain, and finding one: addresses, terms, and whether the code is the code that was shipped."""
+"""Founding a federation on a chain, and finding one: addresses, terms, and whether the code is the shipped code."""
 
 import json
 from dataclasses import asdict, astuple, dataclass

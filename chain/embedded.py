@@ -1,7 +1,7 @@
 """The embedded chain: py-evm in this process, in memory, one transaction a block, gone when the process ends.
 
-Everything but ``web3`` goes to py-evm directly: eth-tester searches for a transaction block by block, and loses the data
-of a revert.
+Everything but ``web3`` goes to py-evm directly: eth-tester searches for a transaction block by block, and loses the
+data of a revert.
 """
 
 import threading
@@ -162,4 +162,4 @@ def _refusal(message: str) -> ChainError:
         return InsufficientFunds("The account cannot pay for the transaction; fund it with more test ether.")
     if "nonce" in lower:
         return NonceConflict("Another transaction took this nonce; send it again.")
-    return TransactionRefused(f"The embedded chain refused the transaction ({message[:200]}); correct it and send it again.")
+    return TransactionRefused(f"The chain refused the transaction ({message[:200]}); correct it and send it again.")

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with the chain, as typed exceptions whose message is one sentence that says what to do."""
+"""What can go wrong with the chain, as typed exceptions whose message is one sentence that says what to do."""
 
 import functools
 import json
@@ -52,7 +52,7 @@ class InvalidLog(ChainError):
 
     def __init__(self, block: int, log_index: int, reason: str) -> None:
         super().__init__(
-            f"Log {log_index} of block {block} cannot be read: {reason}; check that the address is that of a fedgrove ledger."
+            f"Log {log_index} of block {block} cannot be read: {reason}; check that the address is a fedgrove ledger's."
         )
         self.block = block
         self.log_index = log_index
@@ -104,10 +104,10 @@ _SENTENCES = {
     "WrongRegistry": "Registry {registry} serves the ledger {itsLedger}; deploy registry and ledger together.",
     "SettingOutOfRange": "The setting {setting} must not be {value}; choose another value.",
     # rounds
-    "WrongPhase": "Round {round} is in phase {current}, but this needs phase {required}; wait for it or act in a later round.",
+    "WrongPhase": "Round {round} is in phase {current}, this needs phase {required}; wait for it or a new round.",
     "WrongModel": "The round must start from the model that stands; open it with digest {currentModel}.",
     "ZeroDigest": "The digest of a model in round {round} must not be zero; store the model and give its digest.",
-    "SamplingRateOutOfRange": "A sampling rate of {samplingRate} is out of range; give 1 to 1,000,000 parts per million.",
+    "SamplingRateOutOfRange": "A sampling rate of {samplingRate} is out of range; give 1 to 1,000,000 per million.",
     "RoundEnded": "Round {round} does not run (phase {current}); act in the current round.",
     "RoundRunning": "Round {round} still runs (phase {current}); wait until it has ended.",
     "DrawStillOpen": "Clients can draw in round {round} until block {drawEnd}; wait for the block after.",
@@ -127,12 +127,12 @@ _SENTENCES = {
     # draws
     "SeedFixedAlready": "The seed of round {round} is fixed already; go on with the next step.",
     "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",
-    "SeedBlockUnavailable": "The hash of block {seedBlock} is no longer at hand; let round {round} fail and open the next.",
+    "SeedBlockUnavailable": "The hash of block {seedBlock} is no longer at hand; let round {round} fail.",
     "AccountNotRegistered": "Account {account} is not registered; run `fedgrove register` first.",
     "NotApproved": "Account {account} is not approved; ask the federation's admin.",
-    "NotYetActive": "Account {account} is active from block {activeFrom}, the round opened in {openedAt}; wait for the next.",
+    "NotYetActive": "Account {account} is active from block {activeFrom}, after the opening in {openedAt}; wait.",
     "SittingOut": "Client {client} was absent too often; wait until round {untilRound} is over.",
-    "KeyMismatch": "The VRF key is not the one that account {account} registered; use that key or rotate it on the ledger.",
+    "KeyMismatch": "The VRF key is not the one that {account} registered; use that key or rotate it.",
     "AlreadyDrawn": "Client {client} has drawn in round {round} already; go on with the next step.",
     "RoundFull": "Round {round} has all of its {maxClients} clients; wait for the next round.",
     "SamplesOutOfRange": "A sample count of {samples} is out of range; give 1 to {maxSamples}.",

@@ -4,8 +4,8 @@ Headers from the deployment on, linked by their hashes, and for each block with 
 which must hash to the roots in its header. A header's bloom filter says whether a block may hold records, so a block's
 receipts cannot be left out unnoticed.
 
-The chain of headers proves that nothing was altered since; that it is the chain's, a reader sees by comparing the hash of
-its last block (``head_block``, ``block_hash``) with a node of their own.
+The chain of headers proves that nothing was altered since; that it is the chain's, a reader sees by comparing the hash
+of its last block (``head_block``, ``block_hash``) with a node of their own.
 """
 
 import json
@@ -93,7 +93,7 @@ class History:
         return self.blocks[number - self.first_block].hash
 
     def verify(self) -> None:
-        """Check hashes, links, roots and completeness, from the first block to the last; raises BadHistory at the first fault."""
+        """Check hashes, links, roots and completeness, block by block; raises BadHistory at the first fault."""
         parent = None
         for number, block in enumerate(self.blocks, self.first_block):
             fields = _header_fields(number, block.header)
@@ -209,12 +209,11 @@ def capture(network: Network, deployment: Deployment) -> History:
         if bare._may_hold_records(_header_fields(number, header)[_BLOOM])
     ]
     bodies = dict(zip(wanted, network.bodies(wanted), strict=True))
-    blocks = (
-        Block(block.header, block.hash, bodies.get(number)) for number, block in enumerate(bare.blocks, deployment.block)
-    )
-    history = History(deployment, tuple(blocks))
+    numbered = enumerate(bare.blocks, deployment.block)
+    blocks = tuple(Block(block.header, block.hash, bodies.get(number)) for number, block in numbered)
+    history = History(deployment, blocks)
     if history.blocks[-1].hash != network.block_hash(head):
-        raise BadHistory(head, "its header cannot be recomputed from the node's answer; this node's history cannot be kept")
+        raise BadHistory(head, "its header cannot be recomputed from what the node answers")
     history.verify()
     return history
 

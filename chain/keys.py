@@ -80,15 +80,15 @@ class Keys:
         return replace(self, mailbox=os.urandom(32), past_mailboxes=past)
 
     def __repr__(self) -> str:
-        public = f"address={self.address}, vrf_public={self.vrf_public.hex()}, mailbox_public={self.mailbox_public.hex()}"
-        return f"Keys({public})"
+        public = f"vrf_public={self.vrf_public.hex()}, mailbox_public={self.mailbox_public.hex()}"
+        return f"Keys(address={self.address}, {public})"
 
 
 def save(path: Path, keys: Keys, password: str, cost: int = STANDARD_COST) -> None:
     """Write the keystore, replacing an older one at once: readers see the old file or the new one, never a part.
 
-    Wallets that read version 3 secret storage can open the account in it. ``cost`` is scrypt's N; the default takes about
-    a second and 256 MiB.
+    Wallets that read version 3 secret storage can open the account in it. ``cost`` is scrypt's N; the default takes
+    about a second and 256 MiB.
     """
     _write(path, _to_json(keys, password, cost), overwrite=True)
 

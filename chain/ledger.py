@@ -1,7 +1,7 @@
 """The facade of a federation's contracts: one method for each transition, reads as dataclasses, records in order.
 
-Every transition waits until its transaction is in a block, returns a ``Receipt``, and raises ``ContractRevert`` with the
-contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
+Every transition waits until its transaction is in a block, returns a ``Receipt``, and raises ``ContractRevert`` with
+the contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
 """
 
 from collections.abc import Sequence
@@ -200,7 +200,7 @@ class Ledger:
         return self._transact(self._ledger, "fail", round, int(reason), evidence)
 
     def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
-        """Count absences in the latest ended round; above 100 accounts in several transactions, the receipt is the last."""
+        """Count absences in the latest ended round; above 100 accounts in several transactions (last receipt)."""
         if not accounts:
             raise ValueError("a report names at least one account")
         for start in range(0, len(accounts), MAX_REPORT):

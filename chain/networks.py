@@ -22,8 +22,8 @@ _PACKAGED = Path("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
 
 def embedded() -> Network:
     """A chain in this process, in memory; ready at once, under Prague rules."""
-    # py-evm takes a second to import. It also raises the limit of recursion so far that deeply nested JSON, which anyone
-    # can put into the store, would overflow the C stack; our contracts never call more than one level deep.
+    # py-evm takes a second to import. It also raises the limit of recursion (see chain/__init__.py), for calls 1,024
+    # levels deep; our contracts never go deeper than two.
     limit = sys.getrecursionlimit()
     try:
         from chain.embedded import EmbeddedNetwork
@@ -104,20 +104,20 @@ def find_anvil() -> Path:
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
-    raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to the program.")
+    raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to its path.")
 
 
 def _wait_for(process: subprocess.Popen, port: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise ConnectionFailed(f"anvil ended at once with code {process.returncode}; check port {port} and its state file.")
+            raise ConnectionFailed(f"anvil ended with code {process.returncode}; check port {port} and its state file.")
         try:
             socket.create_connection(("127.0.0.1", port), 0.5).close()
             return
         except OSError:
             time.sleep(0.02)
-    raise ConnectionFailed(f"anvil does not answer on port {port} after {timeout:.0f} s; try again or use the embedded chain.")
+    raise ConnectionFailed(f"anvil does not answer on port {port} after {timeout:.0f} s; try the embedded chain.")
 
 
 def _stop(process: subprocess.Popen) -> None:

@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Registered(Record):
-    """A client joined; drawable in rounds opened from block ``active_from`` on. ``proof`` shows possession of the key."""
+    """A client joined; drawable in rounds opened from block ``active_from`` on. ``proof`` is of possession."""
 
     account: str
     client: int

@@ -1,6 +1,5 @@
 """Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +26,7 @@ from chain.transactions import Mined
 
 BATCH = 100
 LOG_SPAN = 2_000
-_FAILURES = (requests.RequestException, Web3Exception, OSError, ValueError, TimeoutError)
+_FAILURES = (requests.RequestException, Web3Exception, OSError, ValueError, RecursionError)
 
 
 class RpcError(ChainError):
@@ -59,7 +58,7 @@ class RpcNetwork(Network):
         self.chain_id = self._number("eth_chainId")
         if expected_chain_id is not None and self.chain_id != expected_chain_id:
             raise WrongChain(
-                f"The node at {self._where} serves chain {self.chain_id}, not {expected_chain_id}; give the right node's URL."
+                f"The node at {self._where} serves chain {self.chain_id}, not {expected_chain_id}; give another URL."
             )
         self._is_test_node = self._find_test_node()
         self.can_mine = self._is_test_node and self.request("anvil_getAutomine") is True
@@ -76,7 +75,7 @@ class RpcNetwork(Network):
             chunk = [(method, list(parameters)) for method, parameters in calls[start : start + BATCH]]
             answers = self._ask(lambda chunk=chunk: self._provider.make_batch_request(chunk))
             if not isinstance(answers, list) or len(answers) != len(chunk):
-                raise ConnectionFailed(f"The node at {self._where} does not take batches of requests; use another node.")
+                raise ConnectionFailed(f"The node at {self._where} takes no batches of requests; use another node.")
             results += [self._result(method, answer) for (method, _), answer in zip(chunk, answers, strict=True)]
         return results
 
@@ -128,10 +127,7 @@ class RpcNetwork(Network):
                 continue
             found += self._parse(lambda answer=answer: [_log(item) for item in answer])
             first = end + 1
-        order = [(log.at.block, log.at.log_index) for log in found]
-        if any(left >= right for left, right in itertools.pairwise(order)):
-            found.sort(key=lambda log: (log.at.block, log.at.log_index))
-        return found
+        return sorted(found, key=lambda log: (log.at.block, log.at.log_index))
 
     def headers(self, first: int, last: int) -> list[bytes]:
         calls = (("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1))
@@ -169,7 +165,7 @@ class RpcNetwork(Network):
             return
         accounts = self.request("eth_accounts") or []
         if not accounts:
-            raise InsufficientFunds(f"Account {address} has no funds here; send it {ether} ether from one of your accounts.")
+            raise InsufficientFunds(f"Account {address} has no funds here; send it {ether} ether from another account.")
         sent = self.request("eth_sendTransaction", {"from": accounts[0], "to": address, "value": hex(amount)})
         self._parse(lambda: to_bytes(sent, 32))
 
@@ -187,7 +183,7 @@ class RpcNetwork(Network):
             return ask()
         except _FAILURES as fault:
             raise ConnectionFailed(
-                f"The node at {self._where} does not answer ({type(fault).__name__}); check that it runs and that the URL is right."
+                f"The node at {self._where} does not answer ({type(fault).__name__}); check that it runs, and its URL."
             ) from None
 
     def _result(self, method: str, answer: Any) -> Any:
@@ -213,7 +209,7 @@ class RpcNetwork(Network):
     def _block(self, number: int) -> dict:
         block = self.request("eth_getBlockByNumber", hex(number), False)
         if block is None:
-            raise ConnectionFailed(f"The node at {self._where} has no block {number}; wait for it or use an archive node.")
+            raise ConnectionFailed(f"The node at {self._where} has no block {number}; wait, or use an archive node.")
         return block
 
     def _revert_data(self, fault: RpcError) -> bytes | None:

@@ -1,7 +1,7 @@
 """Web3 secret storage, version 3: bytes under a password, by scrypt, AES-128-CTR and a Keccak MAC.
 
-The format that Ethereum wallets read. The MAC covers the ciphertext but not the initialisation vector, so whoever opens a
-seal must be able to tell the right plaintext from a garbled one.
+The format that Ethereum wallets read. The MAC covers the ciphertext but not the initialisation vector, so whoever opens
+a seal must be able to tell the right plaintext from a garbled one.
 """
 
 import hashlib
@@ -74,9 +74,9 @@ def _whole(value: Any) -> int:
 
 def _derive(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
     memory = 128 * block * (cost + parallel + 2)
-    power_of_two = cost > 1 and cost & (cost - 1) == 0
-    if not (power_of_two and cost <= MAX_COST and 1 <= block <= 64 and 1 <= parallel <= 16 and memory <= MAX_MEMORY_BYTES):
-        raise KeystoreError(f"Scrypt parameters n={cost}, r={block}, p={parallel} are refused; n is a power of two to 2^20.")
+    power_of_two = 1 < cost <= MAX_COST and cost & (cost - 1) == 0
+    if not (power_of_two and 1 <= block <= 64 and 1 <= parallel <= 16 and memory <= MAX_MEMORY_BYTES):
+        raise KeystoreError(f"Scrypt with n={cost}, r={block}, p={parallel} is refused; use n = 2^18, r = 8, p = 1.")
     return hashlib.scrypt(
         password.encode(), salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES
     )

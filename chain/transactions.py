@@ -121,13 +121,13 @@ class Sender:
         while (mined := self._network.mined(sent)) is None:
             if time.monotonic() > deadline:
                 raise TransactionTimeout(
-                    f"Transaction 0x{sent.hex()} is in no block after {timeout:.0f} s; look it up before you send it again."
+                    f"Transaction 0x{sent.hex()} is in no block after {timeout:.0f} s; look it up before you retry."
                 )
             time.sleep(self._network.poll_seconds)
         return mined
 
     def _reason(self, to: str | None, data: bytes, mined: Mined, gas: int) -> ContractRevert:
-        """Ask the chain again, upon the block in which the transaction failed: the window it missed is the same there."""
+        """Ask the chain again, upon the block in which the transaction failed: its number decides the phase."""
         if mined.gas_used >= gas or to is None:
             return ContractRevert("")
         for block in (mined.block, None):  # a pruned node has the latest state only

@@ -1,4 +1,4 @@
-"""Sortition and the cooperation tree: who is drawn, in which order, and who is whose partner (spec 01, seed 004 section 3).
+"""Sortition and the cooperation tree: who is drawn, in which order, who is whose partner (spec 01, seed 004 section 3).
 
 The same functions as in ``contracts/CooperationTree.sol`` and ``TrainingLedger.sol``, so that anyone can recompute what
 the ledger fixed. All functions are pure; ``beta`` is a 32-byte VRF output, a ticket an unsigned 128-bit integer.
@@ -48,7 +48,7 @@ def order(tickets: Sequence[int]) -> tuple[int, ...]:
 
 
 def permutation(tickets: Sequence[int]) -> tuple[int, ...]:
-    """Indices into ``tickets`` such that leaf i holds ``tickets[permutation[i]]``. Raises ValueError when two are equal."""
+    """Indices such that leaf i holds ``tickets[permutation[i]]``. Raises ValueError when two tickets are equal."""
     indices = tuple(sorted(range(len(tickets)), key=tickets.__getitem__))
     _check_ascending([tickets[index] for index in indices])
     return indices
@@ -74,8 +74,8 @@ def order_root(tickets: Sequence[int]) -> bytes:
 def partners(position: int, n: int) -> tuple[int, ...]:
     """Leaf positions that cooperate with ``position`` in the tree over n leaves, ascending; about log₂ n of them.
 
-    A node over [lo, hi) splits at mid = lo + ⌈(hi − lo)/2⌉. Left leaf j and right leaf min(j, right size − 1) are partners,
-    so the last right leaf has two left partners where the left side is the larger.
+    A node over [lo, hi) splits at mid = lo + ⌈(hi − lo)/2⌉. Left leaf j and right leaf min(j, right size − 1) are
+    partners, so the last right leaf has two left partners where the left side is the larger.
     """
     if not 0 <= position < n:
         raise ValueError(f"a position is from 0 to {n - 1}, not {position}")

@@ -99,7 +99,9 @@ def test_nobody_there_and_no_secret_in_the_message():
     assert "secret-key" not in str(fault.value)
 
 
-@pytest.mark.parametrize("answer", [b"hello", b"{}", b"[]", b'{"jsonrpc":"2.0","id":0,"result":{}}', b'{"result":"0x"}'])
+@pytest.mark.parametrize(
+    "answer", [b"hello", b"{}", b"[]", b'{"jsonrpc":"2.0","id":0,"result":{}}', b'{"result":"0x"}', b"[" * 100_000]
+)
 def test_a_server_that_is_no_node(answer):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

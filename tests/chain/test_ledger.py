@@ -14,8 +14,8 @@ from chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
-    DrawRejected,
     Drawn,
+    DrawRejected,
     Failed,
     FailureReason,
     MailboxKeyRotated,
@@ -30,7 +30,6 @@ from chain.records import (
     Skipped,
     VrfKeyRotated,
 )
-
 
 
 def refused(name, call, *arguments):
