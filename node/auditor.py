@@ -57,14 +57,13 @@ class Auditor:
             verdict, first, reason = "cannot tell", None, str(fault)
         else:
             verdict, first, reason = "verified", None, ""
-        head = self._records[-1].at.block if self._records else 0
         return Verdict(
             verdict=verdict,
             first_bad_record=first,
             reason=reason,
             rounds=len(self.rounds.ended()),
             records=done,
-            head_block=head,
-            head_hash=self._facts.block_hash(head).hex() if self._records else "",
+            head_block=self._facts.head_block,
+            head_hash="0x" + self._facts.block_hash(self._facts.head_block).hex(),
             remarks=tuple(content.remarks),
         )

@@ -22,16 +22,17 @@ from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
 from node.journal import Journal, RoundNote
-from node.learning.datasets import Samples
-from node.learning.shared import shared_from_bytes
+from node.learning.samples import Samples
+from node.learning.shared import InvalidSharedSet, shared_from_bytes
 from node.learning.strategies import make_strategy
-from node.learning.training import LocalUpdate, train
-from node.masking.client import RoundSecrets, mask_update, seal_shares
+from node.learning.training import DivergedTraining, LocalUpdate, train
+from node.masking.client import MaskingRefused, RoundSecrets, mask_update, seal_shares
 from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused, held_shares, release
+from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, missing
-from node.tensors import Layout, Tensors, dump, flatten, load
+from node.tensors import InvalidModel, Layout, Tensors, dump, flatten, load
 from node.view import LedgerView
 
 
@@ -75,6 +76,7 @@ class Client:
         self._journal = Journal(directory, keys.storage)
         self._executor = executor
         self._training: tuple[int, Future] | None = None
+        self._unable: tuple[int, str] | None = None
         self._view = LedgerView(ledger, confirmations)
 
     @property
@@ -161,12 +163,18 @@ class Client:
         return Step("share", acted="shared", gas=receipt.gas_used)
 
     def _train_and_commit(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
-        update = self._local_update(entry, member)
-        if update is None:
-            return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
-        if self._view.block < deadlines.share_end:
-            return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
-        masked = self._masked_update(entry, member, note, update)
+        if self._unable is not None and self._unable[0] == entry.number:
+            return Step.wait("sit out", f"this client: {self._unable[1]}", deadlines.close_end)
+        try:
+            update = self._local_update(entry, member)
+            if update is None:
+                return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
+            if self._view.block < deadlines.share_end:
+                return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
+            masked = self._masked_update(entry, member, note, update)
+        except (DivergedTraining, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
+            self._unable = (entry.number, str(fault))
+            return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         digest = cid_of(masked).digest
         receipt = self._ledger.commit(entry.number, digest, _secrets_of(note).seed_hash)
         self._journal.save(replace(note, committed=True))
@@ -279,9 +287,17 @@ class Client:
             entry.positions(entry.commits),
             unavailable=entry.positions(missing),
             committed=note.committed or member.client in entry.commits,
+            kappa=self._config.masking.kappa,
+            tensors=self._tensors(entry),
         )
         self._journal.write(entry.number, "released", blob)
         return blob
+
+    def _tensors(self, entry: RoundRecords) -> int:
+        """Number of tensors of the model; it matters only where a pair masks a fraction of them."""
+        if self._config.masking.kappa == 1:
+            return 1
+        return len(fetch_model(self._store, entry.opened.model_digest, self._config))
 
     def _graph(self, entry: RoundRecords) -> MaskGraph:
         return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)

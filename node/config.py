@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chain.deployment import Settings as LedgerSettings
+from chain.strict_json import parse_json
 from node.learning.settings import ModelSpec, TrainingSettings
 
 MAX_CONFIG_BYTES = 1 << 20
@@ -139,6 +140,10 @@ class FederationConfig:
     membership: MembershipSettings = field(default_factory=MembershipSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
 
+    def __post_init__(self) -> None:
+        # With two survivors each would learn the other's update from the sum (spec 02, step 3).
+        _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+
     @property
     def max_blob_bytes(self) -> int:
         """The largest blob that a member fetches."""
@@ -154,8 +159,8 @@ class FederationConfig:
         if len(data) > MAX_CONFIG_BYTES:
             raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
         try:
-            tables = json.loads(data)
-        except (ValueError, RecursionError):
+            tables = parse_json(data)
+        except (ValueError):
             raise InvalidConfig("the configuration in the store is not JSON") from None
         config = _build(cls, tables, "")
         if config.to_bytes() != data:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from chain.records import Record, RoundOpened
+from chain.strict_json import parse_json
 from ipfs.store import ContentStore, NotFound, StoreError
 from node.config import FederationConfig
 from node.tensors import Layout, Tensors, load
@@ -35,11 +36,11 @@ class Metrics:
     def from_bytes(cls, data: bytes) -> "Metrics":
         """Parse what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
         try:
-            table = json.loads(data)
+            table = parse_json(data)
             metrics = cls(
                 int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"])
             )
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:
             raise InvalidBlob("the metrics are not in canonical form")

@@ -18,6 +18,7 @@ from node.content import MAX_RECORD_BYTES, Metrics, fetch_available, fetch_model
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import RecoveryRecord, TooFewShares, recover, unavailable_updates
+from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import RoundRecords
 from node.step import Step, missing, name_clients
 from node.tensors import Tensors, dump
@@ -141,16 +142,17 @@ class Coordinator:
             return self._overdue(entry)
         graph = self._graph(entry)
         survivors = entry.positions(entry.commits)
-        if len(survivors) < graph.min_survivors:
-            reason = {"survivors": len(survivors), "needed": graph.min_survivors}
-            return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, reason)
+        try:
+            needed_secrets(graph, entry.positions(entry.shares), survivors)
+        except UnsafeSurvivors as fault:
+            return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": str(fault)})
         return self._recover(entry, graph, survivors, deadlines)
 
     def _recover(
         self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines
     ) -> Step:
         releases = self._releases(entry)
-        lost = unavailable_updates(graph, survivors, releases)
+        lost = unavailable_updates(graph, entry.positions(entry.shares), survivors, releases)
         gone = [position for position in lost if not self._store.has(self._update_digest(entry, position))]
         if gone:
             clients = [entry.order[position] for position in gone]

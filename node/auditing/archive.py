@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from chain.history import BadHistory, History
+from chain.strict_json import parse_json
 from ipfs import car
 from ipfs.cid import CID
 from ipfs.disk import DiskStore
@@ -44,6 +45,7 @@ def chain_facts(history: History) -> ChainFacts:
         settings=deployment.settings,
         open_membership=deployment.open_membership,
         activation_delay=deployment.activation_delay,
+        head_block=history.head_block,
         block_hash=history.block_hash,
     )
 
@@ -129,9 +131,9 @@ def _check_report(directory: Path) -> BadRecord | None:
     try:
         if path.stat().st_size > MAX_REPORT_BYTES:
             return BadRecord(None, None, REPORT, "it is too large")
-        report = json.loads(path.read_bytes())
+        report = parse_json(path.read_bytes())
         seconds = {entry["round"]: entry["seconds"] for entry in report["rounds"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(History.load(directory / LEDGER), DiskStore(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
@@ -143,9 +145,9 @@ def _check_report(directory: Path) -> BadRecord | None:
 def _check_manifest(directory: Path) -> BadRecord | None:
     try:
         data = (directory / MANIFEST).read_bytes()
-        listed = json.loads(data)["files"]
+        listed = parse_json(data)["files"]
         canonical = _manifest_bytes(listed) == data
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
     if not canonical:
         return BadRecord(None, None, MANIFEST, "it is not in canonical form")

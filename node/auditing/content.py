@@ -26,6 +26,7 @@ from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord
 from node.masking.release import InvalidRelease, parse_release
 from node.masking.sealing import InvalidShares, parse_shares
+from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import RoundRecords, Rounds
 from node.tensors import InvalidModel, Layout, Tensors, dump
 
@@ -161,8 +162,11 @@ class ContentRules:
         self._fetch(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
         if record.reason == FailureReason.TOO_FEW_SURVIVORS:
             entry, graph = self._entry()
-            if len(entry.commits) >= graph.min_survivors:
-                raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+            try:
+                needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
+            except UnsafeSurvivors:
+                return
+            raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
 
     # --- helpers ----------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,10 @@ EVERYONE = 1_000_000
 
 @dataclass(frozen=True)
 class ChainFacts:
-    """Where the records come from and the terms fixed at deployment; ``block_hash`` maps a number to 32 bytes."""
+    """Where the records come from and the terms fixed at deployment.
+
+    ``head_block`` is the last block looked at; ``block_hash`` maps a number up to it to 32 bytes.
+    """
 
     chain_id: int
     registry: str
@@ -47,6 +50,7 @@ class ChainFacts:
     settings: Settings
     open_membership: bool
     activation_delay: int
+    head_block: int
     block_hash: Callable[[int], bytes]
 
 

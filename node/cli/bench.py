@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from node.cli import bench_chain, bench_ipfs, bench_masking, bench_vrf
 from node.cli.output import console, print_json
 
 app = typer.Typer(
@@ -24,16 +23,23 @@ def vrf(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench vrf
     """
+    from node.cli import bench_vrf
+
     return _show("VRF", bench_vrf.run, as_json)
 
 
 @app.command("chain")
-def chain(as_json: JsonFlag = False) -> int:
-    """Gas per transaction on the embedded chain, beside the goals.
+def chain(
+    clients: Annotated[int, typer.Option(min=1, max=1000, help="Clients in the round.")] = 1000,
+    as_json: JsonFlag = False,
+) -> int:
+    """Gas per transaction of a round on the embedded chain, beside the goals.
 
-    Example: fedgrove bench chain
+    Example: fedgrove bench chain --clients 100
     """
-    return _show("Ledger", bench_chain.run, as_json)
+    from node.cli import bench_chain
+
+    return _show("Ledger", lambda: bench_chain.run(clients), as_json)
 
 
 @app.command("masking")
@@ -45,6 +51,8 @@ def masking(
 
     Example: fedgrove bench masking
     """
+    from node.cli import bench_masking
+
     return _show("Masking", lambda: bench_masking.run(parameters), as_json)
 
 
@@ -54,6 +62,8 @@ def ipfs(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench ipfs
     """
+    from node.cli import bench_ipfs
+
     return _show("Store", bench_ipfs.run, as_json)
 
 

@@ -13,6 +13,7 @@ from chain.errors import ChainError
 from ipfs.store import StoreError
 from node.auditing.archive import NoArchive
 from node.config import InvalidConfig
+from node.learning.publishers import DatasetError
 
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 
@@ -27,7 +28,7 @@ class CommandError(Exception):
         self.code = code
 
 
-USER_ERRORS = (ChainError, StoreError, NoArchive, InvalidConfig)
+USER_ERRORS = (ChainError, StoreError, NoArchive, InvalidConfig, DatasetError)
 
 
 def complain(sentence: str) -> None:

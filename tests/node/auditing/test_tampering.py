@@ -125,7 +125,7 @@ def absurd_sample_count(scene):
 
 def late_draw(scene):
     record = scene.record(Drawn, 1)
-    scene.change(Drawn, 1, at=replace(record.at, block=record.at.block + 1000))
+    scene.change(Drawn, 1, at=record.at._replace(block=record.at.block + 1000))
     return 1, record.client, "draw.block"
 
 
@@ -208,13 +208,13 @@ def a_commit_of_two_updates(scene):
 
 def a_late_share(scene):
     record = scene.record(Shared, 2)
-    scene.change(Shared, 2, at=replace(record.at, block=record.at.block + 500))
+    scene.change(Shared, 2, at=record.at._replace(block=record.at.block + 500))
     return 2, record.client, "share.block"
 
 
 def an_early_release(scene):
     record = scene.record(Released, 1)
-    scene.change(Released, 1, at=replace(record.at, block=scene.record(Sealed, 1).at.block))
+    scene.change(Released, 1, at=record.at._replace(block=scene.record(Sealed, 1).at.block))
     return 1, record.client, "release.block"
 
 

@@ -1,0 +1,107 @@
+"""Gas of every transaction of a round, on a real EVM, beside the goals of the ledger's specification."""
+
+import os
+from statistics import mean
+
+from rich.progress import track
+
+from chain import tree, vrf
+from chain.access import Network
+from chain.deployment import Deployment, Settings, deploy
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import embedded
+from chain.records import Drawn
+from chain.transactions import Receipt
+from node.cli.output import console
+
+# Whole transactions of a client that has taken part before; order: per client at 1,000 clients.
+GOALS = {"register": 120_000, "draw": 65_000, "share": 32_000, "commit": 35_000, "seal, per client": 1_500}
+
+
+def run(clients: int) -> dict:
+    """Register ``clients`` clients, run two whole rounds, and report the second; rows are {name, value, unit, beside}."""
+    with embedded() as network:
+        bench = _Bench(network, clients)
+        bench.register()
+        bench.round()
+        bench.gas = {"register": bench.gas["register"]}
+        bench.round()
+    rows = [_row(name, costs) for name, costs in bench.gas.items()]
+    rows.append(_row("seal, per client", [bench.gas["seal"][0] / clients]))
+    return {"clients": clients, "rows": rows}
+
+
+def _row(name: str, costs: list[float]) -> dict:
+    goal = f"goal {GOALS[name]:,}" if name in GOALS else ""
+    return {"name": name, "value": round(mean(costs)), "unit": "gas", "beside": goal}
+
+
+class _Bench:
+    """A federation of keys without models: digests are random, everything else is what real clients send."""
+
+    def __init__(self, network: Network, clients: int) -> None:
+        founder = Keys.generate()
+        network.fund(founder.address, 100)
+        window = clients + 10
+        settings = Settings(
+            seed_delay=1,
+            draw_window=window,
+            share_window=window,
+            commit_window=window,
+            recover_window=window,
+            quorum=1,
+            max_clients=clients,
+        )
+        self.network = network
+        self.deployment: Deployment = deploy(network, founder.account, founder.address, settings)
+        self.coordinator = Ledger(network, self.deployment, founder.account)
+        self.members = [Keys.generate() for _ in range(clients)]
+        self.gas: dict[str, list[float]] = {}
+        self._model = os.urandom(32)
+
+    def register(self) -> None:
+        """Fund and register every member."""
+        for keys in self._each("registering"):
+            self.network.fund(keys.address, 1)
+            self._note("register", self._ledger(keys).register(keys))
+
+    def round(self) -> None:
+        """Run one round from open to close."""
+        coordinator = self.coordinator
+        self._note("open", coordinator.open(self._model, os.urandom(32), tree.EVERYONE))
+        number = coordinator.current_round()
+        view = coordinator.round(number)
+        self.network.advance_to(view.seed_block)
+        self._note("fix_seed", coordinator.fix_seed(number))
+        seed = coordinator.round(number).seed
+        alpha = tree.draw_alpha(coordinator.chain_id, coordinator.address, number, seed)
+        for keys in self._each("drawing"):
+            drawn = (number, keys, alpha, os.urandom(32), os.urandom(32), 600)
+            self._note("draw", self._ledger(keys).draw(*drawn))
+        self.network.advance_to(view.draw_end)
+        self._note("seal", coordinator.seal(number, self._tickets(number)))
+        for keys in self._each("sharing"):
+            self._note("share", self._ledger(keys).share(number, os.urandom(32)))
+        self.network.advance_to(view.share_end)
+        for keys in self._each("committing"):
+            self._note("commit", self._ledger(keys).commit(number, os.urandom(32), os.urandom(32)))
+        self.network.advance_to(view.commit_end)
+        for keys in self._each("releasing"):
+            self._note("release", self._ledger(keys).release(number, os.urandom(32)))
+        self._note("recover", coordinator.recover(number, os.urandom(32)))
+        self._model = os.urandom(32)
+        self._note("close", coordinator.close(number, self._model, os.urandom(32)))
+
+    def _tickets(self, number: int) -> list[int]:
+        draws = [record for record in self.coordinator.records() if isinstance(record, Drawn) and record.round == number]
+        return [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
+
+    def _ledger(self, keys: Keys) -> Ledger:
+        return Ledger(self.network, self.deployment, keys.account)
+
+    def _note(self, call: str, receipt: Receipt) -> None:
+        self.gas.setdefault(call, []).append(receipt.gas_used)
+
+    def _each(self, what: str):
+        return track(self.members, what, console=console, transient=True, disable=not console.is_terminal)
