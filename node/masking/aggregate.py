@@ -1,0 +1,170 @@
+"""Step close: the streaming sum of masked updates, unmasked (spec 02, step 6).
+
+Σ yᵢ − Σ PRG(bᵢ) ∓ the dangling pair masks = Σ qᵢ mod 2³², decoded as ``ring`` says. Memory is that of one model, whatever
+the number of clients.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from node.masking.coverage import pair_spans
+from node.masking.graph import MaskGraph
+from node.masking.keys import pair_mask_key, self_mask_key
+from node.masking.prg import Mask, apply_masks
+from node.masking.recovery import RecoveryRecord
+from node.masking.ring import WORD, decode, encode
+from node.masking.survivors import needed_secrets
+from node.tensors import Layout
+
+
+class InvalidUpdate(ValueError):
+    """A masked update cannot be part of the sum; the message names the client.
+
+    Attributes
+    ----------
+    client : int
+        Index on the ledger.
+    """
+
+    def __init__(self, message: str, client: int) -> None:
+        super().__init__(message)
+        self.client = client
+
+
+class Aggregate:
+    """One round's sum: ``add`` each survivor's masked update once, then ``close``.
+
+    Parameters
+    ----------
+    graph : MaskGraph
+    sharers, survivors : collection of int
+        Positions on the ledger's share and commit lists.
+    record : RecoveryRecord
+        Checked against the ledger (by ``recover`` or ``RecoveryRecord.parse``).
+    layout : Layout
+        The model's tensors.
+    bound, kappa : float
+        As the clients used.
+
+    Raises
+    ------
+    UnsafeSurvivors
+        The lists forbid a recovery.
+    ValueError
+        The record is for other lists.
+    """
+
+    def __init__(
+        self,
+        graph: MaskGraph,
+        sharers: Collection[int],
+        survivors: Collection[int],
+        record: RecoveryRecord,
+        layout: Layout,
+        bound: float,
+        *,
+        kappa: float = 1.0,
+    ) -> None:
+        if needed_secrets(graph, sharers, survivors).transcript != record.transcript:
+            raise ValueError("the recovery record is for another round or list of survivors")
+        self._graph = graph
+        self._survivors = frozenset(survivors)
+        self._record = record
+        self._layout = layout
+        self._bound = bound
+        self._kappa = kappa
+        self._sum = np.zeros(layout.length, WORD)
+        self._missing = set(self._survivors)
+        self._partial: int | None = None  # the client whose update is in the sum only in part
+
+    def add(self, position: int, chunks: Iterable[bytes]) -> None:
+        """Add one survivor's masked update: 4·d bytes, in chunks of any size.
+
+        After an error, also one that ``chunks`` raised, the sum is spoilt: start a new one.
+
+        Raises
+        ------
+        InvalidUpdate
+            Not a survivor, added before, or not exactly 4·d bytes.
+        """
+        client = self._graph.client(position)
+        self._check_whole()
+        if position not in self._missing:
+            raise InvalidUpdate(f"client {client} is no survivor, or its update was added before", client)
+        self._partial = client
+        filled, carry = 0, b""
+        for chunk in chunks:
+            data = carry + chunk if carry else chunk
+            count = len(data) // WORD.itemsize
+            if filled + count > len(self._sum):
+                break
+            self._sum[filled : filled + count] += np.frombuffer(data, WORD, count)
+            filled, carry = filled + count, bytes(data[count * WORD.itemsize :])
+        else:
+            if filled == len(self._sum) and not carry:
+                self._partial = None
+                self._missing.remove(position)
+                return
+        raise InvalidUpdate(f"the update of client {client} is not exactly {self._sum.nbytes} bytes long", client)
+
+    def close(self) -> np.ndarray:
+        """Take the masks off and return the weighted mean of the survivors' models.
+
+        Returns
+        -------
+        float32 array of shape (layout.length,)
+            The same bytes on every machine.
+
+        Raises
+        ------
+        InvalidUpdate
+            A survivor's update was not added, or only in part.
+        """
+        self._check_whole()
+        if self._missing:
+            client = self._graph.client(min(self._missing))
+            raise InvalidUpdate(f"the update of client {client} is not in the sum", client)
+        apply_masks(self._sum, self._left_over())
+        samples = sum(self._graph.participants[position].samples for position in self._survivors)
+        return decode(self._sum, samples, self._graph.total_samples, self._bound)
+
+    def _check_whole(self) -> None:
+        if self._partial is not None:
+            raise InvalidUpdate(f"the sum is spoilt by a part of the update of client {self._partial}", self._partial)
+
+    def _left_over(self) -> Iterator[Mask]:
+        """The masks still in the sum, as masks that take them off."""
+        everything = ((0, self._layout.length),)
+        context = self._graph.context
+        for position, seed in self._record.self_seeds.items():
+            yield Mask(self_mask_key(context, seed, self._graph.client(position)), True, everything)
+        for dropout, secret in self._record.mask_secrets.items():
+            for survivor in self._graph.neighbours[dropout]:
+                if survivor in self._survivors:
+                    other = self._graph.participants[survivor]
+                    key = pair_mask_key(context, secret, other.mask_key, self._graph.client(dropout), other.client)
+                    spans = pair_spans(dropout, survivor, self._graph.n, self._layout, self._kappa)
+                    added = dropout > survivor  # by the survivor: it adds the masks shared with partners to its right
+                    yield Mask(key, added, spans)
+
+
+def plain_weighted_sum(
+    vectors: Mapping[int, np.ndarray], graph: MaskGraph, layout: Layout, bound: float
+) -> np.ndarray:
+    """The survivors' weighted mean without any mask: what ``Aggregate.close`` must equal, and ``masking = "none"``.
+
+    Parameters
+    ----------
+    vectors : mapping of int to float32 array of shape (layout.length,)
+        By survivor's position.
+
+    Returns
+    -------
+    float32 array of shape (layout.length,)
+    """
+    total = np.zeros(layout.length, WORD)
+    for position, vector in vectors.items():
+        total += encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
+    samples = sum(graph.participants[position].samples for position in vectors)
+    return decode(total, samples, graph.total_samples, bound)

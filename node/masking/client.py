@@ -1,0 +1,87 @@
+"""Step commit: a client's masked update (spec 02, step 4).
+
+yᵢ = qᵢ + PRG(bᵢ) + Σ_{j∈partners, j>i} PRG(s_ij) − Σ_{j∈partners, j<i} PRG(s_ij)  mod 2³², over partners that shared.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
+from node.masking.graph import MaskGraph
+from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
+from node.masking.prg import Mask, apply_masks
+from node.masking.ring import encode
+from node.masking.sealing import MaskingRefused, check_own, seal_shares
+from node.tensors import Layout
+
+__all__ = ["MaskingRefused", "RoundSecrets", "mask_update", "seal_shares"]
+
+
+def mask_update(
+    graph: MaskGraph,
+    position: int,
+    secrets: RoundSecrets,
+    sharers: Collection[int],
+    vector: np.ndarray,
+    layout: Layout,
+    *,
+    bound: float,
+    kappa: float = 1.0,
+) -> np.ndarray:
+    """Encode a model and lay the self-mask and all pair masks over it.
+
+    Parameters
+    ----------
+    position : int
+        This client's leaf.
+    secrets : RoundSecrets
+        Its secrets of the round.
+    sharers : collection of int
+        Positions whose shares are on the ledger; the others are out of the mask graph.
+    vector : float32 array of shape (layout.length,)
+        The model, or its update.
+    layout : Layout
+        Its tensors.
+    bound : float
+        Largest absolute value allowed in ``vector``.
+    kappa : float
+        Fraction of the tensors that each pair masks.
+
+    Returns
+    -------
+    uint32 array of shape (layout.length,), little-endian
+        Uniform to anybody who lacks the secrets.
+
+    Raises
+    ------
+    MaskingRefused
+        The client did not share, its keys differ, or too few partners shared to hide its model once the self-mask is
+        off.
+    InvalidVector
+        A value is not finite or over the bound.
+    """
+    check_own(graph, position, secrets)
+    me = graph.client(position)
+    if position not in sharers:
+        raise MaskingRefused(f"client {me} has not shared its secrets, so its mask could never be taken off")
+    _check_cover(graph, position, sharers, layout, kappa)
+    words = encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
+    masks = [Mask(self_mask_key(graph.context, secrets.self_seed, me), False, ((0, layout.length),))]
+    for partner in graph.neighbours[position]:
+        if partner in sharers:
+            other = graph.participants[partner]
+            key = pair_mask_key(graph.context, secrets.mask_secret, other.mask_key, me, other.client)
+            masks.append(Mask(key, partner < position, pair_spans(position, partner, graph.n, layout, kappa)))
+    apply_masks(words, masks)
+    return words
+
+
+def _check_cover(graph: MaskGraph, position: int, sharers: Collection[int], layout: Layout, kappa: float) -> None:
+    pairs, tensor = thinnest(graph, position, sharers, len(layout.names), kappa)
+    needed = MIN_PAIRS if kappa < 1 else 1
+    if pairs < needed:
+        raise MaskingRefused(
+            f"tensor {layout.names[tensor]!r} of client {graph.client(position)} would be masked by {pairs} pairs, "
+            f"{needed} are needed: its partners did not share, or masking.kappa is too small"
+        )

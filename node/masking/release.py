@@ -1,0 +1,221 @@
+"""Step recover, a holder's side: one kind of share per client, bound to one list of survivors (spec 02, step 5).
+
+Blob: magic (4) ‖ transcript (32) ‖ position of the holder (4) ‖ unavailable positions (count 4, then 4 each) ‖ number
+of shares (4) ‖ for each, ascending by owner: owner (4), kind (1), share (33). Keep the blob before it is published, and
+publish no other for the round: the transcript in it fixes the lists it was made for.
+"""
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from node.masking.coverage import thinnest
+from node.masking.graph import MaskGraph, encode_positions
+from node.masking.keys import RoundSecrets
+from node.masking.sealing import InvalidShares, SharePair, check_own, open_shares, parse_shares
+from node.masking.shamir import PRIME, SHARE_BYTES
+from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
+
+_MAGIC = b"FGR1"
+_ENTRY_BYTES = 4 + 1 + SHARE_BYTES
+
+
+class ReleaseRefused(ValueError):
+    """Nothing may be released for these lists; the message says why."""
+
+
+class InvalidRelease(ValueError):
+    """A blob of released shares is not what its holder should have written; the message says why."""
+
+
+class Kind(enum.IntEnum):
+    """Which secret a released share belongs to."""
+
+    SEED = 1
+    """b of a survivor: takes its self-mask off."""
+    KEY = 2
+    """e of a dropout: takes its partners' dangling pair masks off."""
+
+
+@dataclass(frozen=True)
+class HeldShares:
+    """What one holder found in the blobs of step share.
+
+    Attributes
+    ----------
+    holder : int
+        Position.
+    shares : mapping of int to SharePair
+        By owner's position; those that could be opened.
+    bad : mapping of int to str
+        Owner's position to what is wrong with its blob.
+    """
+
+    holder: int
+    shares: Mapping[int, SharePair] = field(repr=False)
+    bad: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A parsed blob: what a holder let go of.
+
+    Attributes
+    ----------
+    holder : int
+        Position.
+    unavailable : tuple of int
+        Survivors whose masked update the holder could not fetch.
+    shares : mapping of int to int
+        Owner's position to share (element of the field); the kind follows from the lists.
+    """
+
+    holder: int
+    unavailable: tuple[int, ...]
+    shares: Mapping[int, int] = field(repr=False)
+
+
+def held_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, blobs: Mapping[int, bytes]) -> HeldShares:
+    """Open what is addressed to this holder.
+
+    Parameters
+    ----------
+    blobs : mapping of int to bytes
+        Owner's position to its blob, as far as they could be fetched; owners this holder holds nothing of are ignored.
+    """
+    check_own(graph, position, secrets)
+    shares: dict[int, SharePair] = {}
+    bad: dict[int, str] = {}
+    for owner in graph.held_by[position]:
+        if owner in blobs:
+            try:
+                message = parse_shares(blobs[owner], graph, owner)[position]
+                shares[owner] = open_shares(graph, owner, position, secrets, message)
+            except InvalidShares as fault:
+                bad[owner] = str(fault)
+    return HeldShares(position, shares, bad)
+
+
+def release(
+    graph: MaskGraph,
+    position: int,
+    held: HeldShares,
+    sharers: Collection[int],
+    survivors: Collection[int],
+    unavailable: Collection[int] = (),
+    *,
+    committed: bool,
+    kappa: float = 1.0,
+    tensors: int = 1,
+) -> bytes:
+    """The shares that this holder lets go of: of b for survivors, of e for dropouts.
+
+    Parameters
+    ----------
+    sharers, survivors : collection of int
+        The ledger's share list and commit list, at a confirmed block.
+    unavailable : collection of int
+        Survivors whose masked update this holder cannot fetch. They are reported; their e is never released.
+    committed : bool
+        Whether this holder knows that it committed itself.
+    kappa, tensors : float, int
+        With κ < 1: the fraction that a pair masks and the number of tensors of the model.
+
+    Raises
+    ------
+    ReleaseRefused
+        The lists would expose somebody, or contradict what this holder knows of itself.
+    """
+    if committed != (position in survivors):
+        listed = "listed" if position in survivors else "not listed"
+        raise ReleaseRefused(f"client {graph.client(position)} is wrongly {listed} as a survivor: do not trust the list")
+    try:
+        needed = needed_secrets(graph, sharers, survivors)
+    except UnsafeSurvivors as fault:
+        raise ReleaseRefused(str(fault)) from None
+    if not set(unavailable) <= set(survivors):
+        raise ReleaseRefused("an update is reported unavailable that was never committed")
+    _check_cover(graph, needed, kappa, tensors)
+    kinds = _kinds(graph, position, needed)
+    entries = [
+        owner.to_bytes(4) + kind.to_bytes(1) + _share(held.shares[owner], kind).to_bytes(SHARE_BYTES)
+        for owner, kind in kinds.items()
+        if owner in held.shares
+    ]
+    head = _header(needed, position) + encode_positions(sorted(set(unavailable)))
+    return head + len(entries).to_bytes(4) + b"".join(entries)
+
+
+def parse_release(
+    data: bytes, graph: MaskGraph, position: int, sharers: Collection[int], survivors: Collection[int]
+) -> Release:
+    """Read what a holder released.
+
+    Raises
+    ------
+    InvalidRelease
+        Not of this round, holder and lists; an owner it holds nothing of; the wrong kind of share; not canonical.
+    """
+    try:
+        needed = needed_secrets(graph, sharers, survivors)
+    except UnsafeSurvivors as fault:
+        raise InvalidRelease(f"nothing may be released: {fault}") from None
+    return parse_with(data, graph, position, needed)
+
+
+def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> Release:
+    """As ``parse_release``, for lists that are known to be safe."""
+    who = f"client {graph.client(position)}"
+    header = _header(needed, position)
+    if data[: len(header)] != header:
+        raise InvalidRelease(f"the release of {who} belongs to another round, client or list of survivors")
+    positions, rest = _parse_unavailable(data[len(header) :], who)
+    if not set(positions) <= set(needed.seeds):
+        raise InvalidRelease(f"{who} reports an update as unavailable that was never committed")
+    if len(rest) < 4 or len(rest) != 4 + _ENTRY_BYTES * int.from_bytes(rest[:4]):
+        raise InvalidRelease(f"the release of {who} has the wrong length")
+    kinds = _kinds(graph, position, needed)
+    shares: dict[int, int] = {}
+    for start in range(4, len(rest), _ENTRY_BYTES):
+        owner, kind = int.from_bytes(rest[start : start + 4]), rest[start + 4]
+        share = int.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
+        if kinds.get(owner) != kind or share >= PRIME or (shares and owner <= max(shares)):
+            raise InvalidRelease(f"{who} released a share that it should not have (position {owner}, kind {kind})")
+        shares[owner] = share
+    return Release(position, positions, shares)
+
+
+def _parse_unavailable(data: bytes, who: str) -> tuple[tuple[int, ...], bytes]:
+    count = int.from_bytes(data[:4])
+    end = 4 + 4 * count
+    if len(data) < end:
+        raise InvalidRelease(f"the release of {who} is cut short")
+    positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
+    if list(positions) != sorted(set(positions)):
+        raise InvalidRelease(f"{who} does not list unavailable updates in order, each once")
+    return positions, data[end:]
+
+
+def _check_cover(graph: MaskGraph, needed: Needed, kappa: float, tensors: int) -> None:
+    """With κ < 1, partners that dropped out may leave a survivor's tensor bare."""
+    if kappa == 1:
+        return
+    for position in needed.seeds:
+        pairs, tensor = thinnest(graph, position, needed.seeds, tensors, kappa)
+        if not pairs:
+            raise ReleaseRefused(f"no surviving partner of client {graph.client(position)} masks its tensor {tensor}")
+
+
+def _kinds(graph: MaskGraph, holder: int, needed: Needed) -> dict[int, Kind]:
+    """Owner to the one kind of share this holder may release of it, ascending by owner."""
+    seeds, keys = frozenset(needed.seeds), frozenset(needed.keys)
+    owners = (owner for owner in graph.held_by[holder] if owner in seeds or owner in keys)
+    return {owner: Kind.SEED if owner in seeds else Kind.KEY for owner in owners}
+
+
+def _share(pair: SharePair, kind: Kind) -> int:
+    return pair.seed if kind is Kind.SEED else pair.key
+
+
+def _header(needed: Needed, position: int) -> bytes:
+    return _MAGIC + needed.transcript + position.to_bytes(4)

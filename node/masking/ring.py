@@ -1,0 +1,115 @@
+"""Models as integers modulo 2³², and back (spec 02, steps 4 and 6).
+
+Encoding   q = round(w · s) mod 2³², s = nᵢ·2ᶠ/N, ties to even
+Decoding   θ = float32(S / D), D = 2ᶠ·Σ_{survivors} nᵢ / N, with S the sum modulo 2³² read as signed
+
+``s`` and ``D`` are quotients of exact integers rounded once to float64; the product and the quotient are one float64
+operation each. So every machine with IEEE 754 arithmetic computes the same bytes.
+"""
+
+import math
+
+import numpy as np
+
+from node.tensors import Layout
+
+WORD = np.dtype("<u4")
+"""Type of an encoded parameter: uint32, little-endian."""
+
+MAX_BOUND = 2.0**20
+MIN_BOUND = 2.0**-20
+
+_SIGNED = np.dtype("<i4")
+_CHUNK = 1 << 15  # parameters at a time, so that temporaries stay in the processor's cache
+
+
+class InvalidVector(ValueError):
+    """A model cannot be encoded; the message names the tensor and the fault."""
+
+
+def fraction_bits(bound: float) -> int:
+    """f: the number of fractional bits that keeps a weighted sum of values within ±``bound`` in 31 bits.
+
+    f = 30 − ⌈log₂ bound⌉, so 27 for the default bound of 8. The weights of a round sum to at most 1, so the sum stays
+    within ±2³⁰, and 2³⁰ units are left for the rounding of each summand.
+    """
+    if not MIN_BOUND <= bound <= MAX_BOUND:
+        raise ValueError(f"the bound on parameters is {bound}, set it from {MIN_BOUND:g} to {MAX_BOUND:g}")
+    return 30 - math.ceil(math.log2(bound))
+
+
+def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: float) -> np.ndarray:
+    """Weight and quantise a model: q = round(nᵢ/N · w · 2ᶠ) mod 2³².
+
+    Parameters
+    ----------
+    vector : float32 array of shape (layout.length,)
+        The parameters w.
+    layout : Layout
+        Names the tensor in an error.
+    samples, total : int
+        nᵢ and N.
+    bound : float
+        Largest absolute value allowed; a larger one is an error, never a clip.
+
+    Returns
+    -------
+    uint32 array of the same shape, little-endian.
+
+    Raises
+    ------
+    InvalidVector
+        Wrong type or shape, or a value that is not finite or over the bound.
+    """
+    if vector.dtype != np.float32 or vector.shape != (layout.length,):
+        raise InvalidVector(
+            f"the update is {vector.dtype} of shape {vector.shape}, the model has {layout.length} float32 parameters"
+        )
+    scale = (samples << fraction_bits(bound)) / total
+    words = np.empty(layout.length, WORD)
+    buffer = np.empty(min(_CHUNK, layout.length), np.float64)
+    for start in range(0, layout.length, _CHUNK):
+        part = vector[start : start + _CHUNK]
+        if not (part.max() <= bound and part.min() >= -bound):  # a NaN fails both comparisons
+            raise InvalidVector(_fault(vector, layout, bound))
+        product = buffer[: len(part)]
+        np.multiply(part, scale, out=product, dtype=np.float64)
+        np.rint(product, out=product)
+        words[start : start + len(part)].view(_SIGNED)[:] = product
+    return words
+
+
+def decode(words: np.ndarray, samples: int, total: int, bound: float) -> np.ndarray:
+    """The weighted mean behind a sum of encoded models.
+
+    Parameters
+    ----------
+    words : uint32 array
+        Σ q modulo 2³².
+    samples, total : int
+        Σ nᵢ over the summed models, and N.
+
+    Returns
+    -------
+    float32 array of the same shape.
+    """
+    divisor = (samples << fraction_bits(bound)) / total
+    mean = np.empty(words.shape, np.float32)
+    for start in range(0, len(words), _CHUNK):
+        part = words[start : start + _CHUNK].view(_SIGNED)
+        mean[start : start + _CHUNK] = part.astype(np.float64) / divisor
+    return mean
+
+
+def _fault(vector: np.ndarray, layout: Layout, bound: float) -> str:
+    """Name the first tensor that cannot be encoded."""
+    start = 0
+    for name, size in zip(layout.names, layout.sizes, strict=True):
+        part = vector[start : start + size]
+        if not np.isfinite(part).all():
+            return f"tensor {name!r} holds a value that is not finite: the training diverged"
+        peak = float(np.abs(part).max(initial=0.0))
+        if peak > bound:
+            return f"tensor {name!r} holds {peak:g}, over the bound {bound:g}: raise masking.bound or mask the delta"
+        start += size
+    raise AssertionError("no tensor is over the bound")

@@ -1,0 +1,76 @@
+"""What has to be revealed for a list of survivors, and when nothing may be (spec 02, step 5)."""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from node.masking.graph import MaskGraph, encode_positions
+
+
+class UnsafeSurvivors(ValueError):
+    """Nothing may be revealed for this list of survivors; the message says why."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The secrets that unmask the sum of a round, by position, ascending.
+
+    Attributes
+    ----------
+    seeds : tuple of int
+        Survivors: their self-mask seeds b are needed.
+    keys : tuple of int
+        Dropouts, who shared but did not commit: their mask secrets e are needed, unless no survivor masked with them.
+    transcript : bytes
+        SHA-256 of the mask graph and both lists; releases and recovery records carry it.
+    """
+
+    seeds: tuple[int, ...]
+    keys: tuple[int, ...]
+    transcript: bytes
+
+
+def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collection[int]) -> Needed:
+    """Work out whose secret of which kind unmasks the sum.
+
+    Raises
+    ------
+    UnsafeSurvivors
+        A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
+        connected by masks, so that more than their sum would be readable.
+    """
+    shared, survived = frozenset(sharers), frozenset(survivors)
+    strangers = sorted((shared | survived) - frozenset(range(graph.n)))
+    if strangers:
+        raise UnsafeSurvivors(f"position {strangers[0]} is not in the round's order")
+    unshared = sorted(survived - shared)
+    if unshared:
+        raise UnsafeSurvivors(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
+    if len(survived) < graph.min_survivors:
+        raise UnsafeSurvivors(f"{len(survived)} clients survived, {graph.min_survivors} are needed")
+    apart = survived - _reachable(graph, min(survived), survived)
+    if apart:
+        raise UnsafeSurvivors(
+            f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
+        )
+    dangling = (position for position in shared - survived if survived & set(graph.neighbours[position]))
+    return Needed(tuple(sorted(survived)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
+
+
+def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> set[int]:
+    """Survivors joined to ``start`` by pairs of survivors.
+
+    Once self-masks and the masks of dropouts are off, each connected component of survivors can be summed by itself;
+    Bell et al. 2020 (section 3) choose the graph's degree such that there is one component.
+    """
+    found, frontier = {start}, [start]
+    while frontier:
+        fresh = [p for p in graph.neighbours[frontier.pop()] if p in survivors and p not in found]
+        found.update(fresh)
+        frontier.extend(fresh)
+    return found
+
+
+def _transcript(graph: MaskGraph, sharers: frozenset[int], survivors: frozenset[int]) -> bytes:
+    lists = encode_positions(sorted(sharers)) + encode_positions(sorted(survivors))
+    return hashlib.sha256(b"fedgrove transcript 1" + graph.digest + lists).digest()
