@@ -1,14 +1,21 @@
-"""Headers, transactions and receipts as JSON-RPC shows them, back in the encoding that the chain hashes.
+"""Headers, transactions and receipts in the encoding that the chain hashes: made of JSON-RPC's answers, and read again.
 
-Nothing is checked here: whoever hashes the result sees whether it is right.
+What is made here is not checked: whoever hashes the result sees whether it is right.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import rlp
+from eth_utils import keccak
+from rlp.exceptions import RLPException
+from trie import HexaryTrie
 
 from chain.hexadecimal import Malformed, to_bytes, to_int
 
+MAX_HEADER_BYTES = 4096
+_EMPTY_ROOT = keccak(rlp.encode(b""))
 _HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 _QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
 # What each fork appended to the header, in order: London, Shanghai, Cancun, Prague.
@@ -93,3 +100,45 @@ def _authorization(item: dict[str, Any]) -> list:
 def _typed(kind: int, body: list) -> bytes:
     encoded = rlp.encode(body)
     return bytes([kind]) + encoded if kind else encoded
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedReceipt:
+    """Gas used in the block up to this transaction; logs as [address, topics, data], of checked sizes."""
+
+    cumulative_gas: int
+    logs: list[list[Any]]
+
+
+def decode_receipt(encoded: bytes) -> DecodedReceipt:
+    """Read an EIP-2718 receipt. Raises ValueError on anything else."""
+    try:
+        fields = rlp.decode(encoded[1:] if encoded and encoded[0] < 0x80 else encoded)
+        _, gas, _, logs = fields
+        for address, topics, data in logs:
+            if len(address) != 20 or not isinstance(data, bytes) or any(len(topic) != 32 for topic in topics):
+                raise ValueError("a log of another shape")
+        return DecodedReceipt(int.from_bytes(gas, "big"), logs)
+    except (RLPException, TypeError, RecursionError) as fault:
+        raise ValueError(f"not a receipt: {fault}") from None
+
+
+def decode_header(encoded: bytes) -> list[bytes]:
+    """The fields of a header, at least the 15 of the first block. Raises ValueError on anything else."""
+    try:
+        fields = rlp.decode(encoded) if len(encoded) <= MAX_HEADER_BYTES else []
+    except (RLPException, RecursionError) as fault:
+        raise ValueError(f"not a header: {fault}") from None
+    if not isinstance(fields, list) or len(fields) < 15 or not all(isinstance(item, bytes) for item in fields):
+        raise ValueError("not a header")
+    return fields
+
+
+def trie_root(items: Sequence[bytes]) -> bytes:
+    """Root of the Merkle-Patricia trie that maps RLP(index) to the items, as in a block's header."""
+    if not items:
+        return _EMPTY_ROOT
+    trie = HexaryTrie({}, prune=True)
+    for index, item in enumerate(items):
+        trie[rlp.encode(index)] = item
+    return trie.root_hash

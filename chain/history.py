@@ -15,26 +15,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import rlp
 from eth_account import Account
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from rlp.exceptions import RLPException
-from trie import HexaryTrie
 
 from chain.access import Body, Network
+from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_root
 from chain.deployment import Deployment
 from chain.errors import ChainError, InvalidLog
-from chain.records import Log, Position, Record, decode_from
+from chain.events import decode_from
+from chain.records import Log, Position, Record
 
 FORMAT = "fedgrove-history-1"
 MAX_LINE_BYTES = 1 << 26
 MAX_BRACKETS = 8  # so that no nesting can exhaust the parser's stack
 MAX_BLOCKS = 10_000_000
-MAX_HEADER_BYTES = 4096
 HEADERS_AT_ONCE = 500
 _PARENT, _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 0, 4, 5, 6, 8
-_EMPTY_ROOT = keccak(rlp.encode(b""))
 
 
 class BadHistory(ChainError):
@@ -218,22 +215,6 @@ def capture(network: Network, deployment: Deployment) -> History:
     return history
 
 
-def trie_root(items: tuple[bytes, ...]) -> bytes:
-    """Root of the Merkle-Patricia trie that maps RLP(index) to the items, as in a block's header."""
-    if not items:
-        return _EMPTY_ROOT
-    trie = HexaryTrie({}, prune=True)
-    for index, item in enumerate(items):
-        trie[rlp.encode(index)] = item
-    return trie.root_hash
-
-
-@dataclass(frozen=True, slots=True)
-class _Receipt:
-    cumulative_gas: int
-    logs: list[list[Any]]
-
-
 def _logs(number: int, body: Body, addresses: frozenset[bytes]) -> Iterator[Log]:
     index = 0
     for raw, encoded in zip(body.transactions, body.receipts, strict=True):
@@ -244,16 +225,10 @@ def _logs(number: int, body: Body, addresses: frozenset[bytes]) -> Iterator[Log]
             index += 1
 
 
-def _receipt(number: int, encoded: bytes) -> _Receipt:
-    """Decode a receipt and check the shape of its logs."""
+def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
     try:
-        fields = rlp.decode(encoded[1:] if encoded[:1] and encoded[0] < 0x80 else encoded)
-        _, gas, _, logs = fields
-        for address, topics, data in logs:
-            if len(address) != 20 or not isinstance(data, bytes) or any(len(topic) != 32 for topic in topics):
-                raise ValueError("a log of another shape")
-        return _Receipt(int.from_bytes(gas, "big"), logs)
-    except (RLPException, TypeError, ValueError, RecursionError):
+        return decode_receipt(encoded)
+    except ValueError:
         raise BadHistory(number, "one of its receipts cannot be decoded") from None
 
 
@@ -267,12 +242,9 @@ def _sender(number: int, raw: bytes) -> str:
 
 def _header_fields(number: int, header: bytes) -> list[bytes]:
     try:
-        fields = rlp.decode(header) if len(header) <= MAX_HEADER_BYTES else []
-    except (RLPException, RecursionError):
-        fields = []
-    if not isinstance(fields, list) or len(fields) < 15 or not all(isinstance(item, bytes) for item in fields):
-        raise BadHistory(number, "its header cannot be decoded")
-    return fields
+        return decode_header(header)
+    except ValueError:
+        raise BadHistory(number, "its header cannot be decoded") from None
 
 
 def _block_fields(block: Block) -> dict[str, Any]:

@@ -278,7 +278,8 @@ class Ledger:
 
     def _seal_in_chunks(self, round: int, ordered: Sequence[int]) -> Receipt:
         placed = self._ledger.call("placed", round, self._sender.address) if self._sender else 0
-        for start in range(placed, len(ordered), MAX_CHUNK):
+        # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
+        for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):
             chunk = ordered[start : start + MAX_CHUNK]
             data = self._ledger.data("sealChunk", round, _pack(chunk))
             receipt = self._send(self._ledger, data, CHUNK_GAS + CHUNK_GAS_PER_CLIENT * len(chunk))

@@ -3,7 +3,8 @@
 import threading
 from typing import TYPE_CHECKING
 
-from chain.records import Record, decode_from
+from chain.events import decode_from
+from chain.records import Record
 
 if TYPE_CHECKING:
     from chain.access import Network

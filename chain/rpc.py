@@ -1,5 +1,6 @@
 """Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from chain.errors import (
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
+    TransactionTimeout,
     WrongChain,
     decode_revert,
 )
@@ -26,6 +28,7 @@ from chain.transactions import Mined
 
 BATCH = 100
 LOG_SPAN = 2_000
+FUND_SECONDS = 60
 _FAILURES = (requests.RequestException, Web3Exception, OSError, ValueError, RecursionError)
 
 
@@ -167,7 +170,12 @@ class RpcNetwork(Network):
         if not accounts:
             raise InsufficientFunds(f"Account {address} has no funds here; send it {ether} ether from another account.")
         sent = self.request("eth_sendTransaction", {"from": accounts[0], "to": address, "value": hex(amount)})
-        self._parse(lambda: to_bytes(sent, 32))
+        transaction = self._parse(lambda: to_bytes(sent, 32))
+        deadline = time.monotonic() + FUND_SECONDS
+        while self.mined(transaction) is None:
+            if time.monotonic() > deadline:
+                raise TransactionTimeout(f"The transfer to {address} is in no block after {FUND_SECONDS} s; try later.")
+            time.sleep(self.poll_seconds)
 
     def mine(self, blocks: int = 1) -> None:
         if blocks > 0:

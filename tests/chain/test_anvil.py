@@ -126,3 +126,11 @@ def test_anvil_is_missing(monkeypatch):
     monkeypatch.setenv("FEDGROVE_ANVIL", "/nonexistent/anvil")
     with pytest.raises(ConnectionFailed, match="npm ci"):
         anvil()
+
+
+def test_an_unlocked_account_of_another_node_funds(anvil_network):
+    with connect(anvil_network.url) as other:
+        other._is_test_node = False
+        address = Keys.generate().address
+        other.fund(address, 0.5)
+        assert other.balance(address) == 5 * 10**17

@@ -1,8 +1,9 @@
 """Records and errors against the shipped ABIs, and logs that nobody should have written."""
 
 import json
+import re
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from eth_abi import encode
@@ -11,7 +12,7 @@ from federations import SETTINGS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chain import records
+from chain import events, records
 from chain.deployment import Deployment, Settings
 from chain.errors import _SENTENCES, InvalidLog, artifact, decode_revert, error_name
 from chain.networks import embedded
@@ -19,7 +20,7 @@ from chain.records import FailureReason, Log, Phase, Position
 
 AT = Position(7, b"t" * 32, 2)
 REGISTRY, LEDGER = "0x" + "11" * 20, "0x" + "22" * 20
-CONTRACTS = {"ClientRegistry": records.REGISTRY_EVENTS, "TrainingLedger": records.LEDGER_EVENTS}
+CONTRACTS = {"ClientRegistry": events.REGISTRY_EVENTS, "TrainingLedger": events.LEDGER_EVENTS}
 
 
 def abi(contract, kind):
@@ -30,6 +31,10 @@ def signature(item):
     return f"{item['name']}({','.join(parameter['type'] for parameter in item['inputs'])})"
 
 
+def camel(name):
+    return re.sub(r"_(\w)", lambda match: match.group(1).upper(), name)
+
+
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_every_event_of_the_abi_has_its_record(contract):
     known = CONTRACTS[contract]
@@ -38,7 +43,8 @@ def test_every_event_of_the_abi_has_its_record(contract):
     for topic, item in items.items():
         indexed = [parameter["type"] for parameter in item["inputs"] if parameter["indexed"]]
         assert tuple(indexed) == known[topic].indexed
-        assert records.event_signatures()[item["name"]] == tuple(parameter["name"] for parameter in item["inputs"])
+        names = [camel(field.name) for field in fields(known[topic].record) if field.name != "at"]
+        assert names == [parameter["name"] for parameter in item["inputs"]]
 
 
 def test_every_error_of_the_abi_has_a_sentence():
@@ -76,18 +82,18 @@ def closed(**changes):
 
 
 def test_a_log_is_decoded():
-    assert records.decode(closed()) == records.Closed(AT, 5, b"m" * 32, b"M" * 32)
-    assert records.decode_from(closed(), REGISTRY, LEDGER).round == 5
+    assert events.decode(closed()) == records.Closed(AT, 5, b"m" * 32, b"M" * 32)
+    assert events.decode_from(closed(), REGISTRY, LEDGER).round == 5
 
 
 def test_a_foreign_contract_or_event_is_refused():
     with pytest.raises(InvalidLog, match="emits no such event"):
-        records.decode_from(closed(address=REGISTRY), REGISTRY, LEDGER)
+        events.decode_from(closed(address=REGISTRY), REGISTRY, LEDGER)
     with pytest.raises(InvalidLog, match="emits no such event"):
-        records.decode_from(closed(address="0x" + "33" * 20), REGISTRY, LEDGER)
+        events.decode_from(closed(address="0x" + "33" * 20), REGISTRY, LEDGER)
     for topics in ((), (b"x" * 32,)):
         with pytest.raises(InvalidLog):
-            records.decode(closed(topics=topics))
+            events.decode(closed(topics=topics))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_a_foreign_contract_or_event_is_refused():
 )
 def test_a_malformed_log_is_refused(changes):
     with pytest.raises(InvalidLog):
-        records.decode(closed(**changes))
+        events.decode(closed(**changes))
 
 
 def drawn(proof, tail=b""):
@@ -115,10 +121,10 @@ def drawn(proof, tail=b""):
 
 
 def test_a_proof_of_another_length_is_refused():
-    assert records.decode(drawn(b"p" * 81)).proof == b"p" * 81
+    assert events.decode(drawn(b"p" * 81)).proof == b"p" * 81
     for log in (drawn(b"p" * 80), drawn(b"p" * 82), drawn(b""), drawn(b"p" * 81, b"\0" * 32)):
         with pytest.raises(InvalidLog):
-            records.decode(log)
+            events.decode(log)
 
 
 def test_a_failure_for_no_known_reason_is_refused():
@@ -126,17 +132,17 @@ def test_a_failure_for_no_known_reason_is_refused():
     for reason, fine in ((1, True), (6, True), (7, False)):
         log = Log(LEDGER, (topic, (1).to_bytes(32, "big")), encode(["uint8", "bytes32"], [reason, b"e" * 32]), AT)
         if fine:
-            assert records.decode(log).reason is FailureReason(reason)
+            assert events.decode(log).reason is FailureReason(reason)
         else:
             with pytest.raises(InvalidLog):
-                records.decode(log)
+                events.decode(log)
 
 
 @given(st.binary(max_size=1100), st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.sampled_from(range(19)))
 def test_any_bytes_decode_or_are_refused(data, topics, event):
-    topic = list(records.REGISTRY_EVENTS | records.LEDGER_EVENTS)[event]
+    topic = list(events.REGISTRY_EVENTS | events.LEDGER_EVENTS)[event]
     try:
-        records.decode(Log(LEDGER, (topic, *topics), data, AT))
+        events.decode(Log(LEDGER, (topic, *topics), data, AT))
     except InvalidLog as fault:
         assert (fault.block, fault.log_index) == (7, 2)
 
@@ -177,14 +183,14 @@ def test_a_deployment_survives_json():
     ],
 )
 def test_a_deployment_of_another_form_is_refused(change):
-    fields = json.loads(deployment().to_json())
+    table = json.loads(deployment().to_json())
     if change == {"settings": {}}:
-        fields["settings"].pop("quorum")
-        fields["settings"]["x"] = 1
+        table["settings"].pop("quorum")
+        table["settings"]["x"] = 1
     else:
-        fields.update(change)
+        table.update(change)
     with pytest.raises(ValueError):
-        Deployment.from_json(json.dumps(fields))
+        Deployment.from_json(json.dumps(table))
 
 
 @pytest.mark.parametrize("change", [{"seed_delay": 0}, {"quorum": 9, "max_clients": 8}, {"draw_window": 65536},
