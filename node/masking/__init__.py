@@ -25,6 +25,6 @@ Where it departs from the paper (seed 004, section 2.2):
 - a client that drops out costs nothing: its secrets are shared (double masking of Bonawitz et al. 2017, on a sparse
   graph as in Bell et al. 2020, whose vertices here are the leaves of the cooperation tree).
 
-A position is a leaf of the cooperation tree, from 0; a client is named by its index on the ledger, from 1. Integers in a
-blob are big-endian, elements of a vector little-endian.
+A position is a leaf of the cooperation tree, from 0; a client is named by its index on the ledger, from 1. Integers in
+a blob are big-endian, elements of a vector little-endian.
 """

@@ -128,7 +128,7 @@ def release(
     """
     if committed != (position in survivors):
         listed = "listed" if position in survivors else "not listed"
-        raise ReleaseRefused(f"client {graph.client(position)} is wrongly {listed} as a survivor: do not trust the list")
+        raise ReleaseRefused(f"client {graph.client(position)} is wrongly {listed} as survivor: do not trust the list")
     try:
         needed = needed_secrets(graph, sharers, survivors)
     except UnsafeSurvivors as fault:
