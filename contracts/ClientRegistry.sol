@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ClientRecord, keyTagOf, newRecord} from "./ClientRecord.sol";
 import {ECVRF} from "./ECVRF.sol";
 import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
 
@@ -9,15 +10,6 @@ import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
 ///
 /// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a round.
 contract ClientRegistry is IClientRegistry {
-    /// @dev One slot: bits 0-159 keyTag, 160-191 client, 192-231 activeFrom, 232-247 absences, 248-255 approved.
-    struct Record {
-        uint160 keyTag;
-        uint32 client;
-        uint40 activeFrom;
-        uint16 absences;
-        bool approved;
-    }
-
     /// @dev One slot for each VRF key ever used: its owner, and a tag of the owner's mailbox key that tells a restart
     /// (same keys) from a change of keys. The tag of a key that was rotated away is stale and never read.
     struct KeySlot {
@@ -31,7 +23,7 @@ contract ClientRegistry is IClientRegistry {
     uint64 public immutable activationDelay;
 
     uint32 public clientCount;
-    mapping(address account => Record) private _records;
+    mapping(address account => ClientRecord) private _records;
     mapping(uint160 keyTag => KeySlot) private _keys;
 
     /// @param openMembership_ whether everybody may take part
@@ -59,70 +51,74 @@ contract ClientRegistry is IClientRegistry {
         external
         returns (uint32 client)
     {
-        Record memory record = _records[msg.sender];
-        uint160 tag = _keyTag(vrfX, vrfY);
+        ClientRecord record = _records[msg.sender];
+        uint160 tag = keyTagOf(vrfX, vrfY);
         uint96 mailboxTag = _mailboxTag(mailboxKey);
-        if (record.client != 0) {
-            if (record.keyTag == tag && _keys[tag].mailboxTag == mailboxTag) return record.client;
-            revert AlreadyRegistered(msg.sender, record.client);
+        if (record.client() != 0) {
+            if (record.keyTag() == tag && _keys[tag].mailboxTag == mailboxTag) return record.client();
+            revert AlreadyRegistered(msg.sender, record.client());
         }
         bytes memory proof = _takeKey(vrfX, vrfY, tag, mailboxTag, message);
         client = clientCount + 1;
         clientCount = client;
-        record = Record(tag, client, _activeFrom(), 0, openMembership || record.approved);
-        _records[msg.sender] = record;
-        emit Registered(msg.sender, client, vrfX, vrfY, mailboxKey, record.activeFrom, proof);
+        uint256 activeFrom = _activeFrom();
+        _records[msg.sender] = newRecord(tag, client, activeFrom, openMembership || record.approved());
+        emit Registered(msg.sender, client, vrfX, vrfY, mailboxKey, uint64(activeFrom), proof);
     }
 
     /// @inheritdoc IClientRegistry
     function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external {
-        Record storage record = _registered(msg.sender);
-        uint160 tag = _keyTag(vrfX, vrfY);
-        bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag].mailboxTag, message);
-        uint40 activeFrom = _activeFrom();
-        record.keyTag = tag;
-        record.activeFrom = activeFrom;
-        emit VrfKeyRotated(msg.sender, record.client, vrfX, vrfY, activeFrom, proof);
+        ClientRecord record = _registered(msg.sender);
+        uint160 tag = keyTagOf(vrfX, vrfY);
+        bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag()].mailboxTag, message);
+        uint256 activeFrom = _activeFrom();
+        _records[msg.sender] = record.withKey(tag, activeFrom);
+        emit VrfKeyRotated(msg.sender, record.client(), vrfX, vrfY, uint64(activeFrom), proof);
     }
 
     /// @inheritdoc IClientRegistry
     function rotateMailboxKey(bytes32 mailboxKey) external {
-        Record storage record = _registered(msg.sender);
-        _keys[record.keyTag].mailboxTag = _mailboxTag(mailboxKey);
-        emit MailboxKeyRotated(msg.sender, record.client, mailboxKey);
+        ClientRecord record = _registered(msg.sender);
+        _keys[record.keyTag()].mailboxTag = _mailboxTag(mailboxKey);
+        emit MailboxKeyRotated(msg.sender, record.client(), mailboxKey);
     }
 
     /// @inheritdoc IClientRegistry
     function approve(address account) external onlyAdmin {
-        Record storage record = _records[account];
-        if (record.approved) return;
-        record.approved = true;
+        ClientRecord record = _records[account];
+        if (record.approved()) return;
         // An approval in the middle of a round must not make the client one that should have been drawn in it.
-        if (record.client != 0) record.activeFrom = _activeFrom();
+        _records[account] = record.withApproval(_activeFrom());
         emit Approved(account);
     }
 
     /// @inheritdoc IClientRegistry
     function revoke(address account) external onlyAdmin {
-        Record storage record = _records[account];
-        if (!record.approved) return;
-        record.approved = false;
+        ClientRecord record = _records[account];
+        if (!record.approved()) return;
+        _records[account] = record.withoutApproval();
         emit Revoked(account);
     }
 
     /// @inheritdoc IClientRegistry
     function recordAbsence(address account) external returns (uint32 absences) {
         if (msg.sender != ledger) revert NotLedger(msg.sender);
-        Record storage record = _registered(account);
-        absences = record.absences;
-        if (absences < type(uint16).max) record.absences = uint16(++absences);
-        emit AbsenceRecorded(record.client, absences);
+        ClientRecord record = _registered(account).withAbsence();
+        _records[account] = record;
+        absences = record.absences();
+        emit AbsenceRecorded(record.client(), absences);
     }
 
     /// @inheritdoc IClientRegistry
     function clientOf(address account) external view returns (ClientView memory) {
-        Record memory record = _records[account];
-        return ClientView(record.client, record.activeFrom, record.absences, record.approved, record.keyTag);
+        ClientRecord record = _records[account];
+        return
+            ClientView(record.client(), record.activeFrom(), record.absences(), record.approved(), record.keyTag());
+    }
+
+    /// @inheritdoc IClientRegistry
+    function packedClientOf(address account) external view returns (ClientRecord) {
+        return _records[account];
     }
 
     /// @dev Checks that the key is on the curve, free, and held by the caller, and marks it as the caller's.
@@ -140,21 +136,17 @@ contract ClientRegistry is IClientRegistry {
         return ECVRF.proofOf(message, challenge);
     }
 
-    function _registered(address account) private view returns (Record storage record) {
+    function _registered(address account) private view returns (ClientRecord record) {
         record = _records[account];
-        if (record.client == 0) revert NotRegistered(account);
+        if (record.client() == 0) revert NotRegistered(account);
     }
 
-    function _activeFrom() private view returns (uint40) {
-        return uint40(block.number + activationDelay);
+    function _activeFrom() private view returns (uint256) {
+        return block.number + activationDelay;
     }
 
     function _mailboxTag(bytes32 mailboxKey) private view returns (uint96) {
         if (mailboxKey == 0) revert ZeroMailboxKey(msg.sender);
         return uint96(uint256(keccak256(abi.encode(mailboxKey))));
-    }
-
-    function _keyTag(uint256 vrfX, uint256 vrfY) private pure returns (uint160) {
-        return uint160(uint256(keccak256(abi.encode(vrfX, vrfY))));
     }
 }

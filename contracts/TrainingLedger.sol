@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ClientRecord} from "./ClientRecord.sol";
 import {CooperationTree} from "./CooperationTree.sol";
-import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
+import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
 import {FailureReason, Phase, Settings} from "./interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
@@ -29,7 +30,7 @@ contract TrainingLedger is DrawPhase, SealPhase {
         uint64 previous = currentRound;
         uint256 since = _deployedAt;
         if (previous != 0) {
-            RoundState ended = states[previous];
+            RoundState ended = _round(previous).state;
             if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
             since = ended.changedAt();
         }
@@ -40,8 +41,8 @@ contract TrainingLedger is DrawPhase, SealPhase {
         if (previous == 0) currentModel = modelDigest;
         else if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
         currentRound = round;
-        models[round] = modelDigest;
-        states[round] = newRoundState(block.number, samplingRate);
+        _round(round).model = modelDigest;
+        _round(round).state = newRoundState(block.number, samplingRate);
         emit RoundOpened(
             round, modelDigest, configDigest, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
         );
@@ -52,48 +53,68 @@ contract TrainingLedger is DrawPhase, SealPhase {
         uint256 drawEnd = state.openedAt() + drawOffset;
         if (block.number <= drawEnd) revert DrawStillOpen(round, drawEnd);
         if (state.drawn() >= quorum) revert QuorumReached(round, state.drawn(), quorum);
-        states[round] = state.withStatus(Status.Skipped, block.number);
+        _round(round).state = state.withStatus(Status.Skipped, block.number);
         emit Skipped(round, state.drawn());
     }
 
     function share(uint64 round, bytes32 digest) external {
-        _inPhase(round, Phase.Share);
-        ClientState client = _drawnCaller(round);
-        if (client.has(SHARED)) revert AlreadyShared(round, client.client());
-        clients[msg.sender] = client.withFlag(SHARED);
-        emit Shared(round, client.client(), digest);
+        RoundState roundState = _round(round).state;
+        if (!_isBetween(roundState, Status.Sealed, 0, shareOffset)) {
+            _wrongPhase(round, roundState, Phase.Share);
+        }
+        Client storage client = _client(msg.sender);
+        ClientState state = client.state;
+        if (!state.isAt(round, 0, SHARED)) {
+            _onlyDrawn(round, state);
+            revert AlreadyShared(round, state.client());
+        }
+        client.state = state.withFlag(SHARED);
+        emit Shared(round, state.client(), digest);
     }
 
     function commit(uint64 round, bytes32 digest, bytes32 seedHash) external {
-        RoundState state = _inPhase(round, Phase.Commit);
-        ClientState client = _drawnCaller(round);
-        if (!client.has(SHARED)) revert NotShared(round, client.client());
-        if (client.has(COMMITTED)) revert AlreadyCommitted(round, client.client());
-        clients[msg.sender] = client.withFlag(COMMITTED);
-        states[round] = state.withCommit();
-        emit Committed(round, client.client(), digest, seedHash);
+        Round storage entry = _round(round);
+        RoundState roundState = entry.state;
+        if (!roundState.isWithin(Status.Sealed, commitFirst, commitLength, block.number)) {
+            _wrongPhase(round, roundState, Phase.Commit);
+        }
+        Client storage client = _client(msg.sender);
+        ClientState state = client.state;
+        if (!state.isAt(round, SHARED, SHARED | COMMITTED)) {
+            _onlyDrawn(round, state);
+            if (state.has(COMMITTED)) revert AlreadyCommitted(round, state.client());
+            revert NotShared(round, state.client());
+        }
+        client.state = state.withFlag(COMMITTED);
+        entry.state = roundState.withCommit();
+        emit Committed(round, state.client(), digest, seedHash);
     }
 
     function release(uint64 round, bytes32 digest) external {
-        _inPhase(round, Phase.Recover);
-        ClientState client = _drawnCaller(round);
-        if (client.has(RELEASED)) revert AlreadyReleased(round, client.client());
-        clients[msg.sender] = client.withFlag(RELEASED);
-        emit Released(round, client.client(), digest);
+        _recovering(round);
+        Client storage client = _client(msg.sender);
+        ClientState state = client.state;
+        _onlyDrawn(round, state);
+        if (state.has(RELEASED)) revert AlreadyReleased(round, state.client());
+        client.state = state.withFlag(RELEASED);
+        emit Released(round, state.client(), digest);
     }
 
     function recover(uint64 round, bytes32 digest) external {
-        RoundState state = _inPhase(round, Phase.Recover);
+        Round storage entry = _recovering(round);
+        RoundState state = entry.state;
         _onlyCoordinator(state.openedAt() + commitOffset);
-        states[round] = state.withStatus(Status.Recovered, block.number);
+        entry.state = state.withStatus(Status.Recovered, block.number);
         emit Recovered(round, digest, state.committed());
     }
 
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external {
-        RoundState state = _inPhase(round, Phase.Close);
+        Round storage entry = _round(round);
+        RoundState state = entry.state;
+        if (!_isBetween(state, Status.Recovered, 0, closeOffset)) _wrongPhase(round, state, Phase.Close);
         _onlyCoordinator(state.changedAt());
         if (modelDigest == 0) revert ZeroDigest(round);
-        states[round] = state.withStatus(Status.Closed, block.number);
+        entry.state = state.withStatus(Status.Closed, block.number);
         currentModel = modelDigest;
         emit Closed(round, modelDigest, metricsDigest);
     }
@@ -108,25 +129,25 @@ contract TrainingLedger is DrawPhase, SealPhase {
             _onlyCoordinator(current == Phase.Recover ? state.openedAt() + commitOffset : state.changedAt());
             if (reason <= FailureReason.Deadline) revert ReasonNotAllowed(reason);
         }
-        states[round] = state.withStatus(Status.Failed, block.number);
+        _round(round).state = state.withStatus(Status.Failed, block.number);
         emit Failed(round, reason, evidence);
     }
 
     function reportAbsences(uint64 round, address[] calldata accounts_) external {
-        RoundState state = states[round];
+        RoundState state = _round(round).state;
         uint64 current = currentRound;
-        uint64 latest = states[current].status() < Status.Closed && current != 0 ? current - 1 : current;
+        uint64 latest = _round(current).state.status() < Status.Closed && current != 0 ? current - 1 : current;
         if (round == 0 || round != latest) revert NotLatestEnded(round, latest);
         for (uint256 i = 0; i < accounts_.length; ++i) {
             address account = accounts_[i];
-            ClientState client = clients[account];
+            ClientState client = _client(account).state;
             if (client.reported() == round) continue;
             if (!_isAbsent(round, state, account, client)) revert NotAbsent(round, account);
             uint64 until = client.sitsOutUntil();
             // Written before and after the call, so that a registry that called back could not count twice.
-            clients[account] = client.withAbsence(round, until);
+            _client(account).state = client.withAbsence(round, until);
             if (registry.recordAbsence(account) % absenceLimit == 0) {
-                clients[account] = client.withAbsence(round, current + absenceRounds);
+                _client(account).state = client.withAbsence(round, current + absenceRounds);
             }
         }
     }
@@ -140,25 +161,30 @@ contract TrainingLedger is DrawPhase, SealPhase {
         view
         returns (bool)
     {
-        if (client.drewIn(round)) return orderRoots[round] != 0 && !client.committedIn(round);
-        if (state.samplingRate() != EVERYONE || seeds[round] == 0 || state.drawn() >= maxClients) return false;
-        ClientView memory member = registry.clientOf(account);
-        return member.client != 0 && member.approved && member.activeFrom <= state.openedAt()
+        if (client.drewIn(round)) return _round(round).orderRoot != 0 && !client.committedIn(round);
+        if (state.samplingRate() != EVERYONE || _round(round).seed == 0 || state.drawn() >= maxClients) return false;
+        ClientRecord member = registry.packedClientOf(account);
+        return member.client() != 0 && member.approved() && member.activeFrom() <= state.openedAt()
             && client.sitsOutUntil() < round;
     }
 
     /// @dev The state of a round that has not ended.
     function _running(uint64 round) private view returns (RoundState state) {
-        state = states[round];
+        state = _round(round).state;
         Phase current = _phaseOf(state);
         if (current == Phase.None || (current >= Phase.Closed && current <= Phase.Failed)) {
             revert RoundEnded(round, current);
         }
     }
 
-    /// @dev The state of the caller, who was drawn in `round`.
-    function _drawnCaller(uint64 round) private view returns (ClientState client) {
-        client = clients[msg.sender];
-        if (client.drawRound() != round) revert NotDrawn(round, msg.sender);
+    /// @dev Reverts unless the caller, whose state this is, was drawn in `round`.
+    function _onlyDrawn(uint64 round, ClientState state) private view {
+        if (state.drawRound() != round) revert NotDrawn(round, msg.sender);
+    }
+
+    /// @dev The round, which must be in its recover phase.
+    function _recovering(uint64 round) private view returns (Round storage entry) {
+        entry = _round(round);
+        if (!_isBetween(entry.state, Status.Sealed, commitOffset, recoverOffset)) _wrongPhase(round, entry.state, Phase.Recover);
     }
 }

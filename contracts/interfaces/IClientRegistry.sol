@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {ClientRecord} from "../ClientRecord.sol";
+
 /// @notice What the registry knows of one account. All zero for an account it has never heard of.
 /// @param client index of the client, from 1 in registration order; 0 when not registered
 /// @param activeFrom block from which the client may be drawn (a round opened earlier excludes it)
@@ -88,6 +90,9 @@ interface IClientRegistry {
     function recordAbsence(address account) external returns (uint32 absences);
 
     function clientOf(address account) external view returns (ClientView memory);
+
+    /// @notice The same in one word, laid out as {ClientRecord} says: what a draw reads, for less gas.
+    function packedClientOf(address account) external view returns (ClientRecord);
 
     /// @notice The number of clients ever registered, which is also the highest index.
     function clientCount() external view returns (uint32);

@@ -288,7 +288,7 @@ interface ITrainingLedger {
     ) external view returns (uint128 ticket, bytes memory proof);
 
     /// @notice How many tickets `sealer` has placed by {sealChunk}.
-    function placed(uint64 round, address sealer) external view returns (uint32);
+    function placedSoFar(uint64 round, address sealer) external view returns (uint32);
 
     /// @notice The last round that the client must sit out, 0 for none.
     function sitsOutUntil(address account) external view returns (uint64 round);

@@ -7,20 +7,21 @@ pragma solidity 0.8.37;
 /// | ------- | ------------ | ----------------------------------------------------------------------------- |
 /// | 0-31    | client       | index in the registry; 0 before the first draw                                |
 /// | 32-71   | round        | round of the latest draw                                                      |
-/// | 72-111  | sitsOutUntil | last round that the client sits out                                           |
-/// | 112-151 | reported     | latest round for which an absence was counted                                 |
-/// | 152-159 | flags        | of `round`: SHARED, COMMITTED, RELEASED; of the round before: BEFORE_…        |
+/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; of the round before: BEFORE_…        |
+/// | 80-119  | sitsOutUntil | last round that the client sits out                                           |
+/// | 120-159 | reported     | latest round for which an absence was counted                                 |
 /// | 160-255 | prefix       | top 96 bits of the VRF output of `round`                                      |
 type ClientState is uint256;
 
-uint256 constant SHARED = 1 << 152;
-uint256 constant COMMITTED = 1 << 153;
-uint256 constant RELEASED = 1 << 154;
+uint256 constant SHARED = 1 << 72;
+uint256 constant COMMITTED = 1 << 73;
+uint256 constant RELEASED = 1 << 74;
 /// @dev Kept, so that an absence of round t can still be counted when the client has drawn in t + 1.
-uint256 constant BEFORE_DRAWN = 1 << 155;
-uint256 constant BEFORE_COMMITTED = 1 << 156;
+uint256 constant BEFORE_DRAWN = 1 << 75;
+uint256 constant BEFORE_COMMITTED = 1 << 76;
 /// @dev The bits of `sitsOutUntil` and `reported`, which a draw leaves as they are.
-uint256 constant ABSENCE_MASK = ((1 << 80) - 1) << 72;
+uint256 constant ABSENCE_MASK = ((1 << 80) - 1) << 80;
+uint256 constant ROUND_MASK = ((1 << 40) - 1) << 32;
 
 using {
     client,
@@ -28,6 +29,7 @@ using {
     sitsOutUntil,
     reported,
     has,
+    isAt,
     prefix,
     withFlag,
     withDraw,
@@ -45,15 +47,23 @@ function drawRound(ClientState state) pure returns (uint64) {
 }
 
 function sitsOutUntil(ClientState state) pure returns (uint64) {
-    return uint40(ClientState.unwrap(state) >> 72);
+    return uint40(ClientState.unwrap(state) >> 80);
 }
 
 function reported(ClientState state) pure returns (uint64) {
-    return uint40(ClientState.unwrap(state) >> 112);
+    return uint40(ClientState.unwrap(state) >> 120);
 }
 
 function has(ClientState state, uint256 flag) pure returns (bool) {
     return ClientState.unwrap(state) & flag != 0;
+}
+
+/// @dev Whether the latest draw was in `round` and of the flags in `mask` exactly `flags` are set.
+function isAt(ClientState state, uint64 round, uint256 flags, uint256 mask) pure returns (bool yes) {
+    uint256 roundMask = ROUND_MASK;
+    assembly ("memory-safe") {
+        yes := eq(and(state, or(roundMask, mask)), or(shl(32, round), flags))
+    }
 }
 
 function prefix(ClientState state) pure returns (uint96) {
@@ -68,9 +78,13 @@ function withFlag(ClientState state, uint256 flag) pure returns (ClientState) {
 function withDraw(ClientState state, uint64 round, uint128 ticket) pure returns (ClientState) {
     uint256 word = ClientState.unwrap(state) & ABSENCE_MASK;
     word |= uint32(ticket) | (uint256(round) << 32) | (uint256(ticket >> 32) << 160);
-    if (state.drawRound() + 1 == round && state.client() != 0) {
-        word |= BEFORE_DRAWN;
-        if (state.has(COMMITTED)) word |= BEFORE_COMMITTED;
+    uint64 before;
+    unchecked {
+        before = round - 1; // rounds count from 1
+    }
+    // Round 0 is that of a client that never drew.
+    if (before != 0 && state.drawRound() == before) {
+        word |= BEFORE_DRAWN | (state.has(COMMITTED) ? BEFORE_COMMITTED : 0);
     }
     return ClientState.wrap(word);
 }
@@ -78,7 +92,7 @@ function withDraw(ClientState state, uint64 round, uint128 ticket) pure returns 
 /// @dev The state after an absence in `round` was counted.
 function withAbsence(ClientState state, uint64 round, uint64 until) pure returns (ClientState) {
     uint256 word = ClientState.unwrap(state) & ~ABSENCE_MASK;
-    return ClientState.wrap(word | (uint256(until) << 72) | (uint256(round) << 112));
+    return ClientState.wrap(word | (uint256(until) << 80) | (uint256(round) << 120));
 }
 
 /// @dev Whether the client drew in `round`, which is that of its latest draw or the one before.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ClientRecord, keyTagOf} from "../ClientRecord.sol";
 import {CooperationTree} from "../CooperationTree.sol";
 import {ECVRF} from "../ECVRF.sol";
-import {ClientView} from "../interfaces/IClientRegistry.sol";
 import {Phase, SignedDraw} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
 import {DrawSignature} from "./DrawSignature.sol";
-import {RoundState} from "./RoundState.sol";
+import {RoundState, Status} from "./RoundState.sol";
 import {RoundStore} from "./RoundStore.sol";
 
 /// @title DrawPhase
@@ -18,9 +18,9 @@ abstract contract DrawPhase is RoundStore {
     uint32 internal constant EVERYONE = 1_000_000;
 
     function fixSeed(uint64 round) external {
-        _inPhase(round, Phase.Draw);
-        if (seeds[round] != 0) revert SeedFixedAlready(round);
-        _fixSeed(round, states[round]);
+        Round storage entry = _drawing(round);
+        if (entry.seed != 0) revert SeedFixedAlready(round);
+        _fixSeed(round, entry);
     }
 
     function draw(
@@ -32,25 +32,26 @@ abstract contract DrawPhase is RoundStore {
         uint32 samples,
         bytes calldata message
     ) external {
-        RoundState state = _inPhase(round, Phase.Draw);
-        bytes32 seed = seeds[round];
-        if (seed == 0) seed = _fixSeed(round, state);
-        ClientState client = clients[msg.sender];
-        bytes32 alpha = _alpha(round, seed);
+        Round storage entry = _drawing(round);
+        bytes32 seed = entry.seed;
+        if (seed == 0) seed = _fixSeed(round, entry);
+        Client storage client = _client(msg.sender);
+        RoundState state = entry.state;
+        ClientState before = client.state;
         (uint128 ticket, bytes memory proof) =
-            _check(round, state, client, msg.sender, vrfX, vrfY, samples, alpha, message);
-        _enter(round, state, client, msg.sender, ticket);
+            _check(round, state, before, msg.sender, vrfX, vrfY, samples, _alpha(round, seed), message);
+        _enter(round, entry, state, client, before, msg.sender, ticket);
         emit Drawn(round, uint32(ticket), samples, maskKey, sealKey, proof);
     }
 
     function drawBatch(uint64 round, SignedDraw[] calldata items) external {
-        RoundState state = _inPhase(round, Phase.Draw);
-        if (seeds[round] == 0) _fixSeed(round, state);
+        Round storage entry = _drawing(round);
+        if (entry.seed == 0) _fixSeed(round, entry);
         bytes32 separator = DrawSignature.domainSeparator();
         for (uint256 i = 0; i < items.length; ++i) {
             SignedDraw calldata item = items[i];
             bytes4 reason = DrawSignature.isValid(round, item, separator)
-                ? _drawSigned(round, item)
+                ? _drawSigned(round, entry, item)
                 : BadSignature.selector;
             if (reason != 0) emit DrawRejected(round, item.account, reason);
         }
@@ -64,23 +65,26 @@ abstract contract DrawPhase is RoundStore {
         uint32 samples,
         bytes calldata message
     ) external view returns (uint128 ticket, bytes memory proof) {
-        RoundState state = _inPhase(round, Phase.Draw);
-        return _check(round, state, clients[account], account, vrfX, vrfY, samples, alphaOf(round), message);
+        RoundState state = _drawing(round).state;
+        ClientState client = _client(account).state;
+        return _check(round, state, client, account, vrfX, vrfY, samples, alphaOf(round), message);
     }
 
     function alphaOf(uint64 round) public view returns (bytes32) {
-        bytes32 seed = seeds[round];
-        if (seed == 0) (seed,) = _seed(round, states[round]);
+        Round storage entry = _round(round);
+        bytes32 seed = entry.seed;
+        if (seed == 0) (seed,) = _seed(round, entry.state);
         return _alpha(round, seed);
     }
 
     /// @dev Draws one client of a batch. Returns 0, or the selector of the error with which the check ended.
     /// The check is a call to this contract, so that its revert ends there.
-    function _drawSigned(uint64 round, SignedDraw calldata item) private returns (bytes4) {
+    function _drawSigned(uint64 round, Round storage entry, SignedDraw calldata item) private returns (bytes4) {
         try this.checkDraw(round, item.account, item.vrfX, item.vrfY, item.samples, item.message) returns (
             uint128 ticket, bytes memory proof
         ) {
-            _enter(round, states[round], clients[item.account], item.account, ticket);
+            Client storage client = _client(item.account);
+            _enter(round, entry, entry.state, client, client.state, item.account, ticket);
             emit Drawn(round, uint32(ticket), item.samples, item.maskKey, item.sealKey, proof);
             return 0;
         } catch (bytes memory reason) {
@@ -104,7 +108,10 @@ abstract contract DrawPhase is RoundStore {
         if (client.drawRound() == round) revert AlreadyDrawn(round, index);
         if (client.sitsOutUntil() >= round) revert SittingOut(index, client.sitsOutUntil());
         if (state.drawn() >= maxClients) revert RoundFull(round, maxClients);
-        if (samples == 0 || samples > maxSamples) revert SamplesOutOfRange(samples, maxSamples);
+        unchecked {
+            // Zero wraps around to the highest number.
+            if (samples - 1 >= maxSamples) revert SamplesOutOfRange(samples, maxSamples);
+        }
         (bytes32 beta, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
         if (state.samplingRate() != EVERYONE) {
             uint256 threshold = (type(uint256).max / EVERYONE) * state.samplingRate();
@@ -120,39 +127,51 @@ abstract contract DrawPhase is RoundStore {
         view
         returns (uint32)
     {
-        ClientView memory member = registry.clientOf(account);
-        if (member.client == 0) revert AccountNotRegistered(account);
-        if (!member.approved) revert NotApproved(account);
-        if (member.activeFrom > state.openedAt()) {
-            revert NotYetActive(account, member.activeFrom, state.openedAt());
+        ClientRecord member = registry.packedClientOf(account);
+        if (member.client() == 0) revert AccountNotRegistered(account);
+        if (!member.approved()) revert NotApproved(account);
+        if (member.activeFrom() > state.openedAt()) {
+            revert NotYetActive(account, member.activeFrom(), state.openedAt());
         }
-        if (uint160(uint256(keccak256(abi.encode(vrfX, vrfY)))) != member.keyTag) {
-            revert KeyMismatch(account, member.keyTag);
-        }
-        return member.client;
+        if (keyTagOf(vrfX, vrfY) != member.keyTag()) revert KeyMismatch(account, member.keyTag());
+        return member.client();
     }
 
     /// @dev Records a draw that was checked.
-    function _enter(uint64 round, RoundState state, ClientState client, address account, uint128 ticket) private {
-        states[round] = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
-        clients[account] = client.withDraw(round, ticket);
-        if (client.client() == 0) accounts[uint32(ticket)] = account;
+    function _enter(
+        uint64 round,
+        Round storage entry,
+        RoundState state,
+        Client storage client,
+        ClientState before,
+        address account,
+        uint128 ticket
+    ) private {
+        if (before.client() == 0) accounts[uint32(ticket)] = account;
+        client.state = before.withDraw(round, ticket);
+        entry.state = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
     }
 
-    function _fixSeed(uint64 round, RoundState state) private returns (bytes32 seed) {
+    /// @dev The round, which must be in its draw phase.
+    function _drawing(uint64 round) private view returns (Round storage entry) {
+        entry = _round(round);
+        if (!_isBetween(entry.state, Status.Open, seedOffset, drawOffset)) _wrongPhase(round, entry.state, Phase.Draw);
+    }
+
+    function _fixSeed(uint64 round, Round storage entry) private returns (bytes32 seed) {
         bytes32 blockHash;
-        (seed, blockHash) = _seed(round, state);
-        seeds[round] = seed;
+        (seed, blockHash) = _seed(round, entry.state);
+        entry.seed = seed;
         emit SeedFixed(round, blockHash, seed);
     }
 
     /// @dev keccak256(abi.encode(blockhash(seedBlock), order root of the last sealed round))
     function _seed(uint64 round, RoundState state) private view returns (bytes32 seed, bytes32 blockHash) {
         uint256 seedBlock = state.openedAt() + seedOffset;
-        if (!state.exists() || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
+        if (state.status() == Status.None || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
         blockHash = blockhash(seedBlock);
         if (blockHash == 0) blockHash = _historicHash(round, seedBlock);
-        seed = keccak256(abi.encode(blockHash, orderRoots[lastSealed]));
+        seed = keccak256(abi.encode(blockHash, _round(lastSealed).orderRoot));
     }
 
     function _historicHash(uint64 round, uint256 seedBlock) private view returns (bytes32) {

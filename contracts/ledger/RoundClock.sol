@@ -15,6 +15,9 @@ abstract contract RoundClock is ITrainingLedger {
     uint256 internal immutable commitOffset;
     uint256 internal immutable recoverOffset;
     uint256 internal immutable closeOffset;
+    // The commit window again, as a commitment needs it.
+    uint256 internal immutable commitFirst;
+    uint256 internal immutable commitLength;
 
     uint16 internal immutable coordinatorGrace;
     uint16 internal immutable quorum;
@@ -31,6 +34,8 @@ abstract contract RoundClock is ITrainingLedger {
         commitOffset = shareOffset + _atLeastOne("commitWindow", s.commitWindow);
         recoverOffset = commitOffset + _atLeastOne("recoverWindow", s.recoverWindow);
         closeOffset = recoverOffset + _atLeastOne("closeWindow", s.closeWindow);
+        commitFirst = shareOffset + 1;
+        commitLength = s.commitWindow;
         coordinatorGrace = s.coordinatorGrace;
         quorum = _atLeastOne("quorum", s.quorum);
         if (s.maxClients < s.quorum) revert SettingOutOfRange("maxClients", s.maxClients);
@@ -62,8 +67,8 @@ abstract contract RoundClock is ITrainingLedger {
 
     /// @dev The phase in which a transaction of this block finds a round.
     function _phaseOf(RoundState state) internal view returns (Phase) {
-        if (!state.exists()) return Phase.None;
         Status status = state.status();
+        if (status == Status.None) return Phase.None;
         if (status >= Status.Closed) return _ended(status);
         uint256 elapsed = block.number - state.openedAt();
         if (status == Status.Open) {
@@ -77,6 +82,18 @@ abstract contract RoundClock is ITrainingLedger {
             return elapsed <= recoverOffset ? Phase.Recover : Phase.Overdue;
         }
         return elapsed <= closeOffset ? Phase.Close : Phase.Overdue;
+    }
+
+    /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of this status.
+    function _isBetween(RoundState state, Status status, uint256 opens, uint256 ends) internal view returns (bool) {
+        unchecked {
+            return state.isWithin(status, opens + 1, ends - opens, block.number);
+        }
+    }
+
+    /// @dev What a transaction reverts with whose round is not {isWithin} the window of the phase it needs.
+    function _wrongPhase(uint64 round_, RoundState state, Phase required) internal view {
+        revert WrongPhase(round_, _phaseOf(state), required);
     }
 
     function _ended(Status status) private pure returns (Phase) {

@@ -15,6 +15,7 @@ type RoundState is uint256;
 
 /// @dev What has been recorded of a round; the phase follows from it and the block number.
 enum Status {
+    None,
     Open,
     Sealed,
     Recovered,
@@ -24,10 +25,10 @@ enum Status {
 }
 
 using {
-    exists,
     openedAt,
     samplingRate,
     status,
+    isWithin,
     drawn,
     committed,
     chainLink,
@@ -38,11 +39,7 @@ using {
 } for RoundState global;
 
 function newRoundState(uint256 blockNumber, uint256 rate) pure returns (RoundState) {
-    return RoundState.wrap(blockNumber | (rate << 40));
-}
-
-function exists(RoundState state) pure returns (bool) {
-    return RoundState.unwrap(state) != 0;
+    return RoundState.wrap(blockNumber | (rate << 40) | (uint256(Status.Open) << 60));
 }
 
 function openedAt(RoundState state) pure returns (uint256) {
@@ -55,6 +52,19 @@ function samplingRate(RoundState state) pure returns (uint32) {
 
 function status(RoundState state) pure returns (Status) {
     return Status((RoundState.unwrap(state) >> 60) & 0xf);
+}
+
+/// @dev Whether the round has this status, which is not None, and `blockNumber` is one of the `length` blocks from `first` on,
+/// counted from the opening. Without branches, as every transaction of a client asks it.
+function isWithin(RoundState state, Status expected, uint256 first, uint256 length, uint256 blockNumber)
+    pure
+    returns (bool inside)
+{
+    assembly ("memory-safe") {
+        // Before `first` the difference wraps around to a number above any length.
+        let since := sub(sub(blockNumber, and(state, 0xffffffffff)), first)
+        inside := and(eq(and(shr(60, state), 0xf), expected), lt(since, length))
+    }
 }
 
 function drawn(RoundState state) pure returns (uint16) {
@@ -77,13 +87,17 @@ function changedAt(RoundState state) pure returns (uint256) {
 
 /// @dev One more draw. NOTE: callers keep `drawn` below 65,535.
 function withDraw(RoundState state, uint160 link) pure returns (RoundState) {
-    uint256 head = uint256(uint96(RoundState.unwrap(state))) + (1 << 64);
-    return RoundState.wrap(head | (uint256(link) << 96));
+    unchecked {
+        uint256 head = uint256(uint96(RoundState.unwrap(state))) + (1 << 64);
+        return RoundState.wrap(head | (uint256(link) << 96));
+    }
 }
 
 /// @dev One more commitment. NOTE: no overflow, since at most `drawn` clients commit.
 function withCommit(RoundState state) pure returns (RoundState) {
-    return RoundState.wrap(RoundState.unwrap(state) + (1 << 80));
+    unchecked {
+        return RoundState.wrap(RoundState.unwrap(state) + (1 << 80));
+    }
 }
 
 /// @dev Another status, reached in block `blockNumber`. Drops the hash chain.

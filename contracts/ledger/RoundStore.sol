@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IClientRegistry, ClientView} from "../interfaces/IClientRegistry.sol";
+import {ClientRecord} from "../ClientRecord.sol";
+import {IClientRegistry} from "../interfaces/IClientRegistry.sol";
 import {Phase, RoundView} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
 import {RoundClock} from "./RoundClock.sol";
-import {RoundState} from "./RoundState.sol";
+import {RoundState, Status} from "./RoundState.sol";
 
 /// @title RoundStore
 /// @notice The storage of the ledger, its plain views, and who may act for the coordinator.
@@ -18,11 +19,27 @@ abstract contract RoundStore is RoundClock {
     uint64 internal lastSealed;
     bytes32 public currentModel;
 
-    mapping(uint64 round => RoundState) internal states;
-    mapping(uint64 round => bytes32) internal seeds;
-    mapping(uint64 round => bytes32) internal orderRoots;
-    mapping(uint64 round => bytes32) internal models;
-    mapping(address account => ClientState) internal clients;
+    /// @param state see {RoundState}
+    /// @param seed zero until fixed
+    /// @param orderRoot zero until sealed
+    /// @param model digest of the model that the round trains from
+    struct Round {
+        RoundState state;
+        bytes32 seed;
+        bytes32 orderRoot;
+        bytes32 model;
+    }
+
+    struct Client {
+        ClientState state;
+    }
+
+    /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They are
+    /// mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have 64 and 160
+    /// bits, they meet neither each other nor a mapping.
+    uint256 private constant ROUNDS = uint256(keccak256("fedgrove.TrainingLedger.rounds"));
+    uint256 private constant CLIENTS = uint256(keccak256("fedgrove.TrainingLedger.clients"));
+
     /// @dev Written at the first draw of a client; {sealChunk} finds a client's state by it.
     mapping(uint32 client => address) internal accounts;
 
@@ -35,16 +52,17 @@ abstract contract RoundStore is RoundClock {
     }
 
     function phase(uint64 round_) external view returns (Phase) {
-        return _phaseOf(states[round_]);
+        return _phaseOf(_round(round_).state);
     }
 
     function sitsOutUntil(address account) external view returns (uint64) {
-        return clients[account].sitsOutUntil();
+        return _client(account).state.sitsOutUntil();
     }
 
     function round(uint64 number) external view returns (RoundView memory view_) {
-        RoundState state = states[number];
-        if (!state.exists()) return view_;
+        Round storage entry = _round(number);
+        RoundState state = entry.state;
+        if (state.status() == Status.None) return view_;
         uint256 start = state.openedAt();
         return RoundView({
             phase: _phaseOf(state),
@@ -59,17 +77,24 @@ abstract contract RoundStore is RoundClock {
             samplingRate: state.samplingRate(),
             drawn: state.drawn(),
             committed: state.committed(),
-            seed: seeds[number],
-            orderRoot: orderRoots[number],
-            modelDigest: models[number]
+            seed: entry.seed,
+            orderRoot: entry.orderRoot,
+            modelDigest: entry.model
         });
     }
 
-    /// @dev The state of a round that is in `required`.
-    function _inPhase(uint64 round_, Phase required) internal view returns (RoundState state) {
-        state = states[round_];
-        Phase current = _phaseOf(state);
-        if (current != required) revert WrongPhase(round_, current, required);
+    function _round(uint64 round_) internal pure returns (Round storage entry) {
+        uint256 base = ROUNDS;
+        assembly ("memory-safe") {
+            entry.slot := add(base, shl(2, round_))
+        }
+    }
+
+    function _client(address account) internal pure returns (Client storage client) {
+        uint256 base = CLIENTS;
+        assembly ("memory-safe") {
+            client.slot := add(base, account)
+        }
     }
 
     /// @dev Reverts unless the caller is the coordinator or, more than `coordinatorGrace` blocks after `since`, an active client.
@@ -77,8 +102,8 @@ abstract contract RoundStore is RoundClock {
         if (msg.sender == coordinator) return;
         uint256 until = since + coordinatorGrace;
         if (block.number <= until) revert OnlyCoordinator(msg.sender, until);
-        ClientView memory member = registry.clientOf(msg.sender);
-        if (member.client == 0 || !member.approved || member.activeFrom > block.number) {
+        ClientRecord member = registry.packedClientOf(msg.sender);
+        if (member.client() == 0 || !member.approved() || member.activeFrom() > block.number) {
             revert NotActiveClient(msg.sender);
         }
     }

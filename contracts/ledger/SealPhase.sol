@@ -20,16 +20,17 @@ abstract contract SealPhase is RoundStore {
     mapping(uint64 round => mapping(address sealer => Progress)) private _progress;
 
     function seal(uint64 round, bytes calldata tickets, bytes calldata permutation) external {
-        RoundState state = _sealable(round);
+        Round storage entry = _sealable(round);
+        RoundState state = entry.state;
         if (tickets.length != uint256(state.drawn()) * CooperationTree.TICKET_BYTES) {
             revert TicketBytesInvalid(tickets.length);
         }
         if (CooperationTree.chainOf(tickets) != state.chainLink()) revert WrongTickets(round);
-        _seal(round, state, CooperationTree.sortedRoot(tickets, permutation));
+        _seal(round, entry, CooperationTree.sortedRoot(tickets, permutation));
     }
 
     function sealChunk(uint64 round, bytes calldata tickets) external {
-        RoundState state = _sealable(round);
+        Round storage entry = _sealable(round);
         uint256 n = tickets.length / CooperationTree.TICKET_BYTES;
         if (n == 0 || tickets.length % CooperationTree.TICKET_BYTES != 0) revert TicketBytesInvalid(tickets.length);
         Progress storage progress = _progress[round][msg.sender];
@@ -42,27 +43,31 @@ abstract contract SealPhase is RoundStore {
         _store(progress, frontier);
         emit SealChunk(round, uint32(frontier.count));
         // Ascending tickets that were all drawn: when there are as many as draws, none is missing.
-        if (frontier.count == state.drawn()) _seal(round, state, CooperationTree.root(frontier));
+        if (frontier.count == entry.state.drawn()) _seal(round, entry, CooperationTree.root(frontier));
     }
 
-    function placed(uint64 round, address sealer) external view returns (uint32) {
+    function placedSoFar(uint64 round, address sealer) external view returns (uint32) {
         return _progress[round][sealer].placed;
     }
 
-    function _seal(uint64 round, RoundState state, bytes32 orderRoot) private {
-        states[round] = state.withStatus(Status.Sealed, block.number);
-        orderRoots[round] = orderRoot;
+    function _seal(uint64 round, Round storage entry, bytes32 orderRoot) private {
+        RoundState state = entry.state;
+        entry.state = state.withStatus(Status.Sealed, block.number);
+        entry.orderRoot = orderRoot;
         lastSealed = round;
         emit Sealed(round, state.drawn(), orderRoot);
     }
 
-    function _sealable(uint64 round) private view returns (RoundState state) {
-        state = _inPhase(round, Phase.Seal);
+    /// @dev The round, which must be in its seal phase with enough clients.
+    function _sealable(uint64 round) private view returns (Round storage entry) {
+        entry = _round(round);
+        RoundState state = entry.state;
+        if (!_isBetween(state, Status.Open, drawOffset, sealOffset)) _wrongPhase(round, state, Phase.Seal);
         if (state.drawn() < quorum) revert QuorumMissed(round, state.drawn(), quorum);
     }
 
     function _checkDrawn(uint64 round, uint128 ticket) private view {
-        ClientState client = clients[accounts[uint32(ticket)]];
+        ClientState client = _client(accounts[uint32(ticket)]).state;
         if (client.drawRound() != round || client.prefix() != ticket >> 32) revert UnknownTicket(round, ticket);
     }
 

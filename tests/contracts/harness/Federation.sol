@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {ClientRegistry} from "../../../contracts/ClientRegistry.sol";
+import {IClientRegistry} from "../../../contracts/interfaces/IClientRegistry.sol";
+import {Phase, RoundView, Settings, SignedDraw} from "../../../contracts/interfaces/ITrainingLedger.sol";
+import {TrainingLedger} from "../../../contracts/TrainingLedger.sol";
+import {Prover} from "./Prover.sol";
+import {vm, Vm} from "./Vm.sol";
+
+/// @notice A client with the secrets that no client would put into a contract. `secret` is its VRF key, `signingKey` its account's.
+struct Member {
+    address account;
+    uint256 signingKey;
+    uint256 secret;
+    uint256 vrfX;
+    uint256 vrfY;
+}
+
+/// @notice A deployed federation, and steps that tests take it through. Blocks are set, not mined.
+abstract contract Federation {
+    bytes32 internal constant MODEL = keccak256("model 0");
+    bytes32 internal constant CONFIG = keccak256("config");
+    bytes32 internal constant MASK_KEY = keccak256("mask key");
+    bytes32 internal constant SEAL_KEY = keccak256("seal key");
+    bytes32 internal constant MAILBOX = keccak256("mailbox");
+    uint32 internal constant EVERYONE = 1_000_000;
+    uint64 internal constant DELAY = 2;
+    address internal constant COORDINATOR = address(0xC0);
+    address internal constant ADMIN = address(0xAD);
+    address internal constant STRANGER = address(0x51);
+
+    ClientRegistry internal registry;
+    TrainingLedger internal ledger;
+    Member[] internal members;
+    /// @dev Tickets of the round in the order of the draws.
+    uint128[] internal tickets;
+
+    function _settings() internal pure virtual returns (Settings memory) {
+        return Settings({
+            seedDelay: 2,
+            drawWindow: 10,
+            sealWindow: 5,
+            shareWindow: 6,
+            commitWindow: 7,
+            recoverWindow: 8,
+            closeWindow: 9,
+            coordinatorGrace: 3,
+            quorum: 2,
+            maxClients: 4,
+            absenceLimit: 2,
+            absenceRounds: 1,
+            maxSamples: 1000
+        });
+    }
+
+    function _deploy(bool openMembership) internal {
+        vm.roll(100);
+        (registry, ledger) = _deployPair(openMembership, _settings());
+    }
+
+    function _deployPair(bool openMembership, Settings memory settings_)
+        internal
+        returns (ClientRegistry registry_, TrainingLedger ledger_)
+    {
+        address ledgerAddress = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
+        registry_ = new ClientRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
+        ledger_ = new TrainingLedger(IClientRegistry(address(registry_)), COORDINATOR, settings_);
+    }
+
+    // --- members ---
+
+    function _newMember(uint256 number) internal returns (Member memory member) {
+        member.signingKey = uint256(keccak256(abi.encode("account", number)));
+        member.account = vm.addr(member.signingKey);
+        member.secret = uint256(keccak256(abi.encode("vrf", number)));
+        (member.vrfX, member.vrfY) = Prover.publicKey(member.secret);
+    }
+
+    function _registerAlpha(address registry_, address account) internal view returns (bytes32) {
+        return keccak256(abi.encode("register", block.chainid, registry_, account));
+    }
+
+    function _possession(Member memory member) internal returns (bytes memory message) {
+        (message,) = Prover.prove(member.secret, _registerAlpha(address(registry), member.account));
+    }
+
+    function _register(Member memory member) internal returns (uint32) {
+        bytes memory message = _possession(member);
+        vm.prank(member.account);
+        return registry.register(member.vrfX, member.vrfY, MAILBOX, message);
+    }
+
+    /// @dev Registers `n` members and moves on to where they are active.
+    function _join(uint256 n) internal {
+        for (uint256 i = 0; i < n; ++i) {
+            Member memory member = _newMember(members.length + 1);
+            members.push(member);
+            _register(member);
+        }
+        vm.roll(block.number + DELAY);
+    }
+
+    // --- rounds ---
+
+    function _open(uint32 rate) internal returns (uint64) {
+        bytes32 model = ledger.currentModel();
+        delete tickets;
+        vm.prank(COORDINATOR);
+        return ledger.open(model == 0 ? MODEL : model, CONFIG, rate);
+    }
+
+    /// @dev The first block of the draw window; the seed block's hash depends on the round alone.
+    function _toDraw(uint64 round) internal {
+        uint64 seedBlock = ledger.round(round).seedBlock;
+        vm.roll(seedBlock + 1);
+        vm.setBlockhash(seedBlock, keccak256(abi.encode("block", round)));
+    }
+
+    function _proof(Member memory member, uint64 round) internal returns (bytes memory message, bytes32 beta) {
+        return Prover.prove(member.secret, ledger.alphaOf(round));
+    }
+
+    function _ticket(bytes32 beta, uint32 client) internal pure returns (uint128) {
+        return (uint128(bytes16(beta)) >> 32 << 32) | client;
+    }
+
+    function _draw(uint256 i, uint64 round) internal {
+        Member memory member = members[i];
+        (bytes memory message, bytes32 beta) = _proof(member, round);
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        tickets.push(_ticket(beta, registry.clientOf(member.account).client));
+    }
+
+    function _openAndDraw(uint256 n) internal returns (uint64 round) {
+        round = _open(EVERYONE);
+        _toDraw(round);
+        for (uint256 i = 0; i < n; ++i) {
+            _draw(i, round);
+        }
+    }
+
+    function _seal(uint64 round) internal {
+        vm.roll(ledger.round(round).drawEnd + 1);
+        (bytes memory given, bytes memory permutation) = _order(tickets);
+        ledger.seal(round, given, permutation);
+    }
+
+    function _sealed(uint256 n) internal returns (uint64 round) {
+        round = _openAndDraw(n);
+        _seal(round);
+    }
+
+    function _share(uint256 i, uint64 round) internal {
+        vm.prank(members[i].account);
+        ledger.share(round, keccak256(abi.encode("shares", i)));
+    }
+
+    function _commit(uint256 i, uint64 round) internal {
+        vm.prank(members[i].account);
+        ledger.commit(round, keccak256(abi.encode("update", i)), keccak256(abi.encode("seed", i)));
+    }
+
+    /// @dev A round in the recover phase in which the first `survivors` of `n` committed.
+    function _committed(uint256 n, uint256 survivors) internal returns (uint64 round) {
+        round = _sealed(n);
+        for (uint256 i = 0; i < n; ++i) {
+            _share(i, round);
+        }
+        vm.roll(ledger.round(round).shareEnd + 1);
+        for (uint256 i = 0; i < survivors; ++i) {
+            _commit(i, round);
+        }
+        vm.roll(ledger.round(round).commitEnd + 1);
+    }
+
+    function _recovered(uint256 n, uint256 survivors) internal returns (uint64 round) {
+        round = _committed(n, survivors);
+        vm.prank(COORDINATOR);
+        ledger.recover(round, keccak256("recovery"));
+    }
+
+    function _closed(uint256 n, uint256 survivors) internal returns (uint64 round) {
+        round = _recovered(n, survivors);
+        vm.prank(COORDINATOR);
+        ledger.close(round, keccak256(abi.encode("model", round)), keccak256("metrics"));
+    }
+
+    // --- orders ---
+
+    /// @dev Packed tickets as drawn, and the permutation that sorts them.
+    function _order(uint128[] memory drawn) internal pure returns (bytes memory packed, bytes memory permutation) {
+        uint16[] memory indices = _sortedIndices(drawn);
+        for (uint256 i = 0; i < drawn.length; ++i) {
+            packed = abi.encodePacked(packed, drawn[i]);
+            permutation = abi.encodePacked(permutation, indices[i]);
+        }
+    }
+
+    /// @dev Insertion sort; large orders in tests are drawn in ascending order.
+    function _sortedIndices(uint128[] memory drawn) internal pure returns (uint16[] memory indices) {
+        indices = new uint16[](drawn.length);
+        for (uint256 i = 0; i < drawn.length; ++i) {
+            uint256 slot = i;
+            while (slot > 0 && drawn[indices[slot - 1]] > drawn[i]) {
+                indices[slot] = indices[slot - 1];
+                --slot;
+            }
+            indices[slot] = uint16(i);
+        }
+    }
+
+    /// @dev Merkle root level by level, unlike the contract's frontier.
+    function _naiveRoot(uint128[] memory sorted) internal pure returns (bytes32) {
+        bytes32[] memory level = new bytes32[](sorted.length);
+        for (uint256 i = 0; i < sorted.length; ++i) {
+            level[i] = keccak256(abi.encodePacked(uint8(0), uint32(i), sorted[i]));
+        }
+        for (uint256 n = level.length; n > 1; n = (n + 1) / 2) {
+            for (uint256 i = 0; i < n / 2; ++i) {
+                level[i] = keccak256(abi.encodePacked(uint8(1), level[2 * i], level[2 * i + 1]));
+            }
+            if (n % 2 == 1) level[n / 2] = level[n - 1];
+        }
+        return level[0];
+    }
+
+    // --- signatures ---
+
+    function _signedDraw(uint256 i, uint64 round) internal returns (SignedDraw memory item) {
+        Member memory member = members[i];
+        (bytes memory message,) = _proof(member, round);
+        item = SignedDraw(member.account, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message, "");
+        item.signature = _signature(member.signingKey, _drawDigest(address(ledger), round, item));
+    }
+
+    function _signature(uint256 key, bytes32 digest) internal pure returns (bytes memory) {
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, digest);
+        return abi.encodePacked(r, s, v);
+    }
+
+    function _drawDigest(address target, uint64 round, SignedDraw memory item) internal view returns (bytes32) {
+        bytes32 domain = keccak256(
+            abi.encode(
+                keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"),
+                keccak256("fedgrove"),
+                keccak256("1"),
+                block.chainid,
+                target
+            )
+        );
+        bytes32 content = keccak256(
+            abi.encode(
+                keccak256(
+                    "Draw(uint64 round,address account,uint256 vrfX,uint256 vrfY,bytes32 maskKey,bytes32 sealKey,uint32 samples,bytes message)"
+                ),
+                round,
+                item.account,
+                item.vrfX,
+                item.vrfY,
+                item.maskKey,
+                item.sealKey,
+                item.samples,
+                keccak256(item.message)
+            )
+        );
+        return keccak256(abi.encodePacked(hex"1901", domain, content));
+    }
+
+    // --- assertions ---
+
+    function _equal(uint256 given, uint256 expected, string memory what) internal pure {
+        require(given == expected, string.concat(what, " differs"));
+    }
+
+    function _equal(bytes32 given, bytes32 expected, string memory what) internal pure {
+        require(given == expected, string.concat(what, " differs"));
+    }
+
+    function _inPhase(uint64 round, Phase expected) internal view {
+        require(ledger.phase(round) == expected, "the round is in another phase");
+    }
+}
