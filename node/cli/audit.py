@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from rich.progress import Progress
 
@@ -23,7 +22,7 @@ from node.cli.progress import print_verdict
 class AuditGroup(typer.core.TyperGroup):
     """Lets ``audit DIR`` stand beside ``audit export`` and ``audit verify``."""
 
-    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+    def parse_args(self, context: typer.Context, arguments: list[str]) -> list[str]:
         if arguments and arguments[0] not in (*self.commands, "--help"):
             arguments = ["run", *arguments]
         return super().parse_args(context, arguments)

@@ -106,10 +106,10 @@ def open_network(chain: str) -> Iterator[Network]:
         network = embedded()
     elif chain == "anvil":
         network = anvil()
-    elif chain.startswith(("http://", "https://", "ws://", "wss://")):
+    elif chain.startswith(("http://", "https://")):
         network = connect(chain)
     else:
-        raise CommandError(f"--chain must be embedded, anvil or a URL (http://…, ws://…), not {chain!r}")
+        raise CommandError(f"--chain must be embedded, anvil or a URL (http://…), not {chain!r}")
     with network:
         yield network
 

@@ -2,8 +2,8 @@
 
 import sys
 
-import click
 import typer
+from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 
 from node.cli import audit, bench, demo, keys, membership
 from node.cli.output import USER_ERRORS, CommandError, complain
@@ -29,13 +29,13 @@ def run() -> None:
     """Run the command line and exit with its code."""
     try:
         code = typer.main.get_command(app)(standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as help_text:
-        click.echo(help_text.format_message())
+    except click.NoArgsIsHelpError as help_text:
+        print(help_text.format_message(), file=sys.stderr)
         code = 2
     except click.ClickException as mistake:
         complain(f"{mistake.format_message()} (see `{_command(mistake)} --help`)")
         code = 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         complain("stopped")
         code = 130
     except CommandError as mistake:

@@ -117,4 +117,4 @@ def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
     if not (reach.rpc and reach.ledger):
         raise CommandError(f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's")
     with connect(reach.rpc, expected_chain_id=reach.chain_id or None) as network:
-        yield Ledger(network, read_deployment(network, reach.ledger), keys.account if keys else None)
+        yield Ledger(network, read_deployment(network, reach.ledger, reach.block or None), keys.account if keys else None)
