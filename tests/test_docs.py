@@ -1,5 +1,6 @@
 """Every command in the documentation is run, in order, by a shell, as a reader would."""
 
+import dataclasses
 import os
 import re
 import signal
@@ -7,12 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+import typing
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 from node.cli.main import app
+from node.config import FederationConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
@@ -111,3 +114,17 @@ def test_every_command_is_in_the_reference_and_has_help_with_an_example():
             timeout=60,
         )
         assert result.returncode == 0 and "Example: fedgrove" in result.stdout, result.stdout + result.stderr
+
+
+def test_the_tables_are_those_of_the_code():
+    script = ROOT / "scripts" / "docs_tables.py"
+    result = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_key_of_the_configuration_is_in_the_reference():
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for table, kind in typing.get_type_hints(FederationConfig).items():
+        assert f"`[{table}]`" in reference
+        for item in dataclasses.fields(kind):
+            assert f"`{item.name}`" in reference, f"{table}.{item.name} is not in docs/reference.md"

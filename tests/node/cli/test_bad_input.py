@@ -1,12 +1,15 @@
 """A user's mistake gets one sentence that says what to do, exit code 2, and loses nothing."""
 
+import contextlib
+import io
 import os
-import subprocess
 import sys
+from dataclasses import dataclass
+from unittest import mock
 
 import pytest
 
-FEDGROVE = [sys.executable, "-c", "from node.cli.main import run; run()"]
+from node.cli.main import run
 
 FEDERATION = """
 [model]
@@ -21,11 +24,26 @@ ledger = "0x000000000000000000000000000000000000dEaD"
 """
 
 
-def fedgrove(*arguments, cwd, password="secret password"):
-    environment = {**os.environ, "FEDGROVE_PASSWORD": password}
-    return subprocess.run(
-        [*FEDGROVE, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
-    )
+@dataclass
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def fedgrove(*arguments, cwd, password="secret password") -> Result:
+    """Run the command in this process: importing it anew for every mistake would take most of the time."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.dict(os.environ, {"FEDGROVE_PASSWORD": password}),
+        mock.patch.object(sys, "argv", ["fedgrove", *arguments]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        run()
+    return Result(end.value.code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

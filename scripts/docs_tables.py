@@ -1,0 +1,105 @@
+"""Write the tables of the documentation that follow from the code: ``python scripts/docs_tables.py [--check]``."""
+
+import argparse
+import dataclasses
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from chain import tree
+from chain.deployment import Settings
+from node.learning.strategies import fedaom
+from node.masking.collusion import collusion_table
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def collusion() -> str:
+    """Bound on the probability that all partners of some honest client collude."""
+    table = collusion_table(lambda n: [tree.partners(position, n) for position in range(n)])
+    fractions = sorted({cell.fraction for cell in table})
+    head = ["clients", "`extra_partners`", "fewest partners", *(f"{fraction:.0%} collude" for fraction in fractions)]
+    lines = [_row(head), _row(["---"] * len(head))]
+    for n, extra in sorted({(cell.clients, cell.extra_partners) for cell in table}):
+        cells = {cell.fraction: cell for cell in table if (cell.clients, cell.extra_partners) == (n, extra)}
+        chances = [_chance(cells[fraction].probability) for fraction in fractions]
+        lines.append(_row([f"{n:,}", str(extra), str(cells[fractions[0]].fewest_partners), *chances]))
+    return "\n".join(lines)
+
+
+def ledger() -> str:
+    """Keys, defaults and meaning of the ``[ledger]`` table."""
+    return _fields(Settings)
+
+
+def strategy() -> str:
+    """Options of FedAom."""
+    return _fields(fedaom.FedAom)
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "collusion": ("threat-model.md", collusion),
+    "ledger": ("reference.md", ledger),
+    "fedaom": ("reference.md", strategy),
+}
+
+
+def render(name: str) -> tuple[Path, str]:
+    """The page of a table and the page's text with the table as the code has it now."""
+    page, make = TABLES[name]
+    text = (DOCS / page).read_text()
+    pattern = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"docs/{page} has no place for the table {name!r}")
+    return DOCS / page, pattern.sub(lambda match: f"{match[1]}\n{make()}\n\n{match[2]}", text)
+
+
+def _fields(kind: type) -> str:
+    """A table of a dataclass's fields; what they mean is taken from the Attributes of its docstring."""
+    lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
+    for names, meaning in _attributes(kind.__doc__ or ""):
+        defaults = {item.name: item.default for item in dataclasses.fields(kind)}
+        keys = ", ".join(f"`{name}`" for name in names)
+        lines.append(_row([keys, ", ".join(str(defaults[name]) for name in names), meaning]))
+    return "\n".join(lines)
+
+
+def _attributes(docstring: str) -> list[tuple[list[str], str]]:
+    section = docstring.split("----------\n", 1)[1]
+    found: list[tuple[list[str], str]] = []
+    for line in section.splitlines():
+        entry = re.match(r"    ([a-z_, ]+) : ", line)
+        if entry:
+            found.append((entry[1].split(", "), ""))
+        elif line.strip() and found:
+            names, meaning = found[-1]
+            found[-1] = (names, f"{meaning} {line.strip()}".strip())
+    return found
+
+
+def _chance(probability: float) -> str:
+    return "1" if probability >= 1 else f"{probability:.1g}" if probability else "0"
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a table is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for name in TABLES:
+        page, text = render(name)
+        if page.read_text() != text:
+            stale.append(name)
+            if not check:
+                page.write_text(text)
+    print(f"out of date: {', '.join(stale)}" if stale else "all tables are up to date")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
