@@ -1,8 +1,8 @@
 """Times Flower's SecAgg+ on the shape that `fedgrove bench masking` hands over; run by it, in Flower's environment.
 
 Reads {"parameters", "neighbours", "dropouts", "client", "repeats"} as JSON from stdin, writes {"version", "client",
-"server", "upload"} (seconds, bytes) to stdout. The steps are those of secaggplus_mod and secaggplus_workflow, on Flower's
-own primitives; messages and serialisation of key shares are left out on both sides.
+"server", "upload"} (seconds, bytes) to stdout. The steps are those of secaggplus_mod and secaggplus_workflow, on
+Flower's own primitives; messages and serialisation of key shares are left out on both sides.
 """
 
 import json

@@ -168,16 +168,16 @@ def _flower_rows(bench: _Bench, position: int, client: float, server: float) -> 
         return [{"name": name, "value": "failed", "beside": f"check {FLOWER_VARIABLE}: {lines[-1]}"}]
     except (OSError, subprocess.TimeoutExpired, ValueError) as failure:
         return [{"name": name, "value": "failed", "beside": f"check {FLOWER_VARIABLE}: {failure}"}]
-    version = f"{name} {figures['version']}"
+    name += f" {figures['version']}"
     return [
-        {"name": f"{version}: client", "value": figures["client"], "unit": "s", "beside": _times(figures["client"], client)},
-        {"name": f"{version}: server", "value": figures["server"], "unit": "s", "beside": _times(figures["server"], server)},
-        {"name": f"{version}: upload", "value": figures["upload"], "unit": "bytes", "beside": "masked vector as sent"},
+        _flower_row(f"{name}: client", figures["client"], client),
+        _flower_row(f"{name}: server", figures["server"], server),
+        {"name": f"{name}: upload", "value": figures["upload"], "unit": "bytes", "beside": "the masked vector as sent"},
     ]
 
 
-def _times(theirs: float, ours: float) -> str:
-    return f"{theirs / ours:.0f} times fedgrove's"
+def _flower_row(name: str, theirs: float, ours: float) -> dict:
+    return {"name": name, "value": theirs, "unit": "s", "beside": f"{theirs / ours:.1f} times fedgrove's"}
 
 
 def _row(name: str, value: float, unit: str, limit: float, limit_name: str) -> dict:

@@ -15,7 +15,7 @@ from node.masking.ring import WORD
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of parameters, ascending and disjoint."""
 
-_CHUNK = 1 << 14  # parameters at a time: 64 KiB of vector and 64 KiB of key stream stay in the L2 cache
+_CHUNK = 1 << 15  # parameters at a time: vector, key stream and zeros stay in the L2 cache
 _OPEN_STREAMS = 256  # ciphers in use at once, so that memory does not grow with the number of masks
 _BLOCK = 16
 

@@ -35,7 +35,8 @@ def fraction_bits(bound: float) -> int:
     """
     if not MIN_BOUND <= bound <= MAX_BOUND:
         raise ValueError(f"the bound on parameters is {bound}, set it from {MIN_BOUND:g} to {MAX_BOUND:g}")
-    return 30 - math.ceil(math.log2(bound))
+    mantissa, exponent = math.frexp(bound)  # exact, where a logarithm would round
+    return 30 - (exponent - 1 if mantissa == 0.5 else exponent)
 
 
 def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: float) -> np.ndarray:

@@ -1,0 +1,185 @@
+"""What a holder lets go of, what it never does, and hostile release blobs."""
+
+import dataclasses
+
+import pytest
+
+from node.masking.release import InvalidRelease, ReleaseRefused, held_shares, parse_release, release
+from node.masking.sealing import open_shares, parse_shares
+from node.masking.shamir import PRIME
+from tests.node.masking.rounds import Round
+
+N = 8
+SHARERS = (0, 1, 2, 3, 4, 5, 6)
+SURVIVORS = (0, 1, 2, 3, 4, 5)
+HEADER = 40
+
+
+@pytest.fixture(scope="module")
+def work():
+    return Round.make(N)
+
+
+@pytest.fixture(scope="module")
+def blobs(work):
+    return {p: work.blob(p) for p in SHARERS}
+
+
+def parse(work, data, position=0, sharers=SHARERS, survivors=SURVIVORS):
+    return parse_release(data, work.graph, position, sharers, survivors)
+
+
+def shares_of(work, blobs, owner, holder):
+    return open_shares(work.graph, owner, holder, work.secrets[holder], parse_shares(blobs[owner], work.graph, owner)[holder])
+
+
+def test_of_each_client_one_kind_of_share_is_released_and_never_the_other(work, blobs):
+    """Seeds of survivors, keys of dropouts; the other kind's bytes are nowhere in the blob."""
+    for holder in range(N):
+        data = work.released(holder, blobs, SURVIVORS)
+        parsed = parse(work, data, holder)
+        assert set(parsed.shares) == set(SHARERS) - {holder}
+        for owner in parsed.shares:
+            pair = shares_of(work, blobs, owner, holder)
+            kept, let_go = (pair.key, pair.seed) if owner in SURVIVORS else (pair.seed, pair.key)
+            assert parsed.shares[owner] == let_go
+            assert kept.to_bytes(33) not in data
+
+
+def test_clients_out_of_the_mask_graph_are_left_out(work, blobs):
+    """Position 7 never shared: nothing of it is released, yet it may hold and release shares itself."""
+    assert 7 not in parse(work, work.released(0, blobs, SURVIVORS)).shares
+    assert len(parse(work, work.released(7, blobs, SURVIVORS), 7).shares) == 7
+
+
+def test_a_dropout_may_release_what_it_holds(work, blobs):
+    assert set(parse(work, work.released(6, blobs, SURVIVORS), 6).shares) == set(SURVIVORS)
+
+
+def test_a_dropout_without_surviving_partners_keeps_its_secret():
+    work = Round.make(N)
+    lonely = 0
+    survivors = tuple(p for p in range(N) if p not in (lonely, *work.graph.neighbours[lonely]))
+    graph = dataclasses.replace(work.graph, thresholds=(3,) * N)
+    work = dataclasses.replace(work, graph=graph)
+    blobs = {p: work.blob(p) for p in range(N)}
+    released = parse_release(work.released(7, blobs, survivors), graph, 7, range(N), survivors)
+    assert lonely not in released.shares
+
+
+@pytest.mark.parametrize(
+    ("position", "survivors", "committed", "reason"),
+    [
+        (0, SURVIVORS, False, "wrongly listed"),
+        (6, SURVIVORS, True, "wrongly not listed"),
+        (0, (0, 1, 2, 3), True, "4 clients survived, 5 are needed"),
+        (0, (), False, "0 clients survived"),
+        (0, (0, 1, 2, 3, 4, 5, 7), True, "client 23 is listed as a survivor but never shared"),
+        (0, (0, 1, 2, 3, 4, 5, 8), True, "not in the round's order"),
+        (0, (0, 1, 2, 3, 4, 5, -1), True, "not in the round's order"),
+    ],
+)
+def test_nothing_is_released_for_lists_that_cannot_be(work, blobs, position, survivors, committed, reason):
+    with pytest.raises(ReleaseRefused, match=reason):
+        work.released(position, blobs, survivors, committed=committed)
+
+
+def test_nothing_is_released_if_a_survivor_lost_all_its_partners():
+    """With its self-mask off, its update would be readable."""
+    work = Round.make(16, threshold=3)
+    lonely = 5
+    survivors = tuple(p for p in range(16) if p not in work.graph.neighbours[lonely])
+    blobs = {p: work.blob(p) for p in range(16)}
+    with pytest.raises(ReleaseRefused, match="not connected to the other survivors"):
+        work.released(survivors[0], blobs, survivors)
+
+
+def test_with_kappa_below_one_nothing_is_released_if_a_tensor_would_be_bare():
+    """Levels 0 to 2 of the tree cover tensors 0–1, 2–3, 0–1: without its partner of level 1 a client's 2–3 are bare."""
+    work = Round.make(8, kappa=0.5, threshold=3)
+    blobs = {p: work.blob(p) for p in range(8)}
+    work.released(1, blobs, range(8))
+    survivors = tuple(p for p in range(8) if p != 2)
+    with pytest.raises(ReleaseRefused, match="no surviving partner of client 2 masks its tensor 2"):
+        work.released(1, blobs, survivors)
+
+
+def test_a_bad_or_missing_blob_is_reported_and_done_without(work, blobs):
+    garbage = bytearray(blobs[2])
+    garbage[-1] ^= 1  # the last message is for holder 7
+    held = held_shares(work.graph, 7, work.secrets[7], {**blobs, 1: b"nonsense", 2: bytes(garbage)} | {7: b"own"})
+    assert set(held.bad) == {1, 2} and set(held.shares) == {0, 3, 4, 5, 6}
+    data = release(work.graph, 7, held, SHARERS, SURVIVORS, committed=False)
+    assert set(parse(work, data, 7).shares) == {0, 3, 4, 5, 6}
+    del (missing := dict(blobs))[3]
+    assert 3 not in held_shares(work.graph, 7, work.secrets[7], missing).shares
+
+
+def test_an_unavailable_update_is_reported_and_its_key_kept(work, blobs):
+    data = work.released(0, blobs, SURVIVORS, unavailable=(4, 2))
+    parsed = parse(work, data)
+    assert parsed.unavailable == (2, 4)
+    assert parsed.shares[4] == shares_of(work, blobs, 4, 0).seed
+    with pytest.raises(ReleaseRefused, match="never committed"):
+        work.released(0, blobs, SURVIVORS, unavailable=(6,))
+
+
+def test_the_same_lists_give_the_same_blob(work, blobs):
+    assert work.released(0, blobs, SURVIVORS) == work.released(0, dict(reversed(blobs.items())), SURVIVORS[::-1])
+
+
+@pytest.mark.parametrize("byte", [0, 4, 35, 36, 39, 40, 43, 44, 47, 48, 51, 52])
+def test_a_flipped_bit_in_any_field_but_the_share_is_found(work, blobs, byte):
+    """Magic, transcript, holder, count of unavailable, count of shares, owner, kind."""
+    data = bytearray(work.released(0, blobs, SURVIVORS))
+    data[byte] ^= 1
+    with pytest.raises(InvalidRelease):
+        parse(work, bytes(data))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 39, 40, 43, 44, 47, 48, 60, -1])
+def test_a_cut_or_padded_blob_is_found(work, blobs, cut):
+    data = work.released(0, blobs, SURVIVORS)
+    for wrong in (data[:cut], data + b"\0"):
+        with pytest.raises(InvalidRelease):
+            parse(work, wrong)
+
+
+def test_a_share_outside_the_field_is_found(work, blobs):
+    data = bytearray(work.released(0, blobs, SURVIVORS))
+    data[53 : 53 + 33] = PRIME.to_bytes(33)
+    with pytest.raises(InvalidRelease, match="should not have"):
+        parse(work, bytes(data))
+
+
+def test_entries_out_of_order_or_twice_are_found(work, blobs):
+    data = work.released(0, blobs, SURVIVORS)
+    entries = [data[48 + 38 * i : 48 + 38 * (i + 1)] for i in range(6)]
+    for wrong in ([entries[1], entries[0], *entries[2:]], [entries[0], entries[0], *entries[2:]]):
+        with pytest.raises(InvalidRelease, match="should not have"):
+            parse(work, data[:48] + b"".join(wrong))
+
+
+def test_unavailable_positions_must_be_survivors_in_order(work, blobs):
+    data = work.released(0, blobs, SURVIVORS)
+    body = data[HEADER + 4 :]
+    for wrong in ([6], [9], [2, 1], [1, 1], [2**32 - 1]):
+        listed = len(wrong).to_bytes(4) + b"".join(p.to_bytes(4) for p in wrong)
+        with pytest.raises(InvalidRelease):
+            parse(work, data[:HEADER] + listed + body)
+    with pytest.raises(InvalidRelease, match="cut short"):
+        parse(work, data[:HEADER] + b"\xff" * 4 + body)
+
+
+@pytest.mark.parametrize(
+    ("position", "sharers", "survivors"),
+    [(1, SHARERS, SURVIVORS), (0, SHARERS, SHARERS), (0, range(N), SURVIVORS), (0, SHARERS, (0, 1))],
+)
+def test_a_release_for_other_lists_or_another_holder_is_found(work, blobs, position, sharers, survivors):
+    with pytest.raises(InvalidRelease):
+        parse(work, work.released(0, blobs, SURVIVORS), position, sharers, survivors)
+
+
+def test_held_shares_are_not_shown(work, blobs):
+    held = held_shares(work.graph, 0, work.secrets[0], blobs)
+    assert repr(held) == "HeldShares(holder=0, bad={})"
