@@ -30,7 +30,8 @@ def parse(work, data, position=0, sharers=SHARERS, survivors=SURVIVORS):
 
 
 def shares_of(work, blobs, owner, holder):
-    return open_shares(work.graph, owner, holder, work.secrets[holder], parse_shares(blobs[owner], work.graph, owner)[holder])
+    message = parse_shares(blobs[owner], work.graph, owner)[holder]
+    return open_shares(work.graph, owner, holder, work.secrets[holder], message)
 
 
 def test_of_each_client_one_kind_of_share_is_released_and_never_the_other(work, blobs):
