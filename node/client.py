@@ -6,8 +6,10 @@ before the ledger hears of them, so a killed client goes on where it was (spec 0
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from chain.errors import ContractRevert
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
+from chain.transactions import Receipt
 from ipfs.unixfs import cid_of
 from ipfs.store import ContentStore
 from node.config import FederationConfig
@@ -77,6 +80,8 @@ class Client:
         self._executor = executor
         self._training: tuple[int, Future] | None = None
         self._unable: tuple[int, str] | None = None
+        self._published = 0
+        self._refused: dict[tuple[int, str], str] = {}
         self._view = LedgerView(ledger, confirmations)
 
     @property
@@ -122,13 +127,9 @@ class Client:
         if not tree.is_drawn(beta, entry.opened.sampling_rate):
             return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
         secrets = self._secrets(entry.number)
-        try:
-            receipt = self._ledger.draw(
-                entry.number, self._keys, alpha, secrets.mask_key, secrets.seal_key, len(self._samples.y)
-            )
-        except ContractRevert as refusal:
-            return Step.wait("sit out", f"this client: the ledger refused its draw ({refusal})", deadlines.close_end)
-        return Step("draw", acted="drew", gas=receipt.gas_used)
+        keys = (secrets.mask_key, secrets.seal_key)
+        send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, len(self._samples))
+        return self._send(entry, deadlines, "draw", "drew", send)
 
     def _secrets(self, number: int) -> RoundSecrets:
         """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
@@ -149,18 +150,17 @@ class Client:
         if entry.sealed is None:
             return Step.wait("seal", "anyone: the order of the round is not sealed yet", deadlines.seal_end)
         if block < deadlines.share_end and member.client not in entry.shares:
-            return self._share(entry, member, note)
+            return self._share(entry, member, note, deadlines)
         if member.client in entry.commits:
             return self._publish_or_release(entry, member, note, deadlines)
         if member.client in entry.shares and block < deadlines.commit_end:
             return self._train_and_commit(entry, member, note, deadlines)
         return self._release_when_due(entry, member, note, deadlines)
 
-    def _share(self, entry: RoundRecords, member: Member, note: RoundNote) -> Step:
-        graph = self._graph(entry)
-        blob = seal_shares(graph, entry.order.index(member.client), _secrets_of(note), os.urandom)
-        receipt = self._ledger.share(entry.number, self._store.put(blob).digest)
-        return Step("share", acted="shared", gas=receipt.gas_used)
+    def _share(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+        blob = seal_shares(self._graph(entry), entry.order.index(member.client), _secrets_of(note), os.urandom)
+        send = partial(self._ledger.share, entry.number, self._store.put(blob).digest)
+        return self._send(entry, deadlines, "share", "shared", send)
 
     def _train_and_commit(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
         if self._unable is not None and self._unable[0] == entry.number:
@@ -175,19 +175,21 @@ class Client:
         except (DivergedTraining, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
-        digest = cid_of(masked).digest
-        receipt = self._ledger.commit(entry.number, digest, _secrets_of(note).seed_hash)
-        self._journal.save(replace(note, committed=True))
-        return Step("commit", acted="committed", gas=receipt.gas_used)
+        send = partial(self._ledger.commit, entry.number, cid_of(masked).digest, _secrets_of(note).seed_hash)
+        step = self._send(entry, deadlines, "commit", "committed", send)
+        if step.acted:
+            self._journal.save(replace(note, committed=True))
+        return step
 
     def _publish_or_release(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
         """The masked update leaves the machine only now that its commitment is confirmed (spec 02, step 4)."""
         digest = entry.commits[member.client].digest
-        if not self._store.has(digest):
+        if self._published != entry.number and not self._store.has(digest):
             masked = self._journal.read(entry.number, "masked")
             if masked is None or cid_of(masked).digest != digest:
                 return Step.wait("sit out", "this client: its masked update is gone from the journal", deadlines.close_end)
             self._store.put(masked)
+            self._published = entry.number
             return Step("commit", acted="published its masked update")
         return self._release_when_due(entry, member, note, deadlines)
 
@@ -266,8 +268,8 @@ class Client:
             blob = self._released_blob(entry, member, note)
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
-        receipt = self._ledger.release(entry.number, self._store.put(blob).digest)
-        return Step("recover", acted="released shares", gas=receipt.gas_used)
+        send = partial(self._ledger.release, entry.number, self._store.put(blob).digest)
+        return self._send(entry, deadlines, "recover", "released shares", send)
 
     def _released_blob(self, entry: RoundRecords, member: Member, note: RoundNote) -> bytes:
         """The shares to release. The blob is in the journal before anyone sees it, so it never changes."""
@@ -286,12 +288,34 @@ class Client:
             entry.positions(entry.shares),
             entry.positions(entry.commits),
             unavailable=entry.positions(missing),
-            committed=note.committed or member.client in entry.commits,
+            committed=self._committed(entry, member, note),
             kappa=self._config.masking.kappa,
             tensors=self._tensors(entry),
         )
         self._journal.write(entry.number, "released", blob)
         return blob
+
+    def _committed(self, entry: RoundRecords, member: Member, note: RoundNote) -> bool:
+        """Whether this client knows that it committed: by the receipt, or because what is listed is in its journal."""
+        masked = self._journal.read(entry.number, "masked")
+        listed = entry.commits.get(member.client)
+        return note.committed or (listed is not None and masked is not None and cid_of(masked).digest == listed.digest)
+
+    def _send(
+        self, entry: RoundRecords, deadlines: Deadlines, phase: str, acted: str, send: Callable[[], Receipt]
+    ) -> Step:
+        """Send a transaction. What the ledger refused once (too late, say) is not tried, and paid for, again."""
+        refusal = self._refused.get((entry.number, phase))
+        if refusal is None:
+            try:
+                return Step(phase, acted=acted, gas=send().gas_used)
+            except ContractRevert as revert:
+                refusal = str(revert)
+                self._refused = {(entry.number, phase): refusal, **self._refused_in(entry.number)}
+        return Step.wait("sit out", f"this client: the ledger refused its transaction ({refusal})", deadlines.close_end)
+
+    def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
+        return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
     def _tensors(self, entry: RoundRecords) -> int:
         """Number of tensors of the model; it matters only where a pair masks a fraction of them."""

@@ -87,8 +87,9 @@ class MaskingSettings:
         Fraction of tensors that each pair masks; 1 masks everything.
     extra_partners : int
         Partners added to the tree's, against collusion.
-    threshold : int
-        Shares that recover a secret; 0 takes ⌊2k/3⌋ + 1 of k holders.
+    threshold : float
+        ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes two thirds. From one half on, so that two sets of
+        holders who were told different survivors cannot both be large enough.
     """
 
     mode: Literal["bbtsa", "pairwise"] = "bbtsa"
@@ -96,13 +97,14 @@ class MaskingSettings:
     bound: float = 8.0
     kappa: float = 1.0
     extra_partners: int = 0
-    threshold: int = 0
+    threshold: float = 0.0
 
     def __post_init__(self) -> None:
         _check(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
         _check(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
         _check(0 <= self.extra_partners <= 1000, "masking.extra_partners", "a whole number from 0 to 1000")
-        _check(0 <= self.threshold <= 10_000, "masking.threshold", "0 (automatic) or a number of holders")
+        fine = self.threshold == 0 or 0.5 <= self.threshold < 1
+        _check(fine, "masking.threshold", "0 (two thirds of the holders) or from 0.5 to below 1")
 
 
 @dataclass(frozen=True)

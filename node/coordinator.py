@@ -7,6 +7,7 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 import json
 from collections.abc import Callable
 
+from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import Closed, FailureReason
@@ -75,6 +76,13 @@ class Coordinator:
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
         entry = self._view.refresh()
+        try:
+            return self._act(entry)
+        except ContractRevert as refusal:
+            # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
+            return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self._view.block + 1)
+
+    def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
             return self._open(cid_of(self._initial_model).digest)
         if entry.end is not None:

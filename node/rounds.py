@@ -27,7 +27,7 @@ from chain.records import (
 )
 from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph
+from node.masking.graph import MAX_HOLDERS, MaskGraph, build_graph
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RoundRecords:
             mode=masking.mode,
             extra_partners=masking.extra_partners,
             seed=self.seed.seed,
-            threshold=masking.threshold or None,
+            threshold=_threshold(n, masking.threshold),
         )
 
 
@@ -161,3 +161,9 @@ def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
             return entry.commits
         case _:
             return entry.releases
+
+
+def _threshold(n: int, fraction: float) -> int | None:
+    """Shares that recover a secret in a round of ``n`` clients; None leaves the default of the mask graph."""
+    holders = n - 1 if n <= MAX_HOLDERS else MAX_HOLDERS
+    return int(fraction * holders) + 1 if fraction else None

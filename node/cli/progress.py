@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+from rich import box
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +28,7 @@ class DemoDisplay:
         self._waiting = ""
         self._acted: Counter[str] = Counter()
         self._gas = 0
+        self._reasons: set[str] = set()
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> "DemoDisplay":
@@ -44,12 +47,16 @@ class DemoDisplay:
             if step.acted == "opened a round":
                 self._round += 1
                 self._acted.clear()
+                self._reasons.clear()
             self._phase = step.phase
             self._acted[step.acted] += 1
             if role == "coordinator":
                 self._line(f"round {self._round}: {role} {step.acted}")
         elif role == "coordinator":
             self._phase, self._waiting = step.phase, step.waiting
+        elif step.phase == "sit out" and step.waiting not in self._reasons:
+            self._reasons.add(step.waiting)
+            self._line(f"round {self._round}: {role} sits out, {step.waiting}")
         self._refresh()
 
     def say(self, phase: str) -> None:
@@ -78,28 +85,32 @@ class DemoDisplay:
 
 
 def print_rounds(report: dict) -> None:
-    """The table of rounds at the end of a run."""
-    table = Table(title="Rounds")
-    for heading in ("round", "status", "accuracy", "loss", "drawn", "committed", "dropped", "gas", "seconds"):
-        table.add_column(heading, justify="right")
-    table.add_column("model")
+    """The table of rounds at the end of a run; it fits a terminal of 80 columns."""
+    table = Table(title="Rounds", box=box.SIMPLE_HEAD)
+    for heading in ("round", "status", "accuracy", "loss", "clients", "dropped", "Mgas", "seconds"):
+        table.add_column(heading, justify="right", overflow="fold")
     for entry in report["rounds"]:
         score = [f"{entry[key]:.4f}" if entry[key] is not None else "-" for key in ("accuracy", "loss")]
-        dropped = ", ".join(map(str, entry["dropped"])) or "-"
-        counts = [str(entry["drawn"]), str(entry["committed"]), dropped, f"{entry['gas_used']:,}"]
-        model = entry["model_cid"]
         table.add_row(
-            str(entry["round"]), entry["status"], *score, *counts, f"{entry['seconds']:.1f}", f"{model[:8]}…{model[-6:]}"
+            str(entry["round"]),
+            entry["status"],
+            *score,
+            f"{entry['committed']} of {entry['drawn']}",
+            ", ".join(map(str, entry["dropped"])) or "-",
+            f"{entry['gas_used'] / 1e6:.2f}",
+            f"{entry['seconds']:.1f}",
         )
     console.print(table)
+    if report["rounds"]:
+        console.print(f"model: {report['rounds'][-1]['model_cid']}", soft_wrap=True)
 
 
 def print_verdict(verdict: Verdict) -> None:
     """The auditor's last word."""
     if verdict.verdict == "verified":
         console.print(f"audit: [bold green]verified[/] ({verdict.rounds} rounds, {verdict.records} records)")
-        console.print(f"history ends with block {verdict.head_block}, hash {verdict.head_hash}")
+        console.print(f"history ends with block {verdict.head_block}, hash {verdict.head_hash}", soft_wrap=True)
     else:
-        console.print(f"audit: [bold red]{verdict.verdict}[/]: {verdict.reason}")
+        console.print(f"audit: [bold red]{verdict.verdict}[/]: {escape(verdict.reason)}", soft_wrap=True)
     for remark in verdict.remarks:
-        console.print(f"remark: {remark}")
+        console.print(f"remark: {escape(str(remark))}", soft_wrap=True)

@@ -1,0 +1,128 @@
+"""A small federation whose roles a test can stop, replace and lie with."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from chain.access import Network
+from chain.deployment import Deployment, deploy
+from chain.history import History, capture
+from chain.keys import Keys
+from chain.ledger import Ledger
+from ipfs.disk import DiskStore
+from node.auditing.archive import chain_facts
+from node.auditing.verdict import Verdict
+from node.auditor import Auditor
+from node.client import Client
+from node.config import FederationConfig
+from node.coordinator import Coordinator
+from node.demo import Plan, make_config
+from node.learning.datasets import load_dataset
+from node.learning.models import initial_tensors
+from node.learning.partition import iid
+from node.learning.samples import Samples
+from node.learning.training import evaluate
+from node.step import Step
+from node.tensors import dump
+
+
+@dataclass
+class Federation:
+    """Everything that outlives its roles: chain, store, keys, data, directories. Roles are made anew at will."""
+
+    network: Network
+    directory: Path
+    config: FederationConfig
+    deployment: Deployment
+    store: DiskStore
+    coordinator_keys: Keys
+    keys: list[Keys]
+    samples: list[Samples]
+    test: Samples
+    log: list[tuple[str, Step]] = field(default_factory=list)
+
+    @classmethod
+    def found(cls, network: Network, directory: Path, clients: int = 4, rounds: int = 1, **changes) -> "Federation":
+        """Deploy a federation on digits, fund and make its members; ``changes`` replace parts of the terms."""
+        dataset = load_dataset("digits")
+        config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
+        values = {name: getattr(config, name) for name in config.__dataclass_fields__}
+        config = FederationConfig(**{**values, **changes})
+        coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
+        for each in (coordinator, *keys):
+            network.fund(each.address, 1)
+        deployment = deploy(network, coordinator.account, coordinator.address, config.ledger)
+        train = dataset.train()
+        parts = iid(train.y, clients, np.random.default_rng(0))
+        samples = [train.take(part[:60]) for part in parts]
+        store = DiskStore(directory / "store")
+        return cls(network, directory, config, deployment, store, coordinator, keys, samples, dataset.test())
+
+    def ledger(self, keys: Keys) -> Ledger:
+        return Ledger(self.network, self.deployment, keys.account)
+
+    def client(self, number: int, kind: type[Client] = Client, **changes) -> Client:
+        """A fresh client object for member ``number`` (from 1) on its old directory, as after a restart."""
+        keys = self.keys[number - 1]
+        parts = {
+            "ledger": self.ledger(keys),
+            "store": self.store,
+            "keys": keys,
+            "config": self.config,
+            "samples": self.samples[number - 1],
+            "directory": self.directory / f"client-{number}",
+        }
+        return kind(**{**parts, **changes})
+
+    def coordinator(self, kind: type[Coordinator] = Coordinator) -> Coordinator:
+        """A fresh coordinator object, as after a restart."""
+        spec = self.config.model
+        initial = dump(initial_tensors(spec.name, spec.input_shape, spec.classes, self.config.federation.seed))
+
+        def score(model):
+            result = evaluate(spec, model, self.test)
+            return result.accuracy, result.loss, result.samples
+
+        return kind(self.ledger(self.coordinator_keys), self.store, self.config, initial, score)
+
+    def register(self) -> None:
+        for number in range(1, len(self.keys) + 1):
+            self.client(number).register()
+
+    def turn(self, coordinator: Coordinator, clients: dict[int, Client]) -> bool:
+        """Give every role one step; let the chain go on to the next deadline when nobody acted. False at the end."""
+        steps = [("coordinator", coordinator.step())]
+        if coordinator.finished:
+            return False
+        steps += [(f"client {number}", client.step()) for number, client in clients.items()]
+        self.log += [(role, step) for role, step in steps if step.acted or step.phase == "sit out"]
+        if not any(step.acted for _, step in steps):
+            block = self.network.block_number()
+            self.network.advance_to(min(step.until for _, step in steps if step.until > block))
+        return True
+
+    def run(self, coordinator: Coordinator | None = None, clients: dict[int, Client] | None = None) -> None:
+        """Run to the end."""
+        coordinator = coordinator or self.coordinator()
+        clients = clients if clients is not None else self.clients()
+        for _ in range(1000):
+            if not self.turn(coordinator, clients):
+                return
+        raise AssertionError(f"the federation did not end: {self.log[-5:]}")
+
+    def clients(self) -> dict[int, Client]:
+        return {number: self.client(number) for number in range(1, len(self.keys) + 1)}
+
+    def said(self, role: str) -> list[str]:
+        """What a role did or why it sat out, in order."""
+        return [step.acted or step.waiting for name, step in self.log if name == role]
+
+    def history(self) -> History:
+        history = capture(self.network, self.deployment)
+        history.verify()
+        return history
+
+    def audit(self) -> Verdict:
+        history = self.history()
+        return Auditor(chain_facts(history), history.records(), self.store).run()
