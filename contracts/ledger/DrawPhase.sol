@@ -18,7 +18,7 @@ abstract contract DrawPhase is RoundStore {
     uint32 internal constant EVERYONE = 1_000_000;
 
     function fixSeed(uint64 round) external {
-        Round storage entry = _drawing(round);
+        (Round storage entry,) = _drawing(round);
         if (entry.seed != 0) revert SeedFixedAlready(round);
         _fixSeed(round, entry);
     }
@@ -32,11 +32,10 @@ abstract contract DrawPhase is RoundStore {
         uint32 samples,
         bytes calldata message
     ) external {
-        Round storage entry = _drawing(round);
+        (Round storage entry, RoundState state) = _drawing(round);
         bytes32 seed = entry.seed;
         if (seed == 0) seed = _fixSeed(round, entry);
         Client storage client = _client(msg.sender);
-        RoundState state = entry.state;
         ClientState before = client.state;
         (uint128 ticket, bytes memory proof) =
             _check(round, state, before, msg.sender, vrfX, vrfY, samples, _alpha(round, seed), message);
@@ -45,7 +44,7 @@ abstract contract DrawPhase is RoundStore {
     }
 
     function drawBatch(uint64 round, SignedDraw[] calldata items) external {
-        Round storage entry = _drawing(round);
+        (Round storage entry,) = _drawing(round);
         if (entry.seed == 0) _fixSeed(round, entry);
         bytes32 separator = DrawSignature.domainSeparator();
         for (uint256 i = 0; i < items.length; ++i) {
@@ -65,7 +64,7 @@ abstract contract DrawPhase is RoundStore {
         uint32 samples,
         bytes calldata message
     ) external view returns (uint128 ticket, bytes memory proof) {
-        RoundState state = _drawing(round).state;
+        (, RoundState state) = _drawing(round);
         ClientState client = _client(account).state;
         return _check(round, state, client, account, vrfX, vrfY, samples, alphaOf(round), message);
     }
@@ -152,10 +151,11 @@ abstract contract DrawPhase is RoundStore {
         entry.state = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
     }
 
-    /// @dev The round, which must be in its draw phase.
-    function _drawing(uint64 round) private view returns (Round storage entry) {
+    /// @dev The round, which must be in its draw phase, and its state.
+    function _drawing(uint64 round) private view returns (Round storage entry, RoundState state) {
         entry = _round(round);
-        if (!_isBetween(entry.state, Status.Open, seedOffset, drawOffset)) _wrongPhase(round, entry.state, Phase.Draw);
+        state = entry.state;
+        if (!_isBetween(state, Status.Open, seedOffset, drawOffset)) _wrongPhase(round, state, Phase.Draw);
     }
 
     function _fixSeed(uint64 round, Round storage entry) private returns (bytes32 seed) {
@@ -180,7 +180,18 @@ abstract contract DrawPhase is RoundStore {
         return bytes32(answer);
     }
 
-    function _alpha(uint64 round, bytes32 seed) private view returns (bytes32) {
-        return keccak256(abi.encode("draw", block.chainid, address(this), round, seed));
+    /// @dev keccak256(abi.encode("draw", block.chainid, address(this), round, seed))
+    function _alpha(uint64 round, bytes32 seed) private view returns (bytes32 alpha) {
+        assembly ("memory-safe") {
+            let buffer := mload(0x40)
+            mstore(buffer, 0xa0) // where the string lies
+            mstore(add(buffer, 0x20), chainid())
+            mstore(add(buffer, 0x40), address())
+            mstore(add(buffer, 0x60), round)
+            mstore(add(buffer, 0x80), seed)
+            mstore(add(buffer, 0xa0), 4)
+            mstore(add(buffer, 0xc0), "draw")
+            alpha := keccak256(buffer, 0xe0)
+        }
     }
 }

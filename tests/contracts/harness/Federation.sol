@@ -2,11 +2,10 @@
 pragma solidity 0.8.37;
 
 import {ClientRegistry} from "../../../contracts/ClientRegistry.sol";
-import {IClientRegistry} from "../../../contracts/interfaces/IClientRegistry.sol";
 import {Phase, RoundView, Settings, SignedDraw} from "../../../contracts/interfaces/ITrainingLedger.sol";
 import {TrainingLedger} from "../../../contracts/TrainingLedger.sol";
 import {Prover} from "./Prover.sol";
-import {vm, Vm} from "./Vm.sol";
+import {vm} from "./Vm.sol";
 
 /// @notice A client with the secrets that no client would put into a contract. `secret` is its VRF key, `signingKey` its account's.
 struct Member {
@@ -18,6 +17,7 @@ struct Member {
 }
 
 /// @notice A deployed federation, and steps that tests take it through. Blocks are set, not mined.
+/// NOTE: the optimiser takes block.number and block.chainid for constants; a test that changes one reads it by `vm`.
 abstract contract Federation {
     bytes32 internal constant MODEL = keccak256("model 0");
     bytes32 internal constant CONFIG = keccak256("config");
@@ -64,8 +64,33 @@ abstract contract Federation {
         returns (ClientRegistry registry_, TrainingLedger ledger_)
     {
         address ledgerAddress = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
-        registry_ = new ClientRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
-        ledger_ = new TrainingLedger(IClientRegistry(address(registry_)), COORDINATOR, settings_);
+        registry_ = _deployRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
+        ledger_ = _deployLedger(registry_, settings_);
+    }
+
+    function _deployRegistry(bool openMembership, address admin, address ledgerAddress, uint64 delay)
+        internal
+        returns (ClientRegistry)
+    {
+        bytes memory arguments = abi.encode(openMembership, admin, ledgerAddress, delay);
+        return ClientRegistry(_create("ClientRegistry.sol:ClientRegistry", arguments));
+    }
+
+    function _deployLedger(ClientRegistry registry_, Settings memory settings_) internal returns (TrainingLedger) {
+        bytes memory arguments = abi.encode(registry_, COORDINATOR, settings_);
+        return TrainingLedger(_create("TrainingLedger.sol:TrainingLedger", arguments));
+    }
+
+    /// @dev Instead of `new`, which would compile the contract into every test anew.
+    function _create(string memory artifact, bytes memory arguments) internal returns (address created) {
+        bytes memory code = abi.encodePacked(vm.getCode(artifact), arguments);
+        assembly ("memory-safe") {
+            created := create(0, add(code, 32), mload(code))
+            if iszero(created) {
+                returndatacopy(code, 0, returndatasize())
+                revert(code, returndatasize())
+            }
+        }
     }
 
     // --- members ---
@@ -98,7 +123,7 @@ abstract contract Federation {
             members.push(member);
             _register(member);
         }
-        vm.roll(block.number + DELAY);
+        vm.roll(vm.getBlockNumber() + DELAY);
     }
 
     // --- rounds ---

@@ -10,12 +10,6 @@ interface Vm {
         uint256 privateKey;
     }
 
-    struct Log {
-        bytes32[] topics;
-        bytes data;
-        address emitter;
-    }
-
     struct Gas {
         uint64 gasLimit;
         uint64 gasTotalUsed;
@@ -29,23 +23,21 @@ interface Vm {
     function chainId(uint256 id) external;
     function computeCreateAddress(address deployer, uint256 nonce) external pure returns (address);
     function createWallet(uint256 privateKey) external returns (Wallet memory);
-    function etch(address target, bytes calldata code) external;
     function expectEmit(address emitter) external;
     function expectRevert(bytes calldata reason) external;
+    function expectRevert() external;
     function expectRevert(bytes4 selector) external;
+    function getCode(string calldata artifact) external view returns (bytes memory creationCode);
+    function getBlockNumber() external view returns (uint256);
     function getNonce(address account) external view returns (uint64);
-    function getRecordedLogs() external returns (Log[] memory);
     function lastCallGas() external view returns (Gas memory);
     function mockCall(address target, bytes calldata data, bytes calldata answer) external;
-    function parseJson(string calldata json, string calldata key) external pure returns (bytes memory);
-    function parseJsonBytes32(string calldata json, string calldata key) external pure returns (bytes32);
+    function mockCallRevert(address target, bytes calldata data, bytes calldata reason) external;
     function parseJsonUintArray(string calldata json, string calldata key) external pure returns (uint256[] memory);
-    function parseJsonUint(string calldata json, string calldata key) external pure returns (uint256);
     function parseJsonBytesArray(string calldata json, string calldata key) external pure returns (bytes[] memory);
     function parseJsonBytes32Array(string calldata json, string calldata key) external pure returns (bytes32[] memory);
     function prank(address sender) external;
     function readFile(string calldata path) external view returns (string memory);
-    function recordLogs() external;
     function revertToState(uint256 id) external returns (bool);
     function roll(uint256 blockNumber) external;
     function setBlockhash(uint256 blockNumber, bytes32 blockHash) external;

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {FailureReason, ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Federation, Member} from "./harness/Federation.sol";
+import {Prover} from "./harness/Prover.sol";
+import {vm} from "./harness/Vm.sol";
+
+contract DrawsTest is Federation {
+    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
+
+    function setUp() public {
+        _deploy(true);
+        _join(3);
+    }
+
+    // --- seed ---
+
+    function test_TheSeed_IsFixedFromTheSeedBlockAndTheLastOrder() public {
+        uint64 first = _closed(3, 3);
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        bytes32 hash = keccak256(abi.encode("block", round));
+        bytes32 seed = keccak256(abi.encode(hash, ledger.round(first).orderRoot));
+        bytes32 alpha = keccak256(abi.encode("draw", block.chainid, address(ledger), round, seed));
+        _equal(ledger.alphaOf(round), alpha, "alpha before the seed is fixed");
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.SeedFixed(round, hash, seed);
+        vm.prank(STRANGER);
+        ledger.fixSeed(round);
+        _equal(ledger.round(round).seed, seed, "seed");
+        _equal(ledger.alphaOf(round), alpha, "alpha");
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SeedFixedAlready.selector, round));
+        ledger.fixSeed(round);
+    }
+
+    function test_AFailedRound_LeavesTheLastSealedOrderInTheSeed() public {
+        uint64 sealedRound = _sealed(3);
+        vm.roll(ledger.round(sealedRound).recoverEnd + 1);
+        ledger.fail(sealedRound, FailureReason.None, 0);
+        uint64 skipped = _openAndDraw(1);
+        vm.roll(ledger.round(skipped).drawEnd + 1);
+        ledger.skip(skipped);
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        ledger.fixSeed(round);
+        bytes32 hash = keccak256(abi.encode("block", round));
+        _equal(
+            ledger.round(round).seed, keccak256(abi.encode(hash, ledger.round(sealedRound).orderRoot)), "seed"
+        );
+    }
+
+    function test_TheSeed_Cannot_BeFixedOutsideTheDrawWindow() public {
+        uint64 round = _open(EVERYONE);
+        RoundView memory view_ = ledger.round(round);
+        vm.roll(view_.seedBlock);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seeding, Phase.Draw));
+        ledger.fixSeed(round);
+        vm.expectRevert(
+            abi.encodeWithSelector(ITrainingLedger.SeedBlockNotPast.selector, round, uint256(view_.seedBlock))
+        );
+        ledger.alphaOf(round);
+        vm.roll(view_.drawEnd + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        ledger.fixSeed(round);
+    }
+
+    function test_BeyondTheLast256Blocks_TheHistoryContractIsAsked() public {
+        uint64 round = _open(EVERYONE);
+        uint64 seedBlock = ledger.round(round).seedBlock;
+        vm.roll(seedBlock + 300);
+        vm.expectRevert(
+            abi.encodeWithSelector(ITrainingLedger.SeedBlockUnavailable.selector, round, uint256(seedBlock))
+        );
+        ledger.alphaOf(round);
+        bytes32 hash = keccak256("old block");
+        vm.mockCall(HISTORY, abi.encode(uint256(seedBlock)), abi.encode(hash));
+        bytes32 seed = keccak256(abi.encode(hash, bytes32(0)));
+        bytes32 alpha = keccak256(abi.encode("draw", block.chainid, address(ledger), round, seed));
+        _equal(ledger.alphaOf(round), alpha, "alpha");
+    }
+
+    // --- acceptance ---
+
+    function test_ADraw_IsRecordedWithTheProofAndFixesTheSeed() public {
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        Member memory member = members[1];
+        (bytes memory message, bytes32 beta) = _proof(member, round);
+        (uint128 ticket, bytes memory proof) =
+            ledger.checkDraw(round, member.account, member.vrfX, member.vrfY, 10, message);
+        _equal(ticket, _ticket(beta, 2), "ticket");
+        _equal(proof.length, 81, "proof length");
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.SeedFixed(
+            round,
+            keccak256(abi.encode("block", round)),
+            keccak256(abi.encode(keccak256(abi.encode("block", round)), bytes32(0)))
+        );
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.Drawn(round, 2, 10, MASK_KEY, SEAL_KEY, proof);
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        _equal(ledger.round(round).drawn, 1, "drawn");
+    }
+
+    function test_ADraw_IsAcceptedInItsWindowOnly() public {
+        uint64 round = _open(EVERYONE);
+        RoundView memory view_ = ledger.round(round);
+        vm.roll(view_.seedBlock);
+        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seeding, Phase.Draw));
+        _toDraw(round);
+        _draw(0, round);
+        vm.roll(view_.drawEnd);
+        _draw(1, round);
+        vm.roll(view_.drawEnd + 1);
+        _refuses(2, round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        _refuses(2, 9, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, 9, Phase.None, Phase.Draw));
+    }
+
+    function test_ASecondDraw_IsRefused() public {
+        uint64 round = _openAndDraw(1);
+        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.AlreadyDrawn.selector, round, 1));
+    }
+
+    function test_AnAccountThatIsNotRegistered_Cannot_Draw() public {
+        members.push(_newMember(99));
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        _refuses(3, round, abi.encodeWithSelector(ITrainingLedger.AccountNotRegistered.selector, members[3].account));
+    }
+
+    function test_AClientRegisteredTooLate_Cannot_Draw() public {
+        Member memory late = _newMember(99);
+        members.push(late);
+        _register(late);
+        uint64 round = _open(EVERYONE); // in the block of the registration
+        uint256 openedAt = ledger.round(round).openedAt;
+        _toDraw(round);
+        _refuses(
+            3,
+            round,
+            abi.encodeWithSelector(ITrainingLedger.NotYetActive.selector, late.account, openedAt + DELAY, openedAt)
+        );
+    }
+
+    function test_AClientThatRotatedItsKey_Cannot_DrawInTheRunningRound() public {
+        uint64 round = _open(EVERYONE);
+        uint256 openedAt = ledger.round(round).openedAt;
+        Member memory member = members[0];
+        Member memory fresh = _newMember(77);
+        (bytes memory message,) = Prover.prove(fresh.secret, _registerAlpha(address(registry), member.account));
+        vm.prank(member.account);
+        registry.rotateVrfKey(fresh.vrfX, fresh.vrfY, message);
+        _toDraw(round);
+        _refuses(
+            0,
+            round,
+            abi.encodeWithSelector(ITrainingLedger.NotYetActive.selector, member.account, openedAt + DELAY, openedAt)
+        );
+    }
+
+    function test_AKeyThatIsNotTheRegisteredOne_IsRefused() public {
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        Member memory member = members[0];
+        Member memory other = members[1];
+        (bytes memory message,) = _proof(other, round);
+        uint160 tag = registry.clientOf(member.account).keyTag;
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.KeyMismatch.selector, member.account, tag));
+        vm.prank(member.account);
+        ledger.draw(round, other.vrfX, other.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        // The mirrored point has the same x.
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.KeyMismatch.selector, member.account, tag));
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, Prover.P - member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+    }
+
+    function test_SampleCountsOutOfRange_AreRefused() public {
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        uint32[3] memory counts = [0, 1001, type(uint32).max];
+        for (uint256 i = 0; i < 3; ++i) {
+            Member memory member = members[0];
+            vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SamplesOutOfRange.selector, counts[i], 1000));
+            vm.prank(member.account);
+            ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, counts[i], "");
+        }
+    }
+
+    function test_AFullRound_TakesNoMoreDraws() public {
+        _join(2);
+        uint64 round = _openAndDraw(4);
+        _refuses(4, round, abi.encodeWithSelector(ITrainingLedger.RoundFull.selector, round, 4));
+    }
+
+    function testFuzz_TheLot_FallsOnThoseBelowTheThreshold(uint32 rate) public {
+        rate = 1 + rate % (EVERYONE - 1);
+        uint64 round = _open(rate);
+        _toDraw(round);
+        uint256 threshold = (type(uint256).max / 1_000_000) * rate;
+        Member memory member = members[0];
+        (bytes memory message, bytes32 beta) = _proof(member, round);
+        if (uint256(beta) >= threshold) {
+            vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotSelected.selector, uint256(beta), threshold));
+        }
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        _equal(ledger.round(round).drawn, uint256(beta) < threshold ? 1 : 0, "drawn");
+    }
+
+    // --- approval ---
+
+    function test_WhereMembershipIsApproved_OnlyApprovedClientsDraw() public {
+        delete members;
+        (registry, ledger) = _deployPair(false, _settings());
+        _join(2);
+        vm.prank(ADMIN);
+        registry.approve(members[0].account);
+        vm.roll(block.number + DELAY);
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        _draw(0, round);
+        _refuses(1, round, abi.encodeWithSelector(ITrainingLedger.NotApproved.selector, members[1].account));
+        vm.prank(ADMIN);
+        registry.revoke(members[0].account);
+        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.NotApproved.selector, members[0].account));
+    }
+
+    // --- replays ---
+
+    function test_AProofOfAnotherRoundChainOrLedger_IsRefused() public {
+        uint64 first = _openAndDraw(1);
+        Member memory member = members[1];
+        (bytes memory ofFirst,) = _proof(member, first);
+        vm.roll(ledger.round(first).drawEnd + 1);
+        ledger.skip(first);
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        ledger.fixSeed(round);
+        _refusesMessage(round, ofFirst);
+
+        bytes32 seed = ledger.round(round).seed;
+        bytes32 elsewhere = keccak256(abi.encode("draw", block.chainid, address(0xBEEF), round, seed));
+        (bytes memory ofLedger,) = Prover.prove(member.secret, elsewhere);
+        _refusesMessage(round, ofLedger);
+
+        (bytes memory message,) = _proof(member, round);
+        uint256 before = vm.snapshotState();
+        vm.chainId(block.chainid + 1);
+        _refusesMessage(round, message);
+        vm.revertToState(before);
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+    }
+
+    function testFuzz_AChangedMessage_IsRefusedOrGivesTheSameTicket(uint256 offset, uint8 flip) public {
+        uint64 round = _open(EVERYONE);
+        _toDraw(round);
+        Member memory member = members[0];
+        (bytes memory message, bytes32 beta) = _proof(member, round);
+        message[offset % message.length] ^= bytes1(flip);
+        try ledger.checkDraw(round, member.account, member.vrfX, member.vrfY, 10, message) returns (
+            uint128 ticket, bytes memory
+        ) {
+            _equal(ticket, _ticket(beta, 1), "ticket");
+        } catch (bytes memory reason) {
+            require(reason.length >= 4, "refused without a reason");
+        }
+    }
+
+    function _refuses(uint256 i, uint64 round, bytes memory refusal) private {
+        Member memory member = members[i];
+        vm.expectRevert(refusal);
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, "");
+    }
+
+    function _refusesMessage(uint64 round, bytes memory message) private {
+        Member memory member = members[1];
+        vm.expectRevert(); // the candidates of try-and-increment differ, so which check refuses depends on the hash
+        vm.prank(member.account);
+        ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+    }
+}

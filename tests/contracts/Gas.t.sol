@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {FailureReason} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Federation, Member} from "./harness/Federation.sol";
+import {vm} from "./harness/Vm.sol";
+
+/// @notice Gas of whole transactions against the goals: what the sender pays, for a client that has taken part before.
+/// `isolate` in foundry.toml makes every call below a transaction, so intrinsic gas, calldata and cold storage count.
+contract GasTest is Federation {
+    address private constant CONSOLE = 0x000000000000000000636F6e736F6c652e6c6f67;
+
+    function setUp() public {
+        _deploy(true);
+        _join(3);
+        _closed(3, 3);
+    }
+
+    /// @dev Half of all proofs need one root (their first candidate is a point), a quarter two, and so on: two on average.
+    function test_Draw_CostsAtMost65kWithOneRoot_And1200ForEachFurther() public {
+        bool[3] memory seen;
+        while (!(seen[0] && seen[1] && seen[2])) {
+            uint64 round = _open(EVERYONE);
+            _toDraw(round);
+            _draw(0, round); // fixes the seed
+            Member memory member = members[1];
+            (bytes memory message,) = _proof(member, round);
+            vm.prank(member.account);
+            ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
+            uint256 further = (message.length - 257) / 32 - 1;
+            if (further < 3 && !seen[further]) {
+                seen[further] = true;
+                _atMost(65_000 + further * 1_200, string.concat("draw, roots beyond the first: ", _digit(further)));
+            }
+            _fail(round);
+        }
+    }
+
+    function test_Share_CostsAtMost32k() public {
+        uint64 round = _sealed(3);
+        _share(1, round);
+        _atMost(32_000, "share");
+    }
+
+    function test_Commit_CostsAtMost35k() public {
+        uint64 round = _sealed(3);
+        _share(0, round);
+        _share(1, round);
+        vm.roll(ledger.round(round).shareEnd + 1);
+        _commit(0, round);
+        _commit(1, round);
+        _atMost(35_000, "commit");
+    }
+
+    function test_Registration_CostsAtMost120k() public {
+        _register(_newMember(1_000));
+        _atMost(120_000, "register");
+    }
+
+    function _fail(uint64 round) private {
+        vm.roll(ledger.round(round).sealEnd + 1);
+        ledger.fail(round, FailureReason.Deadline, 0);
+    }
+
+    function _digit(uint256 value) private pure returns (string memory) {
+        return string(abi.encodePacked(uint8(48 + value)));
+    }
+
+    function _atMost(uint256 goal, string memory what) internal view {
+        uint256 used = vm.lastCallGas().gasTotalUsed;
+        (bool printed,) = CONSOLE.staticcall(abi.encodeWithSignature("log(string,uint256)", what, used));
+        require(printed && used <= goal, string.concat(what, " costs more gas than its goal"));
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {FailureReason, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Federation, Member} from "./harness/Federation.sol";
+import {vm} from "./harness/Vm.sol";
+
+/// @notice Does anything at any time, as anybody. Records what was accepted; checks at once that its phase was the right one.
+contract Handler is Federation {
+    uint64 public lastRound;
+    mapping(uint64 round => uint256) public rank;
+    mapping(uint64 round => uint256) public draws;
+    mapping(uint64 round => bytes32) public ended;
+    mapping(uint64 round => bytes32) public expectedRoot;
+
+    constructor() {
+        _deploy(true);
+        _join(4);
+    }
+
+    function passBlocks(uint8 blocks) external {
+        vm.roll(vm.getBlockNumber() + 1 + blocks % 8);
+        _observe();
+    }
+
+    function open(uint8 who, uint32 rate, bool wrongModel) external {
+        bytes32 model = ledger.currentModel();
+        if (model == 0 || wrongModel) model = MODEL;
+        Phase before = ledger.phase(lastRound);
+        vm.prank(_actor(who));
+        try ledger.open(model, CONFIG, rate % 3 == 0 ? 600_000 : EVERYONE) returns (uint64 round) {
+            require(lastRound == 0 || _isEnded(before), "opened while a round runs");
+            require(round == lastRound + 1, "rounds are not consecutive");
+            lastRound = round;
+            delete tickets;
+        } catch {}
+        _observe();
+    }
+
+    function draw(uint8 who) external {
+        Phase before = ledger.phase(lastRound);
+        Member memory member = members[who % 4];
+        bytes memory message;
+        bytes32 beta;
+        if (before == Phase.Draw) {
+            uint64 seedBlock = ledger.round(lastRound).seedBlock;
+            vm.setBlockhash(seedBlock, keccak256(abi.encode("block", lastRound)));
+            (message, beta) = _proof(member, lastRound);
+        }
+        vm.prank(member.account);
+        try ledger.draw(lastRound, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 1, message) {
+            require(before == Phase.Draw, "drawn outside the window");
+            draws[lastRound] += 1;
+            tickets.push(_ticket(beta, registry.clientOf(member.account).client));
+        } catch {}
+        _observe();
+    }
+
+    function seal(bool chunked) external {
+        Phase before = ledger.phase(lastRound);
+        (bytes memory given, bytes memory permutation) = _order(tickets);
+        uint16[] memory indices = _sortedIndices(tickets);
+        uint128[] memory sorted = new uint128[](tickets.length);
+        bytes memory ascending;
+        for (uint256 i = 0; i < sorted.length; ++i) {
+            sorted[i] = tickets[indices[i]];
+            ascending = abi.encodePacked(ascending, sorted[i]);
+        }
+        (bool accepted,) = address(ledger).call(
+            chunked
+                ? abi.encodeCall(ledger.sealChunk, (lastRound, ascending))
+                : abi.encodeCall(ledger.seal, (lastRound, given, permutation))
+        );
+        if (accepted) {
+            require(before == Phase.Seal, "sealed outside the window");
+            expectedRoot[lastRound] = _naiveRoot(sorted);
+        }
+        _observe();
+    }
+
+    /// @dev What the round needs next, done as it should be; chance alone would hardly ever bring a round to its end.
+    function carryOn(uint8 who) external {
+        Phase phase = ledger.phase(lastRound);
+        if (phase == Phase.None || _isEnded(phase)) this.open(4, EVERYONE, false);
+        else if (phase == Phase.Seeding) _moveTo(ledger.round(lastRound).seedBlock);
+        else if (phase == Phase.Draw) draws[lastRound] < 3 ? this.draw(who) : _moveTo(ledger.round(lastRound).drawEnd);
+        else if (phase == Phase.Seal) draws[lastRound] < 2 ? this.skip() : this.seal(who % 2 == 0);
+        else if (phase == Phase.Share) _everybody(0, ledger.round(lastRound).shareEnd);
+        else if (phase == Phase.Commit) _everybody(1, ledger.round(lastRound).commitEnd);
+        else if (phase == Phase.Recover) this.recover(4);
+        else if (phase == Phase.Close) this.close(4, keccak256(abi.encode(lastRound)));
+        else this.fail(5, 0);
+    }
+
+    function _everybody(uint8 kind, uint64 lastBlock) private {
+        for (uint8 i = 0; i < 4; ++i) {
+            this.record(i, kind);
+        }
+        _moveTo(lastBlock);
+    }
+
+    function _moveTo(uint64 lastBlock) private {
+        vm.roll(lastBlock + 1);
+        _observe();
+    }
+
+    function sealShuffled(uint256 a, uint256 b) external {
+        vm.assume(tickets.length > 1);
+        (bytes memory given, bytes memory permutation) = _order(tickets);
+        a %= tickets.length;
+        b %= tickets.length;
+        if (a == b) return;
+        (permutation[2 * a + 1], permutation[2 * b + 1]) = (permutation[2 * b + 1], permutation[2 * a + 1]);
+        try ledger.seal(lastRound, given, permutation) {
+            revert("an order that does not ascend was sealed");
+        } catch {}
+    }
+
+    function record(uint8 who, uint8 kind) external {
+        Phase before = ledger.phase(lastRound);
+        Phase required = kind % 3 == 0 ? Phase.Share : kind % 3 == 1 ? Phase.Commit : Phase.Recover;
+        bytes32 digest = keccak256(abi.encode(who, kind));
+        bytes memory data = required == Phase.Share
+            ? abi.encodeCall(ledger.share, (lastRound, digest))
+            : required == Phase.Commit
+                ? abi.encodeCall(ledger.commit, (lastRound, digest, digest))
+                : abi.encodeCall(ledger.release, (lastRound, digest));
+        vm.prank(_actor(who));
+        (bool accepted,) = address(ledger).call(data);
+        if (accepted) require(before == required && who % 6 < 4, "a record outside its window, or of a stranger");
+        _observe();
+    }
+
+    function recover(uint8 who) external {
+        Phase before = ledger.phase(lastRound);
+        vm.prank(_actor(who));
+        try ledger.recover(lastRound, keccak256("recovery")) {
+            require(before == Phase.Recover && who % 6 != 5, "recovered outside the window, or by a stranger");
+        } catch {}
+        _observe();
+    }
+
+    function close(uint8 who, bytes32 model) external {
+        Phase before = ledger.phase(lastRound);
+        vm.prank(_actor(who));
+        try ledger.close(lastRound, model, keccak256("metrics")) {
+            require(before == Phase.Close && who % 6 != 5, "closed outside the window, or by a stranger");
+            require(ledger.currentModel() == model, "another model");
+        } catch {}
+        _observe();
+    }
+
+    function fail(uint8 who, uint8 reason) external {
+        Phase before = ledger.phase(lastRound);
+        bytes32 model = ledger.currentModel();
+        vm.prank(_actor(who));
+        try ledger.fail(lastRound, FailureReason(reason % 7), 0) {
+            bool early = before == Phase.Recover || before == Phase.Close;
+            require(before == Phase.Overdue || (early && who % 6 != 5), "failed too early, or by a stranger");
+            require(ledger.currentModel() == model, "a failed round changed the model");
+        } catch {}
+        _observe();
+    }
+
+    function skip() external {
+        Phase before = ledger.phase(lastRound);
+        try ledger.skip(lastRound) {
+            require(before == Phase.Seal || before == Phase.Overdue, "skipped outside the window");
+            require(draws[lastRound] < 2, "skipped with a quorum");
+        } catch {}
+        _observe();
+    }
+
+    function report(uint8 who, bool previous) external {
+        address[] memory accounts = new address[](1);
+        accounts[0] = members[who % 4].account;
+        uint64 round = previous && lastRound > 0 ? lastRound - 1 : lastRound;
+        uint32 before = registry.clientOf(accounts[0]).absences;
+        try ledger.reportAbsences(round, accounts) {
+            require(_isEnded(ledger.phase(round)), "reported in a running round");
+            require(registry.clientOf(accounts[0]).absences <= before + 1, "counted twice");
+        } catch {}
+    }
+
+    /// @dev Phases move forward only, and an ended round never changes.
+    function _observe() private {
+        for (uint64 round = 1; round <= lastRound; ++round) {
+            RoundView memory view_ = ledger.round(round);
+            uint256 current = _isEnded(view_.phase) ? 200 : view_.phase == Phase.Overdue ? 100 : uint256(view_.phase);
+            require(current >= rank[round], "a phase moved back");
+            rank[round] = current;
+            bytes32 digest = keccak256(abi.encode(view_));
+            if (current == 200 && ended[round] == 0) ended[round] = digest;
+            if (current == 200) require(ended[round] == digest, "an ended round changed");
+        }
+    }
+
+    function _isEnded(Phase phase) private pure returns (bool) {
+        return phase == Phase.Closed || phase == Phase.Skipped || phase == Phase.Failed;
+    }
+
+    /// @dev Four members, the coordinator, a stranger.
+    function _actor(uint8 who) private view returns (address) {
+        uint256 i = who % 6;
+        return i < 4 ? members[i].account : i == 4 ? COORDINATOR : STRANGER;
+    }
+
+    function rounds() external view returns (RoundView[] memory list) {
+        list = new RoundView[](lastRound);
+        for (uint64 round = 1; round <= lastRound; ++round) {
+            list[round - 1] = ledger.round(round);
+        }
+    }
+}
+
+contract InvariantsTest {
+    Handler private handler;
+
+    function setUp() public {
+        handler = new Handler();
+    }
+
+    /// @dev So that the invariants are known to have seen whole rounds.
+    function test_CarryingOn_BringsRoundsToTheirEnd() public {
+        for (uint8 i = 0; i < 100; ++i) {
+            handler.carryOn(i);
+        }
+        RoundView[] memory list = handler.rounds();
+        require(list.length > 2 && list[1].phase == Phase.Closed && list[1].committed > 1, "no round was closed");
+    }
+
+    function targetContracts() public view returns (address[] memory list) {
+        list = new address[](1);
+        list[0] = address(handler);
+    }
+
+    function invariant_LeavesAreTheAcceptedDraws() public view {
+        RoundView[] memory list = handler.rounds();
+        for (uint64 round = 1; round <= list.length; ++round) {
+            require(list[round - 1].drawn == handler.draws(round), "draws and leaves differ");
+        }
+    }
+
+    function invariant_TheOrderRootIsThatOfTheAscendingTickets() public view {
+        RoundView[] memory list = handler.rounds();
+        for (uint64 round = 1; round <= list.length; ++round) {
+            require(list[round - 1].orderRoot == handler.expectedRoot(round), "another order");
+        }
+    }
+
+    function invariant_OneRoundRunsAtATime() public view {
+        RoundView[] memory list = handler.rounds();
+        for (uint64 round = 1; round < list.length; ++round) {
+            require(handler.rank(round) == 200, "an earlier round still runs");
+        }
+    }
+
+    function invariant_NobodyCommitsTwice() public view {
+        RoundView[] memory list = handler.rounds();
+        for (uint64 round = 1; round <= list.length; ++round) {
+            require(list[round - 1].committed <= list[round - 1].drawn, "more commitments than draws");
+        }
+    }
+}
