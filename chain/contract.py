@@ -65,8 +65,8 @@ def functions(contract: str) -> dict[str, Function]:
 def creation(contract: str, arguments: Sequence[Any]) -> bytes:
     """Data of the transaction that creates a shipped contract."""
     shipped = artifact(contract)
-    constructor = next(item for item in shipped["abi"] if item["type"] == "constructor")
-    return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(constructor["inputs"]), list(arguments))
+    inputs = next((item["inputs"] for item in shipped["abi"] if item["type"] == "constructor"), [])
+    return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
 
 
 def _types(parameters: Sequence[dict]) -> tuple[str, ...]:

@@ -13,7 +13,11 @@ import solcx
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = ROOT / "scripts" / "solc"
 ARTIFACTS = ROOT / "chain" / "artifacts"
-SHIPPED = ("ClientRegistry", "TrainingLedger")
+SHIPPED = {
+    "ClientRegistry": "contracts/ClientRegistry.sol",
+    "TrainingLedger": "contracts/TrainingLedger.sol",
+    "ECVRFGauge": "contracts/tools/ECVRFGauge.sol",
+}
 SETTINGS = {
     "viaIR": True,
     "optimizer": {"enabled": True, "runs": 1_000_000},
@@ -43,7 +47,7 @@ def compile_contracts() -> dict[str, dict]:
     output = solcx.compile_standard(
         {"language": "Solidity", "sources": sources, "settings": SETTINGS}, solc_binary=COMPILER
     )
-    return {name: _artifact(name, output["contracts"][f"contracts/{name}.sol"][name]) for name in SHIPPED}
+    return {name: _artifact(name, output["contracts"][path][name]) for name, path in SHIPPED.items()}
 
 
 def _artifact(name: str, compiled: dict) -> dict:
