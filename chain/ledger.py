@@ -142,9 +142,7 @@ class Ledger:
         """Fix the round's seed; the first draw does so by itself."""
         return self._transact(self._ledger, "fixSeed", round)
 
-    def draw(
-        self, round: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int
-    ) -> Receipt:
+    def draw(self, round: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
         """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
 
         ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
@@ -277,7 +275,7 @@ class Ledger:
         return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
 
     def _seal_in_chunks(self, round: int, ordered: Sequence[int]) -> Receipt:
-        placed = self._ledger.call("placed", round, self._sender.address) if self._sender else 0
+        placed = self._ledger.call("placedSoFar", round, self._sender.address) if self._sender else 0
         # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
         for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):
             chunk = ordered[start : start + MAX_CHUNK]

@@ -62,5 +62,3 @@ class LogIndex:
 
     def _is_canonical(self, number: int, block_hash: bytes, latest: int) -> bool:
         return number <= latest and self._network.block_hash(number) == block_hash
-
-

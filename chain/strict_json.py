@@ -1,7 +1,7 @@
 """JSON from files and peers that may be hostile: bounded in depth before the parser sees it.
 
-Python's parser recurses. py-evm raises the interpreter's recursion limit far above what the stack holds, so a few kilobytes
-of brackets would otherwise end the process instead of raising an error.
+Python's parser recurses. Libraries below web3 raise the interpreter's recursion limit far above what the stack holds,
+so a few kilobytes of brackets would otherwise end the process instead of raising an error.
 """
 
 import json

@@ -45,7 +45,12 @@ def next_model(
     """
     layout = Layout.of(previous)
     aggregate = Aggregate(
-        graph, entry.positions(entry.shares), entry.positions(entry.commits), record, layout, config.masking.bound,
+        graph,
+        entry.positions(entry.shares),
+        entry.positions(entry.commits),
+        record,
+        layout,
+        config.masking.bound,
         kappa=config.masking.kappa,
     )
     for position, chunks in _updates(store, entry, layout):

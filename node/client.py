@@ -20,8 +20,8 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.transactions import Receipt
-from ipfs.unixfs import cid_of
 from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
 from node.journal import Journal, RoundNote
@@ -187,7 +187,9 @@ class Client:
         if self._published != entry.number and not self._store.has(digest):
             masked = self._journal.read(entry.number, "masked")
             if masked is None or cid_of(masked).digest != digest:
-                return Step.wait("sit out", "this client: its masked update is gone from the journal", deadlines.close_end)
+                return Step.wait(
+                    "sit out", "this client: its masked update is gone from the journal", deadlines.close_end
+                )
             self._store.put(masked)
             self._published = entry.number
             return Step("commit", acted="published its masked update")

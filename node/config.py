@@ -1,8 +1,8 @@
 """The federation's configuration: one TOML file, parsed into dataclasses, unknown keys refused.
 
 Everything but the ``[network]`` table is what the members agree on. Its canonical JSON form goes to the store and its
-digest on the ledger with every round, so nobody trains under terms that others do not see. ``[network]`` says how *this*
-member reaches chain and store and is nobody else's business.
+digest on the ledger with every round, so nobody trains under terms that others do not see. ``[network]`` says how
+*this* member reaches chain and store and is nobody else's business.
 """
 
 import dataclasses
@@ -162,7 +162,7 @@ class FederationConfig:
             raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
         try:
             tables = parse_json(data)
-        except (ValueError):
+        except ValueError:
             raise InvalidConfig("the configuration in the store is not JSON") from None
         config = _build(cls, tables, "")
         if config.to_bytes() != data:

@@ -37,9 +37,7 @@ class Metrics:
         """Parse what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
         try:
             table = parse_json(data)
-            metrics = cls(
-                int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"])
-            )
+            metrics = cls(int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
         except (ValueError, TypeError, KeyError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:

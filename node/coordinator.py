@@ -11,8 +11,8 @@ from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import Closed, FailureReason
-from ipfs.unixfs import cid_of
 from ipfs.store import ContentStore, StoreError
+from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.config import FederationConfig
 from node.content import MAX_RECORD_BYTES, Metrics, fetch_available, fetch_model
@@ -80,7 +80,9 @@ class Coordinator:
             return self._act(entry)
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
-            return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self._view.block + 1)
+            return Step.wait(
+                "refused", f"the chain: the ledger refused a transaction ({refusal})", self._view.block + 1
+            )
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
@@ -156,9 +158,7 @@ class Coordinator:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": str(fault)})
         return self._recover(entry, graph, survivors, deadlines)
 
-    def _recover(
-        self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines
-    ) -> Step:
+    def _recover(self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines) -> Step:
         releases = self._releases(entry)
         lost = unavailable_updates(graph, entry.positions(entry.shares), survivors, releases)
         gone = [position for position in lost if not self._store.has(self._update_digest(entry, position))]

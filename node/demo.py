@@ -29,7 +29,6 @@ from node.config import (
     ModelSpec,
     SharedSettings,
     StrategySettings,
-    TrainingSettings,
 )
 from node.coordinator import Coordinator
 from node.learning.models import initial_tensors
@@ -41,7 +40,6 @@ from node.learning.strategies import make_strategy
 from node.learning.training import evaluate
 from node.step import Step
 from node.tensors import Tensors, dump
-from node.view import LedgerView
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
@@ -201,9 +199,7 @@ class Demo:
     def _deal(self) -> tuple[list[Samples], Samples]:
         """Deal the training samples to the clients; d_share is given by volunteers out of the same samples."""
         plan, training = self._plan, self._dataset.train()
-        parts = partition(
-            training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed
-        )
+        parts = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
         shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
         return [training.take(part) for part in parts], shared
 

@@ -1,4 +1,4 @@
-"""``report.json``: what a run came to, derived from the ledger's records and the store, so that an audit can repeat it."""
+"""``report.json``: what a run came to, derived from the ledger's records and the store; an audit derives it again."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

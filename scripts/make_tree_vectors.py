@@ -1,7 +1,7 @@
 """Write tests/contracts/vectors/tree.json: what Python's cooperation tree says, for the Solidity tests to agree with.
 
-Partner lists are given by the Keccak-256 of their ABI encoding, to keep the file small: one list as uint32[], all lists of a
-tree as uint32[][].
+Partner lists are given by the Keccak-256 of their ABI encoding, to keep the file small: one list as uint32[], all lists
+of a tree as uint32[][].
 """
 
 import json

@@ -1,8 +1,8 @@
 """A finished run at rest: a directory, or one CAR file, that anybody can audit without a running process.
 
-``DIR/`` holds ``report.json``, ``ledger.jsonl`` (headers, receipts and logs), ``store/`` (every blob) and
-``manifest.json`` (a sha2-256 digest for every other file), so that not one byte can change unnoticed. The CAR file holds
-the ledger's history as its root and every blob.
+``DIR/`` holds ``report.json``, ``ledger.jsonl`` (headers, transactions and receipts), ``store/`` (every blob) and
+``manifest.json`` (a sha2-256 digest for every other file), so that not one byte can change unnoticed. The CAR file
+holds the ledger's history as its root and every blob.
 """
 
 import hashlib
@@ -78,7 +78,9 @@ def audit_directory(directory: Path, progress: Progress | None = None) -> Verdic
     fault = _check_report(directory) or _check_manifest(directory)
     if fault is None:
         return verdict
-    return Verdict("bad record", fault, str(fault), verdict.rounds, verdict.records, verdict.head_block, verdict.head_hash)
+    return Verdict(
+        "bad record", fault, str(fault), verdict.rounds, verdict.records, verdict.head_block, verdict.head_hash
+    )
 
 
 def export_car(directory: Path, target: Path) -> CID:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chain.records import Closed, Committed, Failed, FailureReason, Record, Recovered, Released, RoundOpened, Shared
-from ipfs.unixfs import cid_of
 from ipfs.store import ContentStore, NotFound, StoreError, Unreachable
+from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import BadRecord, CannotTell, bad
@@ -84,7 +84,9 @@ class ContentRules:
             raise bad("opened.sampling rate", "it is not the rate of the federation's configuration", number)
         layout = Layout.of(self._model) if self._model else None
         try:
-            model = self._get(lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number)
+            model = self._get(
+                lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number
+            )
         except InvalidModel as fault:
             raise bad("opened.model", str(fault), number) from None
         if config.shared.digest:

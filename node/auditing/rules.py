@@ -238,9 +238,7 @@ class LedgerRules:
         if record.order_root != tree.order_root(sorted(entry.tickets)):
             raise bad("order.root", "it is not the root over the sorted tickets", record.round)
 
-    def _member_record(
-        self, record: Shared | Committed | Released, entry: RoundRecords, deadlines: Deadlines
-    ) -> None:
+    def _member_record(self, record: Shared | Committed | Released, entry: RoundRecords, deadlines: Deadlines) -> None:
         match record:
             case Shared():
                 allowed, present = entry.draws, entry.shares
@@ -256,7 +254,9 @@ class LedgerRules:
         if record.client in present:
             raise bad(_name(record), "recorded twice", record.round, record.client)
         if not first <= record.at.block <= last:
-            raise bad(f"{_name(record)}.block", f"block {record.at.block} is outside its window", record.round, record.client)
+            raise bad(
+                f"{_name(record)}.block", f"block {record.at.block} is outside its window", record.round, record.client
+            )
 
     def _recovered(self, record: Recovered, entry: RoundRecords, deadlines: Deadlines) -> None:
         if entry.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:

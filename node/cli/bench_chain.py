@@ -20,7 +20,7 @@ GOALS = {"register": 120_000, "draw": 65_000, "share": 32_000, "commit": 35_000,
 
 
 def run(clients: int) -> dict:
-    """Register ``clients`` clients, run two whole rounds, and report the second; rows are {name, value, unit, beside}."""
+    """Register ``clients`` clients, run two whole rounds, report the second; rows are {name, value, unit, beside}."""
     with embedded() as network:
         bench = _Bench(network, clients)
         bench.register()
@@ -94,7 +94,9 @@ class _Bench:
         self._note("close", coordinator.close(number, self._model, os.urandom(32)))
 
     def _tickets(self, number: int) -> list[int]:
-        draws = [record for record in self.coordinator.records() if isinstance(record, Drawn) and record.round == number]
+        draws = [
+            record for record in self.coordinator.records() if isinstance(record, Drawn) and record.round == number
+        ]
         return [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
 
     def _ledger(self, keys: Keys) -> Ledger:

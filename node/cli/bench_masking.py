@@ -159,8 +159,12 @@ def _flower_rows(bench: _Bench, position: int, client: float, server: float) -> 
     }
     try:
         result = subprocess.run(
-            [python, str(_FLOWER_SCRIPT)], input=json.dumps(shape), capture_output=True, text=True,
-            timeout=_FLOWER_SECONDS, check=True,
+            [python, str(_FLOWER_SCRIPT)],
+            input=json.dumps(shape),
+            capture_output=True,
+            text=True,
+            timeout=_FLOWER_SECONDS,
+            check=True,
         )
         figures = json.loads(result.stdout)
     except subprocess.CalledProcessError as failure:
@@ -183,7 +187,11 @@ def _flower_row(name: str, theirs: float, ours: float) -> dict:
 def _row(name: str, value: float, unit: str, limit: float, limit_name: str) -> dict:
     rounded = round(limit, 5)
     return {
-        "name": name, "value": value, "unit": unit, "limit": rounded, "limit_name": limit_name,
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "limit": rounded,
+        "limit_name": limit_name,
         "ratio": round(value / limit, 3),
     }
 

@@ -24,17 +24,24 @@ KNOWN = (
 
 
 def run() -> dict:
-    """Measure; rows are {name, value, unit, beside}. Gas is measured inside a real EVM, without the transaction's own."""
+    """Measure; rows are {name, value, unit, beside}. Gas is measured inside a real EVM, without the transaction's."""
     rows = []
     for name, backend in (("coincurve", curve.Secp256k1()), ("ecdsa, pure Python", curve.EcdsaCurve())):
         rows += _times(name, vrf.Suite(vrf.SUITE_SECP256K1, backend))
     by_roots, sizes = _gas()
     for roots, gas in sorted(by_roots.items()):
         rows.append(
-            {"name": f"verify on chain, {roots} roots", "value": round(mean(gas)), "unit": "gas", "beside": f"{len(gas)} proofs"}
+            {
+                "name": f"verify on chain, {roots} roots",
+                "value": round(mean(gas)),
+                "unit": "gas",
+                "beside": f"{len(gas)} proofs",
+            }
         )
     overall = [gas for each in by_roots.values() for gas in each]
-    rows.append({"name": "verify on chain, mean", "value": round(mean(overall)), "unit": "gas", "beside": f"goal {_GOAL:,}"})
+    rows.append(
+        {"name": "verify on chain, mean", "value": round(mean(overall)), "unit": "gas", "beside": f"goal {_GOAL:,}"}
+    )
     rows += [{"name": name, "value": gas, "unit": "gas", "beside": note} for name, gas, note in KNOWN]
     rows.append({"name": "message, mean", "value": round(mean(sizes)), "unit": "bytes", "beside": "goal 345"})
     return {"rows": rows}

@@ -32,7 +32,9 @@ MASKINGS = ("bbtsa", "pairwise")
 def demo(
     clients: Annotated[int, typer.Option(min=3, max=1000, help="How many clients take part.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
-    dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")] = "digits",
+    dataset: Annotated[
+        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
+    ] = "digits",
     data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
     strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
@@ -40,7 +42,9 @@ def demo(
     drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.0,
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
-    seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
+    ] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,

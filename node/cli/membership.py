@@ -36,7 +36,9 @@ def deploy(
     """
     terms, reach = load_config(config)
     if reach.ledger:
-        raise CommandError(f"{config} names the ledger {reach.ledger} already: remove its [network] table to deploy anew")
+        raise CommandError(
+            f"{config} names the ledger {reach.ledger} already: remove its [network] table to deploy anew"
+        )
     keys = load(keystore, read_password(password_file))
     with connect(rpc) as network:
         deployment = deploy_contracts(
@@ -115,6 +117,10 @@ def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
     """The ledger that a federation's TOML file names, sending from these keys' account (None: to read only)."""
     _, reach = load_config(config)
     if not (reach.rpc and reach.ledger):
-        raise CommandError(f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's")
+        raise CommandError(
+            f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's"
+        )
     with connect(reach.rpc, expected_chain_id=reach.chain_id or None) as network:
-        yield Ledger(network, read_deployment(network, reach.ledger, reach.block or None), keys.account if keys else None)
+        yield Ledger(
+            network, read_deployment(network, reach.ledger, reach.block or None), keys.account if keys else None
+        )

@@ -149,9 +149,7 @@ class Aggregate:
                     yield Mask(key, added, spans)
 
 
-def plain_weighted_sum(
-    vectors: Mapping[int, np.ndarray], graph: MaskGraph, layout: Layout, bound: float
-) -> np.ndarray:
+def plain_weighted_sum(vectors: Mapping[int, np.ndarray], graph: MaskGraph, layout: Layout, bound: float) -> np.ndarray:
     """The survivors' weighted mean without any mask: what ``Aggregate.close`` must equal, and ``masking = "none"``.
 
     Parameters

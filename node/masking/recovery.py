@@ -182,9 +182,7 @@ def _parse_all(graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes]) 
     return parsed
 
 
-def _recover_one(
-    graph: MaskGraph, owner: int, parsed: Mapping[int, Release], accept: Callable[[bytes], bool]
-) -> bytes:
+def _recover_one(graph: MaskGraph, owner: int, parsed: Mapping[int, Release], accept: Callable[[bytes], bool]) -> bytes:
     shares = {
         index: parsed[holder].shares[owner]
         for index, holder in enumerate(graph.holders[owner])

@@ -109,9 +109,7 @@ def check_own(graph: MaskGraph, position: int, secrets: RoundSecrets) -> None:
         raise MaskingRefused(f"the round's secrets are not those of the keys that client {own.client} drew with")
 
 
-def _seal(
-    graph: MaskGraph, owner: int, holder: int, secrets: RoundSecrets, shares: SharePair, random: Random
-) -> bytes:
+def _seal(graph: MaskGraph, owner: int, holder: int, secrets: RoundSecrets, shares: SharePair, random: Random) -> bytes:
     seal_key = graph.participants[holder].seal_key
     if is_low_order(seal_key):
         return random(SEALED_BYTES)  # everybody could open a message for such a key: this holder goes without

@@ -90,8 +90,8 @@ def test_records_are_read_once_and_incrementally(federation):
     before = ledger.records()
     asked = []
     original = federation.network.logs
-    federation.network.logs = lambda first, last, addresses: asked.append((first, last)) or original(
-        first, last, addresses
+    federation.network.logs = lambda first, last, addresses: (
+        asked.append((first, last)) or original(first, last, addresses)
     )
     federation.open()
     since = ledger.records(before[-1].at)

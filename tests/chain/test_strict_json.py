@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from chain.strict_json import MAX_DEPTH, parse_json
 
 leaves = st.none() | st.booleans() | st.integers() | st.text('[]{}"\\a', max_size=6)
-documents = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+documents = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+)
 
 
 @given(documents)

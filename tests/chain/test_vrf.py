@@ -198,9 +198,7 @@ def test_hints_hold_the_equations_that_the_contract_checks():
         assert (gamma_x, s) == (int.from_bytes(proof[1:33], "big"), int(vector["s"], 16))
         assert Point(ux, uy).compressed().hex() == vector["u"]
         minus_b_y = (ay + slope * (bx - ax)) % P
-        assert Point(bx, P - minus_b_y) == NATIVE.curve.multiply(
-            NATIVE.curve.decode(proof[:33]), int(vector["c"], 16)
-        )
+        assert Point(bx, P - minus_b_y) == NATIVE.curve.multiply(NATIVE.curve.decode(proof[:33]), int(vector["c"], 16))
         vx = (slope**2 - ax - bx) % P
         assert Point(vx, (slope * (ax - vx) - ay) % P).compressed().hex() == vector["v"]
         check_roots(NATIVE.decode_public_key(key), alpha, message[257:])

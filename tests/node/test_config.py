@@ -73,7 +73,8 @@ def test_a_mistake_is_one_sentence(tmp_path, addition, sentence):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[model]\nname = 1", "not toml at all [", '[model]\nname = "small-cnn"\nclasses = 10\ninput_shape = [1]']
+    "text",
+    ["", "[model]\nname = 1", "not toml at all [", '[model]\nname = "small-cnn"\nclasses = 10\ninput_shape = [1]'],
 )
 def test_a_broken_file_is_refused(tmp_path, text):
     with pytest.raises(InvalidConfig):

@@ -8,8 +8,8 @@ import pytest
 from chain.networks import embedded
 from chain.records import Closed, Committed, Failed, FailureReason
 from ipfs.disk import DiskStore
-from node.coordinator import Coordinator
 from node.config import FederationSettings, MaskingSettings
+from node.coordinator import Coordinator
 from node.journal import Journal
 from node.learning.settings import TrainingSettings
 from tests.node.federation import Federation
@@ -214,7 +214,9 @@ def test_a_coordinator_that_never_closes_is_overdue(federation):
     while "released shares" not in federation.said("client 4"):
         federation.turn(coordinator, clients)
     settings = federation.config.ledger
-    federation.network.advance_to(federation.network.block_number() + settings.recover_window + settings.close_window + 2)
+    federation.network.advance_to(
+        federation.network.block_number() + settings.recover_window + settings.close_window + 2
+    )
     federation.run(federation.coordinator(), clients)
     assert [r.reason for r in federation.history().records() if isinstance(r, Failed)] == [FailureReason.DEADLINE]
     assert federation.audit().verdict == "verified"

@@ -8,8 +8,8 @@ import pytest
 from chain.keys import Keys
 from chain.records import Committed, Drawn, Recovered
 from node.client import RoundSecrets
-from tests.node.conftest import run_federation
 from node.demo import Plan
+from tests.node.conftest import run_federation
 
 
 def forms(secret: bytes) -> list[bytes]:

@@ -25,7 +25,7 @@ def test_bytes_and_vector_round_trip(model):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_not_finite_is_refused_by_name(value):
-    with pytest.raises(InvalidModel, match="'w'.*finite"):
+    with pytest.raises(InvalidModel, match=r"'w'.*finite"):
         load(dump({"w": np.array([1, value], np.float32)}))
 
 

@@ -71,14 +71,24 @@ class Round:
 
     def masked(self, position: int, sharers: Collection[int]) -> np.ndarray:
         return mask_update(
-            self.graph, position, self.secrets[position], sharers, self.vectors[position], self.layout,
-            bound=self.bound, kappa=self.kappa,
+            self.graph,
+            position,
+            self.secrets[position],
+            sharers,
+            self.vectors[position],
+            self.layout,
+            bound=self.bound,
+            kappa=self.kappa,
         )
 
     def released(self, position: int, blobs: dict[int, bytes], survivors: Collection[int], **options) -> bytes:
         held = held_shares(self.graph, position, self.secrets[position], blobs)
         return release(
-            self.graph, position, held, blobs, survivors,
+            self.graph,
+            position,
+            held,
+            blobs,
+            survivors,
             **{"committed": position in survivors, "kappa": self.kappa, "tensors": len(self.layout.names)} | options,
         )
 
@@ -90,9 +100,7 @@ class Round:
         return recover(self.graph, set(blobs), survivors, self.seed_hashes(survivors), releases)
 
     def closed(self, sharers: Collection[int], survivors: Collection[int], record: RecoveryRecord) -> np.ndarray:
-        aggregate = Aggregate(
-            self.graph, sharers, survivors, record, self.layout, self.bound, kappa=self.kappa
-        )
+        aggregate = Aggregate(self.graph, sharers, survivors, record, self.layout, self.bound, kappa=self.kappa)
         for position in survivors:
             aggregate.add(position, [self.masked(position, sharers).tobytes()])
         return aggregate.close()

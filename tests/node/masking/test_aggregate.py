@@ -136,9 +136,7 @@ def test_memory_does_not_grow_with_the_number_of_clients():
 
 def test_the_record_is_all_an_auditor_needs(work, record, updates):
     """Whoever has graph, lists and hashes from the ledger gets the same bytes from the record's blob."""
-    parsed = RecoveryRecord.parse(
-        record.to_bytes(), work.graph, EVERYBODY, SURVIVORS, work.seed_hashes(SURVIVORS)
-    )
+    parsed = RecoveryRecord.parse(record.to_bytes(), work.graph, EVERYBODY, SURVIVORS, work.seed_hashes(SURVIVORS))
     aggregate = Aggregate(work.graph, frozenset(EVERYBODY), list(SURVIVORS), parsed, work.layout, work.bound)
     for position in SURVIVORS:
         aggregate.add(position, [updates[position]])

@@ -134,16 +134,32 @@ def test_nearest_wraps_around_the_ring(n):
 
 @pytest.mark.parametrize(
     ("chain_id", "ledger", "number"),
-    [(-1, "0x" + "0" * 40, 1), (1 << 256, "0x" + "0" * 40, 1), (1, "0x" + "0" * 39, 1), (1, "0" * 42, 1),
-     (1, "0x" + "g" * 40, 1), (1, "0x" + "0" * 40, 0), (1, "0x" + "0" * 40, 1 << 64)],
+    [
+        (-1, "0x" + "0" * 40, 1),
+        (1 << 256, "0x" + "0" * 40, 1),
+        (1, "0x" + "0" * 39, 1),
+        (1, "0" * 42, 1),
+        (1, "0x" + "g" * 40, 1),
+        (1, "0x" + "0" * 40, 0),
+        (1, "0x" + "0" * 40, 1 << 64),
+    ],
 )
 def test_a_context_out_of_range_is_refused(chain_id, ledger, number):
     with pytest.raises(ValueError):
         RoundContext(chain_id, ledger, number)
 
 
-@pytest.mark.parametrize("change", [{"client": 0}, {"client": 1 << 32}, {"samples": 0}, {"samples": 1 << 32},
-                                    {"mask_key": b""}, {"seal_key": bytes(33)}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client": 0},
+        {"client": 1 << 32},
+        {"samples": 0},
+        {"samples": 1 << 32},
+        {"mask_key": b""},
+        {"seal_key": bytes(33)},
+    ],
+)
 def test_a_participant_out_of_range_is_refused(change):
     with pytest.raises(ValueError):
         dataclasses.replace(people(1)[0], **change)

@@ -44,11 +44,17 @@ def test_clamping_changes_no_public_key_and_is_idempotent():
     ("secret", "salt", "info", "length", "expected"),
     [  # RFC 5869, appendix A.1 and A.3
         (
-            b"\x0b" * 22, bytes(range(13)), bytes(range(0xF0, 0xFA)), 42,
+            b"\x0b" * 22,
+            bytes(range(13)),
+            bytes(range(0xF0, 0xFA)),
+            42,
             "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865",
         ),
         (
-            b"\x0b" * 22, b"", b"", 42,
+            b"\x0b" * 22,
+            b"",
+            b"",
+            42,
             "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8",
         ),
     ],

@@ -70,7 +70,8 @@ def check(work: Round, sharers: list[int], committers: list[int], holders: list[
             return "no holder"
         owner = next(p.position for p in work.graph.participants if p.client == lack.client)
         present = [
-            i for i, holder in enumerate(work.graph.holders[owner])
+            i
+            for i, holder in enumerate(work.graph.holders[owner])
             if holder in holders and i not in {j % len(work.graph.holders[owner]) for j in broken.get(owner, ())}
         ]
         assert len(present) < work.graph.thresholds[owner]
