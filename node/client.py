@@ -7,7 +7,7 @@ before the ledger hears of them, so a killed client goes on where it was (spec 0
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,16 +26,16 @@ from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
 from node.journal import Journal, RoundNote
 from node.learning.samples import Samples
-from node.learning.shared import InvalidSharedSet, shared_from_bytes
-from node.learning.strategies import make_strategy
-from node.learning.training import DivergedTraining, LocalUpdate, train
+from node.learning.shared import InvalidSharedSet
+from node.learning.training import DivergedTraining
+from node.local_training import LocalTraining
 from node.masking.client import MaskingRefused, RoundSecrets, mask_update, seal_shares
 from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused, held_shares, release
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, missing
-from node.tensors import InvalidModel, Layout, Tensors, dump, flatten, load
+from node.tensors import InvalidModel, Layout, Tensors, flatten
 from node.view import LedgerView
 
 
@@ -75,10 +75,9 @@ class Client:
         self._store = store
         self._keys = keys
         self._config = config
-        self._samples = samples
+        self._sample_count = len(samples)
         self._journal = Journal(directory, keys.storage)
-        self._executor = executor
-        self._training: tuple[int, Future] | None = None
+        self._training = LocalTraining(store, config, samples, self._journal, executor)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
@@ -128,7 +127,7 @@ class Client:
             return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
         secrets = self._secrets(entry.number)
         keys = (secrets.mask_key, secrets.seal_key)
-        send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, len(self._samples))
+        send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, self._sample_count)
         return self._send(entry, deadlines, "draw", "drew", send)
 
     def _secrets(self, number: int) -> RoundSecrets:
@@ -166,7 +165,7 @@ class Client:
         if self._unable is not None and self._unable[0] == entry.number:
             return Step.wait("sit out", f"this client: {self._unable[1]}", deadlines.close_end)
         try:
-            update = self._local_update(entry, member)
+            update = self._training.result(entry, member.client)
             if update is None:
                 return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
             if self._view.block < deadlines.share_end:
@@ -195,43 +194,7 @@ class Client:
             return Step("commit", acted="published its masked update")
         return self._release_when_due(entry, member, note, deadlines)
 
-    # --- training and masking ---------------------------------------------------------------------------------------
-
-    def _local_update(self, entry: RoundRecords, member: Member) -> Tensors | None:
-        """The result of local training: from the journal, or trained now; None while it is under way."""
-        stored = self._journal.read(entry.number, "update")
-        if stored is not None:
-            return load(stored)
-        if self._training is None or self._training[0] != entry.number:
-            self._training = (entry.number, self._start_training(entry, member))
-        future = self._training[1]
-        if not future.done():
-            return None
-        result: LocalUpdate = future.result()
-        self._training = None
-        self._journal.write(entry.number, "update", dump(result.tensors))
-        return result.tensors
-
-    def _start_training(self, entry: RoundRecords, member: Member) -> Future:
-        config = self._config
-        model = fetch_model(self._store, entry.opened.model_digest, config)
-        shared = None
-        if config.shared.digest:
-            blob = self._store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
-            shared = shared_from_bytes(blob, config.model)
-        strategy = make_strategy(config.strategy.name, config.strategy.options)
-        work = (config.model, model, self._samples, shared, strategy, config.training)
-        place = {
-            "round": entry.number,
-            "rounds": config.federation.rounds,
-            "client": member.client,
-            "seed": config.federation.seed,
-        }
-        if self._executor is not None:
-            return self._executor.submit(train, *work, **place)
-        done: Future = Future()
-        done.set_result(train(*work, **place))
-        return done
+    # --- masking ----------------------------------------------------------------------------------------------------
 
     def _masked_update(self, entry: RoundRecords, member: Member, note: RoundNote, update: Tensors) -> bytes:
         """Mask the update and keep it in the journal: what is committed must be what is published."""

@@ -16,6 +16,9 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from chain.strict_json import parse_json
+from node.files import sync_directory, write_atomically
+
 _NONCE_BYTES = 12
 _MAX_NOTE_BYTES = 1 << 20
 
@@ -63,7 +66,7 @@ class Journal:
         if data is None:
             return None
         try:
-            return RoundNote(**json.loads(data))
+            return RoundNote(**parse_json(data))
         except (ValueError, TypeError):
             raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read") from None
 
@@ -79,14 +82,7 @@ class Journal:
         nonce = os.urandom(_NONCE_BYTES)
         path = self._path(round_number, name)
         sealed = nonce + self._cipher.encrypt(nonce, data, path.name.encode())
-        temporary = path.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(sealed)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        self._sync_directory()
+        write_atomically(path, sealed, mode=0o600)
 
     def read(self, round_number: int, name: str) -> bytes | None:
         """Return what was stored under (round, name), or None."""
@@ -105,20 +101,13 @@ class Journal:
     def destroy(self, before: int) -> None:
         """Remove every file of the rounds up to and including ``before``: their secrets are gone for good."""
         removed = False
-        for path in self._directory.glob("*.sealed"):
+        for path in self._directory.iterdir():  # what a killed writer left half written, too
             number, _, _ = path.name.partition("-")
             if number.isdigit() and int(number) <= before:
                 path.unlink()
                 removed = True
         if removed:
-            self._sync_directory()
+            sync_directory(self._directory)
 
     def _path(self, round_number: int, name: str) -> Path:
         return self._directory / f"{round_number:08d}-{name}.sealed"
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -22,6 +22,7 @@ from ipfs.store import StoreError
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import BadRecord, Verdict
 from node.auditor import Auditor
+from node.files import write_atomically
 from node.report import build_report
 
 REPORT, LEDGER, STORE, MANIFEST = "report.json", "ledger.jsonl", "store", "manifest.json"
@@ -53,13 +54,13 @@ def chain_facts(history: History) -> ChainFacts:
 def write_archive(directory: Path, history: History, report: dict) -> None:
     """Complete a run's directory (its ``store/`` is there already): history, report, manifest."""
     history.save(directory / LEDGER)
-    _write(directory / REPORT, (json.dumps(report, indent=2, sort_keys=True) + "\n").encode())
+    write_atomically(directory / REPORT, (json.dumps(report, indent=2, sort_keys=True) + "\n").encode())
     seal_archive(directory)
 
 
 def seal_archive(directory: Path) -> None:
     """Write the manifest over all other files of the directory."""
-    _write(directory / MANIFEST, _manifest_bytes(_digests(directory)))
+    write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory)))
 
 
 def audit_directory(directory: Path, progress: Progress | None = None) -> Verdict:
@@ -174,15 +175,6 @@ def _sha256(path: Path) -> str:
 
 def _manifest_bytes(digests: dict[str, str]) -> bytes:
     return (json.dumps({"files": digests}, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_suffix(path.suffix + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _bad(field: str, reason: str) -> Verdict:

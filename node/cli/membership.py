@@ -14,6 +14,7 @@ from chain.ledger import Ledger
 from chain.networks import connect
 from node.cli.output import CommandError, console, print_json, read_password
 from node.config import load_config
+from node.files import write_atomically
 from node.standing import Standing, standing
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
@@ -58,8 +59,7 @@ def deploy(
         "block": deployment.block,
     }
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
-    with config.open("a") as file:
-        file.write("\n[network]\n" + "\n".join(lines) + "\n")
+    write_atomically(config, config.read_bytes() + "\n".join(["", "[network]", *lines, ""]).encode())
     if as_json:
         print_json(addresses)
     else:

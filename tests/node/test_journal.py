@@ -69,13 +69,15 @@ def test_another_key_reads_nothing(journal, tmp_path):
         Journal(tmp_path / "journal", bytes(32)).note(1)
 
 
-def test_destroy_removes_ended_rounds_only(journal):
+def test_destroy_removes_ended_rounds_only(journal, tmp_path):
+    leftover = tmp_path / "journal" / "00000001-update.sealed.tmp"
+    leftover.write_bytes(b"of a killed writer")
     for number in (1, 2, 3):
         journal.save(RoundNote(number, secrets="00"))
         journal.write(number, "update", b"weights")
     journal.destroy(before=2)
     assert journal.note(1) is None and journal.read(2, "update") is None
-    assert journal.note(3) is not None
+    assert journal.note(3) is not None and not leftover.exists()
 
 
 WRITER = """

@@ -1,0 +1,85 @@
+"""A client's local training: started once a round, in this thread or an executor, its result kept in the journal."""
+
+from concurrent.futures import Executor, Future
+
+from ipfs.store import ContentStore
+from node.config import FederationConfig
+from node.content import fetch_model
+from node.journal import Journal
+from node.learning.samples import Samples
+from node.learning.shared import shared_from_bytes
+from node.learning.strategies import make_strategy
+from node.learning.training import LocalUpdate, train
+from node.rounds import RoundRecords
+from node.tensors import Tensors, dump, load
+
+
+class LocalTraining:
+    """Trains the round's global model on private data.
+
+    Parameters
+    ----------
+    store : ContentStore
+        For the global model and the shared set.
+    config : FederationConfig
+        Model, strategy and training settings.
+    samples : Samples
+        The private data.
+    journal : Journal
+        Keeps the result, encrypted, so that a restarted client does not train again.
+    executor : Executor or None
+        Where training runs; without one it runs inside ``result``.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        samples: Samples,
+        journal: Journal,
+        executor: Executor | None,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._samples = samples
+        self._journal = journal
+        self._executor = executor
+        self._running: tuple[int, Future] | None = None
+
+    def result(self, entry: RoundRecords, client: int) -> Tensors | None:
+        """The trained tensors of a round; None while training is under way.
+
+        Raises
+        ------
+        DivergedTraining, InvalidModel, InvalidSharedSet
+            Training failed, or what it starts from is not what the terms say.
+        """
+        stored = self._journal.read(entry.number, "update")
+        if stored is not None:
+            return load(stored)
+        if self._running is None or self._running[0] != entry.number:
+            self._running = (entry.number, self._start(entry, client))
+        future = self._running[1]
+        if not future.done():
+            return None
+        update: LocalUpdate = future.result()
+        self._running = None
+        self._journal.write(entry.number, "update", dump(update.tensors))
+        return update.tensors
+
+    def _start(self, entry: RoundRecords, client: int) -> Future:
+        config = self._config
+        model = fetch_model(self._store, entry.opened.model_digest, config)
+        shared = None
+        if config.shared.digest:
+            blob = self._store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
+            shared = shared_from_bytes(blob, config.model)
+        strategy = make_strategy(config.strategy.name, config.strategy.options)
+        work = (config.model, model, self._samples, shared, strategy, config.training)
+        federation = config.federation
+        place = {"round": entry.number, "rounds": federation.rounds, "client": client, "seed": federation.seed}
+        if self._executor is not None:
+            return self._executor.submit(train, *work, **place)
+        done: Future = Future()
+        done.set_result(train(*work, **place))
+        return done
