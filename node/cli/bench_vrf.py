@@ -82,6 +82,6 @@ def _gas() -> tuple[dict[int, list[int]], list[int]]:
             gas, beta = gauge.call("measure", x, y, alpha, message)
             if beta != vrf.proof_to_hash(vrf.prove(keys.vrf, alpha)):
                 raise AssertionError("contract and Python disagree on a VRF output")
-            by_roots.setdefault((len(message) - 257) // 32, []).append(gas)
+            by_roots.setdefault((len(message) - vrf.MESSAGE_HEAD_BYTES) // 32, []).append(gas)
             sizes.append(len(message))
     return by_roots, sizes
