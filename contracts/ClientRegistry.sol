@@ -8,7 +8,8 @@ import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
 /// @title ClientRegistry
 /// @notice See {IClientRegistry}. Nothing here is upgradeable, payable or removable.
 ///
-/// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a round.
+/// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a
+/// round.
 contract ClientRegistry is IClientRegistry {
     /// @dev One slot for each VRF key ever used: its owner, and a tag of the owner's mailbox key that tells a restart
     /// (same keys) from a change of keys. The tag of a key that was rotated away is stale and never read.
@@ -131,6 +132,8 @@ contract ClientRegistry is IClientRegistry {
         address owner = _keys[tag].owner;
         if (owner != address(0)) revert KeyTaken(tag, owner);
         bytes32 alpha = keccak256(abi.encode("register", block.chainid, address(this), msg.sender));
+        // The VRF output of a proof of possession has no use.
+        // slither-disable-next-line unused-return
         (, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
         _keys[tag] = KeySlot(msg.sender, mailboxTag);
         return ECVRF.proofOf(message, challenge);

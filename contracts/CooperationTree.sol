@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A Merkle tree over an order that is still being appended to. Memory only; 17 peaks hold 2¹⁷−1 leaves, more than the
-/// 65,535 clients that a round can have.
+/// @notice A Merkle tree over an order that is still being appended to. Memory only; 17 peaks hold 2¹⁷−1 leaves, more
+/// than the 65,535 clients that a round can have.
 /// @param count leaves appended so far
 /// @param last the ticket of the last leaf
 /// @param peaks peaks[k] is the root over 2ᵏ leaves, and is in use when bit k of `count` is set
@@ -15,9 +15,9 @@ struct Frontier {
 /// @title CooperationTree
 /// @notice The order of a round's clients, its Merkle root, and who cooperates with whom in it.
 ///
-/// A ticket is the top 96 bits of the client's VRF output ‖ its uint32 index, so no two clients have equal tickets. The order is
-/// the tickets, ascending. Leaf i of the Merkle tree is keccak256(0x00 ‖ uint32 i ‖ uint128 ticket), an inner node is
-/// keccak256(0x01 ‖ left ‖ right), an odd node is promoted unchanged (the tree shape of RFC 6962).
+/// A ticket is the top 96 bits of the client's VRF output ‖ its uint32 index, so no two clients have equal tickets. The
+/// order is the tickets, ascending. Leaf i of the Merkle tree is keccak256(0x00 ‖ uint32 i ‖ uint128 ticket), an inner
+/// node is keccak256(0x01 ‖ left ‖ right), an odd node is promoted unchanged (the tree shape of RFC 6962).
 library CooperationTree {
     uint256 internal constant TICKET_BYTES = 16;
     uint256 internal constant INDEX_BYTES = 2;
@@ -57,14 +57,17 @@ library CooperationTree {
     }
 
     /// @notice The Merkle root over the tickets in the order that `permutation` gives them.
-    /// @dev The tickets must ascend strictly along n indices below n: an index that came twice would repeat a ticket, so the
-    /// indices are a permutation and every ticket is placed exactly once.
+    /// @dev The tickets must ascend strictly along n indices below n: an index that came twice would repeat a ticket,
+    /// so the indices are a permutation and every ticket is placed exactly once.
     /// NOTE: that `tickets` are the drawn ones is for the caller to check, by {chain}.
     /// @param tickets n uint128, big-endian, in the order of the draws
     /// @param permutation n uint16, big-endian: the i-th of the order is tickets[permutation[i]]
     function sortedRoot(bytes calldata tickets, bytes calldata permutation) internal pure returns (bytes32) {
+        // Rounding down is meant: a rest of `tickets` is no ticket, and the caller has checked that there is none.
+        // slither-disable-start divide-before-multiply
         uint256 n = tickets.length / TICKET_BYTES;
         if (permutation.length != n * INDEX_BYTES) revert LengthMismatch(permutation.length, n * INDEX_BYTES);
+        // slither-disable-end divide-before-multiply
         Frontier memory frontier;
         for (uint256 i = 0; i < n; ++i) {
             uint256 index;
@@ -78,8 +81,8 @@ library CooperationTree {
     }
 
     /// @notice One step of the hash chain over the tickets in the order of their draws.
-    /// @dev Truncated to 160 bits: to seal another order, one must find a second preimage, or prepare a collision (2⁸⁰ hashes)
-    /// between the seed's block and the last own draw.
+    /// @dev Truncated to 160 bits: to seal another order, one must find a second preimage, or prepare a collision (2⁸⁰
+    /// hashes) between the seed's block and the last own draw.
     function chain(uint160 link, uint128 ticket) internal pure returns (uint160 next) {
         assembly ("memory-safe") {
             mstore(0x00, or(shl(96, link), shr(32, ticket)))
@@ -123,8 +126,9 @@ library CooperationTree {
     }
 
     /// @notice The partners of `position` among n clients in order: ascending, each once.
-    /// @dev A node over [lo, hi) splits at mid = lo + ⌈(hi − lo)/2⌉. Left leaf j and right leaf min(j, right size − 1) are
-    /// partners, and right leaf j and left leaf j; so the last right leaf has two left partners where the left is the larger.
+    /// @dev A node over [lo, hi) splits at mid = lo + ⌈(hi − lo)/2⌉. Left leaf j and right leaf min(j, right size − 1)
+    /// are partners, and right leaf j and left leaf j; so the last right leaf has two left partners where the left is
+    /// the larger.
     function partners(uint32 position, uint32 n) internal pure returns (uint32[] memory list) {
         if (position >= n) revert PositionOutOfRange(position, n);
         // ⌈log₂ 2³²⌉ levels, at most two partners at each.
@@ -150,7 +154,8 @@ library CooperationTree {
         }
     }
 
-    /// @dev Inserts into the ascending head of `list`. Partners of different levels lie in different subtrees, so none comes twice.
+    /// @dev Inserts into the ascending head of `list`. Partners of different levels lie in different subtrees, so none
+    /// comes twice.
     function _insert(uint32[] memory list, uint256 length, uint256 value) private pure returns (uint256) {
         uint256 slot = length;
         while (slot > 0 && list[slot - 1] > value) {

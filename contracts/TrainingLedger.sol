@@ -13,9 +13,11 @@ import {RoundStore} from "./ledger/RoundStore.sol";
 import {SealPhase} from "./ledger/SealPhase.sol";
 
 /// @title TrainingLedger
-/// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the first
-/// half of a round, this contract the rest. Nothing is upgradeable, payable or pausable, and no function deletes.
+/// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the
+/// first half of a round, this contract the rest. Nothing is upgradeable, payable or pausable, and no function deletes.
 contract TrainingLedger is DrawPhase, SealPhase {
+    // `round` is a number everywhere but in the view of that name.
+    // slither-disable-start shadowing-local
     uint256 private immutable _deployedAt;
 
     /// @param registry_ must name this contract as its ledger
@@ -146,6 +148,8 @@ contract TrainingLedger is DrawPhase, SealPhase {
             uint64 until = client.sitsOutUntil();
             // Written before and after the call, so that a registry that called back could not count twice.
             _client(account).state = client.withAbsence(round, until);
+            // One call for each account that the caller chose to report; the registry is trusted since the deployment.
+            // slither-disable-next-line calls-loop,reentrancy-benign
             if (registry.recordAbsence(account) % absenceLimit == 0) {
                 _client(account).state = client.withAbsence(round, current + absenceRounds);
             }
@@ -163,6 +167,7 @@ contract TrainingLedger is DrawPhase, SealPhase {
     {
         if (client.drewIn(round)) return _round(round).orderRoot != 0 && !client.committedIn(round);
         if (state.samplingRate() != EVERYONE || _round(round).seed == 0 || state.drawn() >= maxClients) return false;
+        // slither-disable-next-line calls-loop
         ClientRecord member = registry.packedClientOf(account);
         return member.client() != 0 && member.approved() && member.activeFrom() <= state.openedAt()
             && client.sitsOutUntil() < round;
@@ -185,6 +190,8 @@ contract TrainingLedger is DrawPhase, SealPhase {
     /// @dev The round, which must be in its recover phase.
     function _recovering(uint64 round) private view returns (Round storage entry) {
         entry = _round(round);
-        if (!_isBetween(entry.state, Status.Sealed, commitOffset, recoverOffset)) _wrongPhase(round, entry.state, Phase.Recover);
+        RoundState state = entry.state;
+        if (!_isBetween(state, Status.Sealed, commitOffset, recoverOffset)) _wrongPhase(round, state, Phase.Recover);
     }
+    // slither-disable-end shadowing-local
 }

@@ -18,13 +18,13 @@ struct ClientView {
 }
 
 /// @title Who may take part, and with which keys
-/// @notice A client is an account with a VRF key on secp256k1 and an X25519 mailbox key. The VRF key comes with a proof of
-/// possession: an ECVRF proof over keccak256(abi.encode("register", chainid, registry, account)).
+/// @notice A client is an account with a VRF key on secp256k1 and an X25519 mailbox key. The VRF key comes with a proof
+/// of possession: an ECVRF proof over keccak256(abi.encode("register", chainid, registry, account)).
 ///
 /// NOTE: keys live in events; storage holds a 160-bit tag of the VRF key, which is all that a draw has to compare.
 ///
-/// WARNING: membership says nothing about who stands behind an account. Where membership is open, one person may register any
-/// number of clients; a federation that must not allow this uses approval.
+/// WARNING: membership says nothing about who stands behind an account. Where membership is open, one person may
+/// register any number of clients; a federation that must not allow this uses approval.
 interface IClientRegistry {
     /// @param proof the 81-byte RFC 9381 proof of possession
     event Registered(
@@ -61,19 +61,20 @@ interface IClientRegistry {
     error ZeroAddress(bytes32 parameter);
     error ActivationDelayTooLong(uint64 blocks);
 
-    /// @notice Registers the caller. For an account that registered with the same keys it returns the index, changes nothing
-    /// and emits nothing, so that a client may call it at every start.
+    /// @notice Registers the caller. For an account that registered with the same keys it returns the index, changes
+    /// nothing and emits nothing, so that a client may call it at every start.
     /// @param vrfX x coordinate of the VRF key, below p
     /// @param vrfY y coordinate of the VRF key, below p
-    /// @param mailboxKey X25519 public key. NOTE: only zero is refused; other low-order points are the sender's to refuse
+    /// @param mailboxKey X25519 public key. NOTE: only zero is refused; other low-order points are the sender's to
+    /// refuse
     /// @param message the proof of possession with its hints, laid out as the ECVRF library says
     /// @return client index of the client
     function register(uint256 vrfX, uint256 vrfY, bytes32 mailboxKey, bytes calldata message)
         external
         returns (uint32 client);
 
-    /// @notice Replaces the caller's VRF key. The client can be drawn again only in rounds opened from `activeFrom` on, so
-    /// that no key is chosen after a seed is known. A key that was ever used is never accepted again.
+    /// @notice Replaces the caller's VRF key. The client can be drawn again only in rounds opened from `activeFrom` on,
+    /// so that no key is chosen after a seed is known. A key that was ever used is never accepted again.
     function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external;
 
     /// @notice Replaces the caller's mailbox key at once.

@@ -27,8 +27,8 @@ struct Settings {
     uint32 maxSamples;
 }
 
-/// @notice Where a round stands; a function of its records and of the block number. Closed, Skipped and Failed are final;
-/// Overdue says that a deadline passed and anybody may now record the round as failed.
+/// @notice Where a round stands; a function of its records and of the block number. Closed, Skipped and Failed are
+/// final; Overdue says that a deadline passed and anybody may now record the round as failed.
 enum Phase {
     None,
     Seeding,
@@ -77,9 +77,9 @@ struct RoundView {
     bytes32 modelDigest;
 }
 
-/// @notice A draw signed by `account` for somebody else to submit. The signature is 65 bytes r ‖ s ‖ v over the EIP-712 struct
-/// Draw(uint64 round,address account,uint256 vrfX,uint256 vrfY,bytes32 maskKey,bytes32 sealKey,uint32 samples,bytes message)
-/// in the domain (name "fedgrove", version "1", chainId, verifyingContract).
+/// @notice A draw signed by `account` for somebody else to submit. The signature is 65 bytes r ‖ s ‖ v over the EIP-712
+/// struct Draw(uint64 round,address account,uint256 vrfX,uint256 vrfY,bytes32 maskKey,bytes32 sealKey,uint32
+/// samples,bytes message) in the domain (name "fedgrove", version "1", chainId, verifyingContract).
 struct SignedDraw {
     address account;
     uint256 vrfX;
@@ -92,17 +92,19 @@ struct SignedDraw {
 }
 
 /// @title The rounds of a federation
-/// @notice Records who was drawn for a round, in which order they cooperate, what they shared and committed, and which model
-/// came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
+/// @notice Records who was drawn for a round, in which order they cooperate, what they shared and committed, and which
+/// model came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
 ///
-/// A round is open → (seed fixed) draw → seal → share → commit → recover → close. Everything is accepted only in its window of
-/// blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped, and the model of
-/// the round before stands. One round runs at a time.
+/// A round is open → (seed fixed) draw → seal → share → commit → recover → close. Everything is accepted only in its
+/// window of blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped,
+/// and the model of the round before stands. One round runs at a time.
 ///
-/// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is for an
-/// auditor to recompute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where membership is
-/// open, a model on the ledger is no better than its audit.
+/// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is
+/// for an auditor to recompute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where
+/// membership is open, a model on the ledger is no better than its audit.
 interface ITrainingLedger {
+    // `round` is a number everywhere but in the view of that name.
+    // slither-disable-start shadowing-local
     /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
     /// @param openedAt block of the opening
     /// @param seedBlock block whose hash seeds the round
@@ -193,15 +195,16 @@ interface ITrainingLedger {
     error TicketBytesInvalid(uint256 length);
     error UnknownTicket(uint64 round, uint128 ticket);
 
-    /// @notice Opens the next round. For the coordinator; after `coordinatorGrace` blocks without a running round, for any
-    /// active client.
+    /// @notice Opens the next round. For the coordinator; after `coordinatorGrace` blocks without a running round, for
+    /// any active client.
     /// @param modelDigest the global model to train from: {currentModel}, or anything for the first round
     /// @param configDigest the federation's configuration. NOTE: not checked
     /// @param samplingRate 1 to 1,000,000
     function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round);
 
     /// @notice Fixes the seed in the draw window; the first draw does it by itself.
-    /// WARNING: the hash must still be at hand, from the last 256 blocks or from the history contract of EIP-2935 (8,191).
+    /// WARNING: the hash must still be at hand, from the last 256 blocks or from the history contract of EIP-2935
+    /// (8,191).
     function fixSeed(uint64 round) external;
 
     /// @notice Draws the caller into the round.
@@ -219,8 +222,8 @@ interface ITrainingLedger {
         bytes calldata message
     ) external;
 
-    /// @notice Draws several clients by their signatures. A bad item is skipped with {DrawRejected}; only a round that is not
-    /// in its draw window reverts.
+    /// @notice Draws several clients by their signatures. A bad item is skipped with {DrawRejected}; only a round that
+    /// is not in its draw window reverts.
     /// NOTE: who submits may leave items out or give too little gas; a client can always draw by itself.
     function drawBatch(uint64 round, SignedDraw[] calldata items) external;
 
@@ -229,8 +232,8 @@ interface ITrainingLedger {
     /// @param permutation uint16 each, big-endian: the i-th of the order is tickets[permutation[i]]
     function seal(uint64 round, bytes calldata tickets, bytes calldata permutation) external;
 
-    /// @notice Places the next tickets of the sorted order, for rounds too large for {seal}; the last one seals the round.
-    /// Every sender has a count of its own, so that nobody can spoil another's order by leaving a ticket out.
+    /// @notice Places the next tickets of the sorted order, for rounds too large for {seal}; the last one seals the
+    /// round. Every sender has a count of its own, so that nobody can spoil another's order by leaving a ticket out.
     /// @param tickets uint128 each, big-endian, ascending, above those that the sender placed before
     function sealChunk(uint64 round, bytes calldata tickets) external;
 
@@ -253,12 +256,13 @@ interface ITrainingLedger {
     /// @notice Ends the round with the next global model.
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external;
 
-    /// @notice Ends the round without a model. For anybody once it is overdue (the reason is then Deadline, whatever is given);
-    /// otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
+    /// @notice Ends the round without a model. For anybody once it is overdue (the reason is then Deadline, whatever is
+    /// given); otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
     function fail(uint64 round, FailureReason reason, bytes32 evidence) external;
 
-    /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where everyone
-    /// was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before is passed over.
+    /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where
+    /// everyone was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before
+    /// is passed over.
     function reportAbsences(uint64 round, address[] calldata accounts) external;
 
     /// @notice The latest round, 0 before the first.
@@ -271,8 +275,8 @@ interface ITrainingLedger {
 
     function round(uint64 number) external view returns (RoundView memory);
 
-    /// @notice The VRF input keccak256(abi.encode("draw", chainid, ledger, round, seed)), as soon as the seed block is past,
-    /// whether or not the seed is fixed.
+    /// @notice The VRF input keccak256(abi.encode("draw", chainid, ledger, round, seed)), as soon as the seed block is
+    /// past, whether or not the seed is fixed.
     function alphaOf(uint64 round) external view returns (bytes32);
 
     /// @notice Whether {draw} would accept, by the same code; reverts with its errors.
@@ -301,4 +305,5 @@ interface ITrainingLedger {
 
     /// @notice The partners of leaf `position` of a cooperation tree over n clients, ascending.
     function partners(uint32 position, uint32 n) external pure returns (uint32[] memory);
+    // slither-disable-end shadowing-local
 }

@@ -13,6 +13,8 @@ import {RoundStore} from "./RoundStore.sol";
 /// @title DrawPhase
 /// @notice The seed of a round, and the draws.
 abstract contract DrawPhase is RoundStore {
+    // `round` is a number everywhere but in the view of that name.
+    // slither-disable-start shadowing-local
     /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
     address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
     uint32 internal constant EVERYONE = 1_000_000;
@@ -79,6 +81,8 @@ abstract contract DrawPhase is RoundStore {
     /// @dev Draws one client of a batch. Returns 0, or the selector of the error with which the check ended.
     /// The check is a call to this contract, so that its revert ends there.
     function _drawSigned(uint64 round, Round storage entry, SignedDraw calldata item) private returns (bytes4) {
+        // In a loop, since a batch is checked item by item; the called contract is this one.
+        // slither-disable-next-line calls-loop
         try this.checkDraw(round, item.account, item.vrfX, item.vrfY, item.samples, item.message) returns (
             uint128 ticket, bytes memory proof
         ) {
@@ -113,6 +117,8 @@ abstract contract DrawPhase is RoundStore {
         }
         (bytes32 beta, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
         if (state.samplingRate() != EVERYONE) {
+            // ⌊2²⁵⁶ / 10⁶⌋ · rate is how the threshold is defined, so that it cannot overflow.
+            // slither-disable-next-line divide-before-multiply
             uint256 threshold = (type(uint256).max / EVERYONE) * state.samplingRate();
             if (uint256(beta) >= threshold) revert NotSelected(uint256(beta), threshold);
         }
@@ -194,4 +200,5 @@ abstract contract DrawPhase is RoundStore {
             alpha := keccak256(buffer, 0xe0)
         }
     }
+    // slither-disable-end shadowing-local
 }

@@ -15,7 +15,8 @@ library DrawSignature {
     /// @dev Half the order of secp256k1; of the two valid values of s the lower is asked for (EIP-2).
     uint256 private constant MAX_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
 
-    /// @notice The domain of this contract on this chain, computed anew each time so that it follows a fork of the chain.
+    /// @notice The domain of this contract on this chain, computed anew each time so that it follows a fork of the
+    /// chain.
     function domainSeparator() internal view returns (bytes32) {
         return keccak256(
             abi.encode(DOMAIN_TYPEHASH, keccak256("fedgrove"), keccak256("1"), block.chainid, address(this))

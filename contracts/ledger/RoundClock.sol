@@ -84,7 +84,8 @@ abstract contract RoundClock is ITrainingLedger {
         return elapsed <= closeOffset ? Phase.Close : Phase.Overdue;
     }
 
-    /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of this status.
+    /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of
+    /// this status.
     function _isBetween(RoundState state, Status status, uint256 opens, uint256 ends) internal view returns (bool) {
         unchecked {
             return state.isWithin(status, opens + 1, ends - opens, block.number);

@@ -54,8 +54,8 @@ function status(RoundState state) pure returns (Status) {
     return Status((RoundState.unwrap(state) >> 60) & 0xf);
 }
 
-/// @dev Whether the round has this status, which is not None, and `blockNumber` is one of the `length` blocks from `first` on,
-/// counted from the opening. Without branches, as every transaction of a client asks it.
+/// @dev Whether the round has this status, which is not None, and `blockNumber` is one of the `length` blocks from
+/// `first` on, counted from the opening. Without branches, as every transaction of a client asks it.
 function isWithin(RoundState state, Status expected, uint256 first, uint256 length, uint256 blockNumber)
     pure
     returns (bool inside)

@@ -11,6 +11,8 @@ import {RoundState, Status} from "./RoundState.sol";
 /// @title RoundStore
 /// @notice The storage of the ledger, its plain views, and who may act for the coordinator.
 abstract contract RoundStore is RoundClock {
+    // `round` is a number everywhere but in the view of that name.
+    // slither-disable-start shadowing-local
     IClientRegistry public immutable registry;
     address public immutable coordinator;
 
@@ -34,9 +36,9 @@ abstract contract RoundStore is RoundClock {
         ClientState state;
     }
 
-    /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They are
-    /// mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have 64 and 160
-    /// bits, they meet neither each other nor a mapping.
+    /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They
+    /// are mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have
+    /// 64 and 160 bits, they meet neither each other nor a mapping.
     uint256 private constant ROUNDS = uint256(keccak256("fedgrove.TrainingLedger.rounds"));
     uint256 private constant CLIENTS = uint256(keccak256("fedgrove.TrainingLedger.clients"));
 
@@ -97,7 +99,8 @@ abstract contract RoundStore is RoundClock {
         }
     }
 
-    /// @dev Reverts unless the caller is the coordinator or, more than `coordinatorGrace` blocks after `since`, an active client.
+    /// @dev Reverts unless the caller is the coordinator or, more than `coordinatorGrace` blocks after `since`, an
+    /// active client.
     function _onlyCoordinator(uint256 since) internal view {
         if (msg.sender == coordinator) return;
         uint256 until = since + coordinatorGrace;
@@ -107,4 +110,5 @@ abstract contract RoundStore is RoundClock {
             revert NotActiveClient(msg.sender);
         }
     }
+    // slither-disable-end shadowing-local
 }

@@ -10,6 +10,8 @@ import {RoundStore} from "./RoundStore.sol";
 /// @title SealPhase
 /// @notice The order of the drawn clients, checked and fixed.
 abstract contract SealPhase is RoundStore {
+    // `round` is a number everywhere but in the view of that name.
+    // slither-disable-start shadowing-local
     /// @dev An order that one sender is placing in chunks.
     struct Progress {
         uint32 placed;
@@ -86,4 +88,5 @@ abstract contract SealPhase is RoundStore {
             if ((frontier.count >> level) & 1 == 1) progress.peaks[level] = frontier.peaks[level];
         }
     }
+    // slither-disable-end shadowing-local
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {ClientRegistry} from "../../contracts/ClientRegistry.sol";
 import {ECVRF} from "../../contracts/ECVRF.sol";
 import {ClientView, IClientRegistry} from "../../contracts/interfaces/IClientRegistry.sol";
 import {Federation, Member} from "./harness/Federation.sol";
@@ -75,7 +74,7 @@ contract ClientRegistryTest is Federation {
     }
 
     function test_APossessionProofForAnotherRegistryOrChain_IsRefused() public {
-        (ClientRegistry other,) = _deployPair(true, _settings());
+        (IClientRegistry other,) = _deployPair(true, _settings());
         bytes memory message = _possession(alice);
         vm.expectRevert();
         vm.prank(alice.account);

@@ -5,7 +5,8 @@ import {FailureReason, Phase, RoundView} from "../../contracts/interfaces/ITrain
 import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
-/// @notice Does anything at any time, as anybody. Records what was accepted; checks at once that its phase was the right one.
+/// @notice Does anything at any time, as anybody. Records what was accepted; checks at once that its phase was the
+/// right one.
 contract Handler is Federation {
     uint64 public lastRound;
     mapping(uint64 round => uint256) public rank;

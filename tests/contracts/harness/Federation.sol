@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {ClientRegistry} from "../../../contracts/ClientRegistry.sol";
-import {Phase, RoundView, Settings, SignedDraw} from "../../../contracts/interfaces/ITrainingLedger.sol";
-import {TrainingLedger} from "../../../contracts/TrainingLedger.sol";
+import {IClientRegistry} from "../../../contracts/interfaces/IClientRegistry.sol";
+import {ITrainingLedger, Phase, Settings, SignedDraw} from "../../../contracts/interfaces/ITrainingLedger.sol";
 import {Prover} from "./Prover.sol";
 import {vm} from "./Vm.sol";
 
-/// @notice A client with the secrets that no client would put into a contract. `secret` is its VRF key, `signingKey` its account's.
+/// @notice A client with the secrets that no client would put into a contract. `secret` is its VRF key, `signingKey`
+/// its account's.
 struct Member {
     address account;
     uint256 signingKey;
@@ -30,8 +30,8 @@ abstract contract Federation {
     address internal constant ADMIN = address(0xAD);
     address internal constant STRANGER = address(0x51);
 
-    ClientRegistry internal registry;
-    TrainingLedger internal ledger;
+    IClientRegistry internal registry;
+    ITrainingLedger internal ledger;
     Member[] internal members;
     /// @dev Tickets of the round in the order of the draws.
     uint128[] internal tickets;
@@ -61,7 +61,7 @@ abstract contract Federation {
 
     function _deployPair(bool openMembership, Settings memory settings_)
         internal
-        returns (ClientRegistry registry_, TrainingLedger ledger_)
+        returns (IClientRegistry registry_, ITrainingLedger ledger_)
     {
         address ledgerAddress = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
         registry_ = _deployRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
@@ -70,15 +70,15 @@ abstract contract Federation {
 
     function _deployRegistry(bool openMembership, address admin, address ledgerAddress, uint64 delay)
         internal
-        returns (ClientRegistry)
+        returns (IClientRegistry)
     {
         bytes memory arguments = abi.encode(openMembership, admin, ledgerAddress, delay);
-        return ClientRegistry(_create("ClientRegistry.sol:ClientRegistry", arguments));
+        return IClientRegistry(_create("ClientRegistry.sol:ClientRegistry", arguments));
     }
 
-    function _deployLedger(ClientRegistry registry_, Settings memory settings_) internal returns (TrainingLedger) {
+    function _deployLedger(IClientRegistry registry_, Settings memory settings_) internal returns (ITrainingLedger) {
         bytes memory arguments = abi.encode(registry_, COORDINATOR, settings_);
-        return TrainingLedger(_create("TrainingLedger.sol:TrainingLedger", arguments));
+        return ITrainingLedger(_create("TrainingLedger.sol:TrainingLedger", arguments));
     }
 
     /// @dev Instead of `new`, which would compile the contract into every test anew.

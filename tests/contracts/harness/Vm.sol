@@ -42,6 +42,7 @@ interface Vm {
     function roll(uint256 blockNumber) external;
     function setBlockhash(uint256 blockNumber, bytes32 blockHash) external;
     function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
+    function snapshotValue(string calldata group, string calldata name, uint256 value) external;
     function snapshotState() external returns (uint256 id);
 }
 

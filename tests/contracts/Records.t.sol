@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Federation} from "./harness/Federation.sol";
+import {vm} from "./harness/Vm.sol";
+
+/// @notice What clients record after the order: shares, updates, releases.
+contract RecordsTest is Federation {
+    bytes32 private constant DIGEST = keccak256("digest");
+
+    function setUp() public {
+        _deploy(true);
+        _join(3);
+    }
+
+    // --- share, commit, release ---
+
+    function test_Share_IsAcceptedInItsWindowOnly() public {
+        uint64 round = _openAndDraw(3);
+        RoundView memory view_ = ledger.round(round);
+        vm.roll(view_.drawEnd + 1);
+        _refusesShare(round, Phase.Seal);
+        _seal(round);
+        _share(0, round); // in the very block of the order
+        vm.roll(view_.shareEnd);
+        _share(1, round);
+        vm.roll(view_.shareEnd + 1);
+        _refusesShare(round, Phase.Commit);
+    }
+
+    function test_Commit_IsAcceptedInItsWindowOnly() public {
+        uint64 round = _sealed(3);
+        RoundView memory view_ = ledger.round(round);
+        _share(0, round);
+        _share(1, round);
+        _share(2, round);
+        vm.roll(view_.shareEnd);
+        _refusesCommit(round, Phase.Share);
+        vm.roll(view_.shareEnd + 1);
+        _commit(0, round);
+        vm.roll(view_.commitEnd);
+        _commit(1, round);
+        vm.roll(view_.commitEnd + 1);
+        _refusesCommit(round, Phase.Recover);
+        _equal(ledger.round(round).committed, 2, "committed");
+    }
+
+    function test_Release_IsAcceptedInItsWindowOnly() public {
+        uint64 round = _sealed(3);
+        _share(0, round);
+        RoundView memory view_ = ledger.round(round);
+        vm.roll(view_.commitEnd);
+        _refusesRelease(round, Phase.Commit);
+        vm.roll(view_.commitEnd + 1);
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.Released(round, 1, DIGEST);
+        vm.prank(members[0].account);
+        ledger.release(round, DIGEST);
+        vm.roll(view_.recoverEnd);
+        vm.prank(members[1].account);
+        ledger.release(round, DIGEST); // drawn is enough
+        vm.roll(view_.recoverEnd + 1);
+        _refusesRelease(round, Phase.Overdue);
+    }
+
+    function test_Release_EndsWithTheRecovery() public {
+        uint64 round = _recovered(3, 3);
+        _refusesRelease(round, Phase.Close);
+    }
+
+    function test_EachRecord_IsAcceptedOnce() public {
+        uint64 round = _sealed(3);
+        _share(0, round);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyShared.selector, round, 1));
+        _share(0, round);
+        vm.roll(ledger.round(round).shareEnd + 1);
+        _commit(0, round);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyCommitted.selector, round, 1));
+        _commit(0, round);
+        vm.roll(ledger.round(round).commitEnd + 1);
+        vm.prank(members[0].account);
+        ledger.release(round, DIGEST);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyReleased.selector, round, 1));
+        vm.prank(members[0].account);
+        ledger.release(round, DIGEST);
+    }
+
+    function test_AClientThatWasNotDrawn_Cannot_ShareCommitOrRelease() public {
+        uint64 round = _sealed(2);
+        address third = members[2].account;
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.NotDrawn.selector, round, third);
+        vm.expectRevert(refusal);
+        vm.prank(third);
+        ledger.share(round, DIGEST);
+        vm.roll(ledger.round(round).shareEnd + 1);
+        vm.expectRevert(refusal);
+        vm.prank(third);
+        ledger.commit(round, DIGEST, DIGEST);
+        vm.roll(ledger.round(round).commitEnd + 1);
+        vm.expectRevert(refusal);
+        vm.prank(third);
+        ledger.release(round, DIGEST);
+    }
+
+    function test_AClientThatDidNotShare_Cannot_Commit() public {
+        uint64 round = _sealed(3);
+        vm.roll(ledger.round(round).shareEnd + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotShared.selector, round, 1));
+        _commit(0, round);
+    }
+
+    function test_RecordsOfAnEarlierRound_DoNotCountInTheNext() public {
+        _closed(3, 3);
+        uint64 round = _sealed(2);
+        _refusesShareOf(members[2].account, round, abi.encodeWithSelector(
+            ITrainingLedger.NotDrawn.selector, round, members[2].account
+        ));
+        vm.roll(ledger.round(round).shareEnd + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotShared.selector, round, 1));
+        _commit(0, round);
+        _refusesShareOf(members[0].account, 1, abi.encodeWithSelector(
+            ITrainingLedger.WrongPhase.selector, 1, Phase.Closed, Phase.Share
+        ));
+    }
+
+    function _refusesShareOf(address account, uint64 round, bytes memory refusal) private {
+        vm.expectRevert(refusal);
+        vm.prank(account);
+        ledger.share(round, DIGEST);
+    }
+
+    function _refusesShare(uint64 round, Phase current) private {
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Share));
+        vm.prank(members[2].account);
+        ledger.share(round, DIGEST);
+    }
+
+    function _refusesCommit(uint64 round, Phase current) private {
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Commit));
+        vm.prank(members[2].account);
+        ledger.commit(round, DIGEST, DIGEST);
+    }
+
+    function _refusesRelease(uint64 round, Phase current) private {
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Recover));
+        vm.prank(members[2].account);
+        ledger.release(round, DIGEST);
+    }
+}

@@ -1,0 +1,127 @@
+// A whole round on Hardhat's network, through nothing but JSON-RPC: another EVM and another compiler driver than forge.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { Interface, defaultAbiCoder } = require("@ethersproject/abi");
+const { keccak256 } = require("@ethersproject/keccak256");
+const { getContractAddress } = require("@ethersproject/address");
+const { artifacts, network } = require("hardhat");
+const { prove, publicKey } = require("./prover.js");
+
+const SETTINGS = [2, 10, 5, 6, 7, 8, 9, 3, 2, 100, 2, 1, 1000];
+const EVERYONE = 1_000_000;
+const digest = (text) => keccak256(Buffer.from(text));
+const rpc = (method, ...params) => network.provider.request({ method, params });
+
+/** A deployed contract: `send` a transaction and get its events by name, or `read` a view. */
+class Contract {
+  constructor(address, abi) {
+    this.address = address;
+    this.abi = new Interface(abi);
+  }
+
+  async send(from, name, values) {
+    const transaction = { from, to: this.address, data: this.abi.encodeFunctionData(name, values) };
+    const receipt = await rpc("eth_getTransactionReceipt", await rpc("eth_sendTransaction", transaction));
+    assert.equal(receipt.status, "0x1");
+    const own = receipt.logs.filter((log) => log.address.toLowerCase() === this.address.toLowerCase());
+    return Object.fromEntries(own.map((log) => this.abi.parseLog(log)).map((log) => [log.name, log.args]));
+  }
+
+  async read(name, values) {
+    const data = this.abi.encodeFunctionData(name, values);
+    const answer = await rpc("eth_call", { to: this.address, data }, "latest");
+    return this.abi.decodeFunctionResult(name, answer)[0];
+  }
+}
+
+async function deploy(from, name, values) {
+  const artifact = await artifacts.readArtifact(name);
+  const data = artifact.bytecode + new Interface(artifact.abi).encodeDeploy(values).slice(2);
+  const hash = await rpc("eth_sendTransaction", { from, data });
+  const receipt = await rpc("eth_getTransactionReceipt", hash);
+  return new Contract(receipt.contractAddress, artifact.abi);
+}
+
+async function mineTo(block) {
+  const current = BigInt(await rpc("eth_blockNumber"));
+  if (BigInt(block) > current) await rpc("hardhat_mine", "0x" + (BigInt(block) - current).toString(16));
+}
+
+describe("A round", () => {
+  let coordinator, accounts, registry, ledger, chainId;
+  const secrets = [11n, 22n, 33n];
+
+  before(async () => {
+    [coordinator, ...accounts] = await rpc("eth_accounts");
+    accounts = accounts.slice(0, 3);
+    chainId = Number(await rpc("eth_chainId"));
+    const nonce = Number(await rpc("eth_getTransactionCount", coordinator, "latest")) + 1;
+    const ledgerAddress = getContractAddress({ from: coordinator, nonce });
+    registry = await deploy(coordinator, "ClientRegistry", [true, coordinator, ledgerAddress, 0]);
+    ledger = await deploy(coordinator, "TrainingLedger", [registry.address, coordinator, SETTINGS]);
+    assert.equal(ledger.address.toLowerCase(), ledgerAddress.toLowerCase());
+  });
+
+  it("registers clients with proofs of possession", async () => {
+    for (const [i, account] of accounts.entries()) {
+      const { x, y } = publicKey(secrets[i]);
+      const parts = ["register", chainId, registry.address, account];
+      const alpha = keccak256(defaultAbiCoder.encode(["string", "uint256", "address", "address"], parts));
+      const { message } = prove(secrets[i], Buffer.from(alpha.slice(2), "hex"));
+      const values = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mailbox"), message];
+      const { Registered } = await registry.send(account, "register", values);
+      assert.equal(Registered.client, i + 1);
+    }
+  });
+
+  it("draws, seals, shares, commits, recovers and closes", async () => {
+    await ledger.send(coordinator, "open", [digest("model 0"), digest("config"), EVERYONE]);
+    let view = await ledger.read("round", [1]);
+    await mineTo(view.seedBlock);
+    await ledger.send(coordinator, "fixSeed", [1]);
+    const alpha = Buffer.from((await ledger.read("alphaOf", [1])).slice(2), "hex");
+
+    const tickets = [];
+    for (const [i, account] of accounts.entries()) {
+      const { x, y } = publicKey(secrets[i]);
+      const { message, beta } = prove(secrets[i], alpha);
+      const keys = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mask"), digest("seal")];
+      const { Drawn } = await ledger.send(account, "draw", [1, ...keys, 10, message]);
+      assert.equal((Drawn.proof.length - 2) / 2, 81);
+      tickets.push(beta.subarray(0, 12).toString("hex") + (i + 1).toString(16).padStart(8, "0"));
+    }
+
+    await mineTo(view.drawEnd);
+    const order = [...tickets.keys()].sort((a, b) => (tickets[a] < tickets[b] ? -1 : 1));
+    const permutation = order.map((index) => index.toString(16).padStart(4, "0")).join("");
+    const { Sealed } = await ledger.send(coordinator, "seal", [1, "0x" + tickets.join(""), "0x" + permutation]);
+    assert.equal(Sealed.drawn, 3);
+
+    for (const account of accounts) await ledger.send(account, "share", [1, digest("shares")]);
+    await mineTo(view.shareEnd);
+    for (const account of accounts.slice(0, 2)) {
+      await ledger.send(account, "commit", [1, digest("update"), digest("seed")]);
+    }
+    await mineTo(view.commitEnd);
+    await ledger.send(accounts[0], "release", [1, digest("released")]);
+    const { Recovered } = await ledger.send(coordinator, "recover", [1, digest("recovery")]);
+    assert.equal(Recovered.survivors, 2);
+    await ledger.send(coordinator, "close", [1, digest("model 1"), digest("metrics")]);
+    assert.equal(await ledger.read("currentModel", []), digest("model 1"));
+
+    await ledger.send(coordinator, "reportAbsences", [1, [accounts[2]]]);
+    assert.equal((await registry.read("clientOf", [accounts[2]])).absences, 1);
+  });
+
+  it("refuses a proof of the first round in the second", async () => {
+    const alpha = Buffer.from((await ledger.read("alphaOf", [1])).slice(2), "hex");
+    const { x, y } = publicKey(secrets[0]);
+    const { message } = prove(secrets[0], alpha);
+    await ledger.send(coordinator, "open", [digest("model 1"), digest("config"), EVERYONE]);
+    await mineTo((await ledger.read("round", [2])).seedBlock);
+    const keys = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mask"), digest("seal")];
+    await assert.rejects(ledger.send(accounts[0], "draw", [2, ...keys, 10, message]));
+    assert.equal((await ledger.read("round", [2])).drawn, 0);
+  });
+});
