@@ -47,6 +47,7 @@ def run(
     rpc: Annotated[str | None, typer.Option(help="URL of an EVM JSON-RPC endpoint.")] = None,
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
+    from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
     """Audit a run's directory, or a live ledger and its store.
@@ -59,7 +60,7 @@ def run(
         return _report(_with_progress(lambda tick: audit_directory(directory, tick)), as_json)
     if not (rpc and ledger and store):
         raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
-    return _report(_audit_live(rpc, ledger, open_content(store)), as_json)
+    return _report(_audit_live(rpc, ledger, open_content(store), from_block), as_json)
 
 
 @app.command("export")
@@ -99,9 +100,9 @@ def open_content(store: str) -> ContentStore:
     raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")
 
 
-def _audit_live(rpc: str, ledger: str, store: ContentStore) -> Verdict:
+def _audit_live(rpc: str, ledger: str, store: ContentStore, from_block: int) -> Verdict:
     with connect(rpc) as network:
-        deployment = read_deployment(network, ledger)
+        deployment = read_deployment(network, ledger, from_block or None)
         verify_code(network, deployment)
         history = capture(network, deployment)
     history.verify()

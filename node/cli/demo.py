@@ -82,7 +82,7 @@ def demo(
 def _run(plan, data, network: Network, content: ContentStore, directory: Path) -> tuple[dict, Verdict]:
     from node.demo import Demo
 
-    with DemoDisplay(plan) as display:
+    with DemoDisplay(plan.rounds) as display:
         run = Demo(plan, data, network, content, display.observe)
         run.run()
         display.say("auditing")

@@ -1,6 +1,6 @@
 """Live progress of a run, and the tables at its end."""
 
-from collections import Counter
+import time
 
 from rich import box
 from rich.live import Live
@@ -12,23 +12,25 @@ from node.auditing.verdict import Verdict
 from node.cli.output import console
 from node.step import Step
 
-_ICONS = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
+_DONE = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
 
 
 class DemoDisplay:
     """Shows round, phase, who has acted and who is waited for, while the run goes on.
 
-    On a terminal it is one live panel; elsewhere one line an event that matters.
+    On a terminal it is one live panel above a log; elsewhere one line an event that matters.
     """
 
-    def __init__(self, plan) -> None:
-        self._plan = plan
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
         self._round = 0
         self._phase = "set-up"
         self._waiting = ""
-        self._acted: Counter[str] = Counter()
-        self._gas = 0
+        self._result = "none yet"
+        self._acted: dict[str, list[str]] = {}
         self._reasons: set[str] = set()
+        self._gas = 0
+        self._started = time.monotonic()
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> "DemoDisplay":
@@ -43,17 +45,10 @@ class DemoDisplay:
     def observe(self, role: str, step: Step) -> None:
         """Take in one step of one role."""
         self._gas += step.gas
-        if step.acted:
-            if step.acted == "opened a round":
-                self._round += 1
-                self._acted.clear()
-                self._reasons.clear()
-            self._phase = step.phase
-            self._acted[step.acted] += 1
-            if role == "coordinator":
-                self._line(f"round {self._round}: {role} {step.acted}")
-        elif role == "coordinator":
-            self._phase, self._waiting = step.phase, step.waiting
+        if role == "coordinator":
+            self._coordinator(step)
+        elif step.acted:
+            self._acted.setdefault(step.acted, []).append(role.removeprefix("client "))
         elif step.phase == "sit out" and step.waiting not in self._reasons:
             self._reasons.add(step.waiting)
             self._line(f"round {self._round}: {role} sits out, {step.waiting}")
@@ -65,22 +60,38 @@ class DemoDisplay:
         self._line(phase)
         self._refresh()
 
+    def _coordinator(self, step: Step) -> None:
+        self._phase, self._waiting = step.phase, step.waiting
+        if step.acted == "opened a round":
+            self._round += 1
+            self._acted.clear()
+            self._reasons.clear()
+        if step.acted.startswith(("closed", "skipped", "recorded")):
+            self._result = f"round {self._round}: {step.acted}"
+        if step.acted:
+            self._line(f"round {self._round}: coordinator {step.acted}" if self._round else f"coordinator {step.acted}")
+
     def _line(self, text: str) -> None:
         if self._live is not None:
             self._live.console.print(Text(text, style="dim"))
         else:
-            console.print(text)
+            console.print(text, soft_wrap=True, markup=False)
 
     def _refresh(self) -> None:
         if self._live is None:
             return
-        done = "  ".join(f"{name} {self._acted[word]}" for word, name in _ICONS.items() if self._acted[word])
+        rows = [
+            ("round", f"{self._round} of {self._rounds}"),
+            ("phase", self._phase),
+            *((name, " ".join(self._acted[word])) for word, name in _DONE.items() if word in self._acted),
+            ("waiting for", self._waiting or "nobody"),
+            ("last result", self._result),
+            ("gas", f"{self._gas:,}"),
+            ("seconds", f"{time.monotonic() - self._started:.0f}"),
+        ]
         table = Table.grid(padding=(0, 2))
-        table.add_row(Text("round", style="bold"), f"{self._round} of {self._plan.rounds}")
-        table.add_row(Text("phase", style="bold"), self._phase)
-        table.add_row(Text("acted", style="bold"), done or "nobody yet")
-        table.add_row(Text("waiting for", style="bold"), self._waiting or "nobody")
-        table.add_row(Text("gas", style="bold"), f"{self._gas:,}")
+        for name, value in rows:
+            table.add_row(Text(name, style="bold"), Text(value))
         self._live.update(table)
 
 
