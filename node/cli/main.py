@@ -21,6 +21,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")
 app.command("deploy")(membership.deploy)
 app.command("register")(membership.register)
+app.command("approve")(membership.approve)
 app.command("status")(membership.status)
 app.add_typer(bench.app, name="bench")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from eth_utils import is_address
 
 from chain.deployment import deploy as deploy_contracts
 from chain.deployment import read_deployment
@@ -82,6 +83,27 @@ def register(
         print_json({"account": keys.address, "client": client.client, "active_from": client.active_from})
     else:
         console.print(f"account {keys.address} is client {client.client}, drawable from block {client.active_from}")
+    return 0
+
+
+def approve(
+    account: Annotated[str, typer.Argument(help="The member's account.")],
+    config: ConfigFile,
+    keystore: KeystoreFile,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take the approval back instead.")] = False,
+    password_file: PasswordFile = None,
+) -> int:
+    """Approve a member, where membership is approved by the federation's admin; before or after it registers.
+
+    Example: fedgrove approve 0x… --config federation.toml --keystore founder.json
+    """
+    if not is_address(account):
+        raise CommandError(f"{account!r} is not an account's address (0x and 40 hexadecimal digits)")
+    keys = load(keystore, read_password(password_file))
+    with open_ledger(config, keys) as ledger:
+        act = ledger.revoke if revoke else ledger.approve
+        act(account)
+    console.print(f"{'revoked' if revoke else 'approved'} {account}", soft_wrap=True)
     return 0
 
 
