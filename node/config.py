@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
-from node.learning.settings import ModelSpec, TrainingSettings
+from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 
 MAX_CONFIG_BYTES = 1 << 20
 PPM = 1_000_000
@@ -69,6 +69,9 @@ class StrategySettings:
 
     name: str = "fedaom"
     options: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self.name in STRATEGIES, "strategy.name", f"one of {', '.join(STRATEGIES)}")
 
 
 @dataclass(frozen=True)

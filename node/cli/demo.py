@@ -23,9 +23,9 @@ from node.auditor import Auditor
 from node.cli.output import CommandError, console, print_json
 from node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from node.content import mirror
+from node.learning.settings import STRATEGIES
 from node.report import build_report
 
-STRATEGIES = ("fedaom", "fedavg")
 MASKINGS = ("bbtsa", "pairwise")
 
 

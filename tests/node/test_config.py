@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from node.config import FederationConfig, InvalidConfig, load_config
+from node.learning import settings, strategies
 
 MINIMAL = """
 [model]
@@ -63,6 +64,7 @@ def test_the_same_terms_written_otherwise_are_refused(tmp_path):
         ("[training]\nlearning_rate = -1\n", "learning_rate"),
         ("federation = 3\n", "must be a table"),
         ("[ledger]\nquorum = 1\n", "quorum"),
+        ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedavg"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, addition, sentence):
@@ -96,3 +98,7 @@ def test_every_term_changes_the_digest(tmp_path):
     config, _ = load_config(write(tmp_path, MINIMAL))
     changed = dataclasses.replace(config, federation=dataclasses.replace(config.federation, seed=1))
     assert changed.to_bytes() != config.to_bytes()
+
+
+def test_the_names_known_without_torch_are_those_of_the_strategies():
+    assert set(settings.STRATEGIES) == set(strategies.STRATEGIES)
