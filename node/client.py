@@ -12,15 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from chain import tree, vrf
 from chain.errors import ContractRevert
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.transactions import Receipt
-from ipfs.store import ContentStore
+from ipfs.store import ContentStore, StoreError
 from ipfs.unixfs import cid_of
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
@@ -95,6 +93,12 @@ class Client:
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
         entry = self._view.refresh()
+        try:
+            return self._act(entry)
+        except StoreError as fault:
+            return Step.wait("store", f"the store: {fault}", self._view.block + 1)
+
+    def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
         if entry.end is not None:
@@ -205,7 +209,7 @@ class Client:
         masking = self._config.masking
         if masking.masked == "delta":
             vector = vector - flatten(fetch_model(self._store, entry.opened.model_digest, self._config, layout))
-        masked: np.ndarray = mask_update(
+        masked = mask_update(
             self._graph(entry),
             entry.order.index(member.client),
             _secrets_of(note),

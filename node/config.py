@@ -268,7 +268,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
 
 def _scalar(kind: type, value: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise InvalidConfig(f"{where} must be a finite number") from None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
     if kind is float and value - value != 0:
@@ -277,4 +280,6 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
 
 
 def _join(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else str(key)
+    """The dotted name of a key, fit for a message: keys come from peers, too."""
+    name = key if key.isprintable() else ascii(key)
+    return f"{where}.{name}" if where else name

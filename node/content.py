@@ -38,7 +38,7 @@ class Metrics:
         try:
             table = parse_json(data)
             metrics = cls(int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:
             raise InvalidBlob("the metrics are not in canonical form")

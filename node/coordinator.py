@@ -18,7 +18,7 @@ from node.config import FederationConfig
 from node.content import MAX_RECORD_BYTES, Metrics, fetch_available, fetch_model
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
-from node.masking.recovery import RecoveryRecord, TooFewShares, recover, unavailable_updates
+from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import RoundRecords
 from node.step import Step, missing, name_clients
@@ -83,6 +83,8 @@ class Coordinator:
             return Step.wait(
                 "refused", f"the chain: the ledger refused a transaction ({refusal})", self._view.block + 1
             )
+        except StoreError as fault:
+            return Step.wait("store", f"the store: {fault}", self._view.block + 1)
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
@@ -195,10 +197,15 @@ class Coordinator:
             return self._overdue(entry)
         graph = self._graph(entry)
         data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
-        record = RecoveryRecord.parse(
-            data, graph, entry.positions(entry.shares), entry.positions(entry.commits), seed_hashes(entry)
-        )
-        model = self._aggregate(entry, graph, record)
+        shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
+        try:
+            record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
+            model = self._aggregate(entry, graph, record)
+        except InvalidRecovery as fault:
+            # A member may record the recovery in the coordinator's place, and may record anything.
+            return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
+        except InvalidUpdate as fault:
+            return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         accuracy, loss, samples = self._evaluate(model)
         metrics = Metrics(entry.number, accuracy, loss, samples)
         model_digest = self._store.put(dump(model)).digest

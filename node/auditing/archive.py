@@ -135,8 +135,8 @@ def _check_report(directory: Path) -> BadRecord | None:
         if path.stat().st_size > MAX_REPORT_BYTES:
             return BadRecord(None, None, REPORT, "it is too large")
         report = parse_json(path.read_bytes())
-        seconds = {entry["round"]: entry["seconds"] for entry in report["rounds"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        seconds = {entry["round"]: float(entry["seconds"]) for entry in report["rounds"]}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(History.load(directory / LEDGER), DiskStore(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
@@ -152,7 +152,7 @@ def _check_manifest(directory: Path) -> BadRecord | None:
         canonical = _manifest_bytes(listed) == data
     except (OSError, ValueError, KeyError, TypeError):
         return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
-    if not canonical:
+    if not canonical or not isinstance(listed, dict):
         return BadRecord(None, None, MANIFEST, "it is not in canonical form")
     found = _digests(directory)
     for name in sorted({*listed, *found}):

@@ -60,7 +60,7 @@ class LedgerRules:
 
     facts: ChainFacts
     rounds: Rounds
-    _vrf_keys: set[int] = field(default_factory=set)
+    _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
     _approved: set[str] = field(default_factory=set)
     _absences: dict[int, int] = field(default_factory=dict)
     _skipped_until: dict[int, int] = field(default_factory=dict)
@@ -103,13 +103,13 @@ class LedgerRules:
             raise bad(what, f"account {account} is not client {client}", client=client)
 
     def _vrf_key(self, record: Registered | VrfKeyRotated, what: str) -> None:
-        if record.vrf_x in self._vrf_keys:
+        if (record.vrf_x, record.vrf_y) in self._vrf_keys:
             raise bad(f"{what}.vrf key", "the key is registered already", client=record.client)
         if record.active_from != record.at.block + self.facts.activation_delay:
             raise bad(f"{what}.active from", f"{record.active_from} is not the delay after it", client=record.client)
         alpha = tree.registration_alpha(self.facts.chain_id, self.facts.registry, record.account)
         self._proof(record, alpha, f"{what}.proof", None)
-        self._vrf_keys.add(record.vrf_x)
+        self._vrf_keys.add((record.vrf_x, record.vrf_y))
 
     def _proof(self, record: Registered | VrfKeyRotated | Drawn, alpha: bytes, what: str, number: int | None) -> bytes:
         if isinstance(record, Drawn):
