@@ -161,7 +161,10 @@ class Client:
         return self._release_when_due(entry, member, note, deadlines)
 
     def _share(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
-        blob = seal_shares(self._graph(entry), entry.order.index(member.client), _secrets_of(note), os.urandom)
+        blob = self._journal.read(entry.number, "shares")
+        if blob is None:
+            blob = seal_shares(self._graph(entry), entry.order.index(member.client), _secrets_of(note), os.urandom)
+            self._journal.write(entry.number, "shares", blob)
         send = partial(self._ledger.share, entry.number, self._store.put(blob).digest)
         return self._send(entry, deadlines, "share", "shared", send)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
-from ipfs.store import ContentStore, NotFound, StoreError
+from ipfs.store import ContentStore, NotFound, StoreError, TooLarge
 from node.config import FederationConfig
 from node.tensors import Layout, Tensors, load
 
@@ -88,7 +88,7 @@ def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]
         for digest in digests:
             try:
                 target.put(source.fetch(digest, limit))
-            except NotFound:
+            except (NotFound, TooLarge):
                 continue
 
 

@@ -7,6 +7,7 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 import json
 from collections.abc import Callable
 
+from chain import tree
 from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
@@ -20,7 +21,7 @@ from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
-from node.rounds import RoundRecords
+from node.rounds import Member, RoundRecords
 from node.step import Step, missing, name_clients
 from node.tensors import Tensors, dump
 from node.view import LedgerView
@@ -60,6 +61,7 @@ class Coordinator:
         self._initial_model = initial_model
         self._evaluate = evaluate
         self._aggregated: tuple[int, Tensors] | None = None
+        self._unreported = 0
         self._view = LedgerView(ledger, confirmations)
 
     @property
@@ -110,7 +112,12 @@ class Coordinator:
         absent = self._absent(entry)
         if absent:
             accounts = [self._view.rounds.members[client].account for client in absent]
-            receipt = self._ledger.report_absences(entry.number, accounts)
+            try:
+                receipt = self._ledger.report_absences(entry.number, accounts)
+            except ContractRevert as refusal:
+                # Training does not wait for a report: somebody may have been revoked in the meantime.
+                self._unreported = entry.number
+                return Step.wait("open", f"nobody: absences stay unreported ({refusal})", self._view.block + 1)
             return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
         if entry.number >= self._config.federation.rounds:
             return Step.wait("done", "nobody: all rounds have ended")
@@ -118,10 +125,29 @@ class Coordinator:
         return self._open(standing)
 
     def _absent(self, entry: RoundRecords) -> list[int]:
-        """Clients of the sealed order that did not commit and are not reported yet."""
-        if entry.sealed is None:
+        """Clients to report: of the sealed order without a commitment, and those that withheld their draw."""
+        if entry.number == self._unreported:
             return []
-        return [client for client in entry.order if client not in entry.commits and client not in entry.absences]
+        uncommitted = [client for client in entry.order if client not in entry.commits]
+        return [client for client in uncommitted + self._withheld(entry) if client not in entry.absences]
+
+    def _withheld(self, entry: RoundRecords) -> list[int]:
+        """Where everyone was to be drawn: the clients that could have drawn and did not (spec 01, seed of a round)."""
+        full = len(entry.draws) >= self._view.settings.max_clients
+        if entry.opened.sampling_rate != tree.EVERYONE or entry.seed is None or full:
+            return []
+        return [
+            client
+            for client, member in self._view.rounds.members.items()
+            if client not in entry.draws and client not in entry.absences and self._could_draw(entry, member)
+        ]
+
+    def _could_draw(self, entry: RoundRecords, member: Member) -> bool:
+        if member.active_from > entry.opened.opened_at:
+            return False
+        known = self._ledger.client_of(member.account)
+        eligible = known.approved and known.active_from <= entry.opened.opened_at
+        return eligible and self._ledger.sits_out_until(member.account) < entry.number
 
     # --- seed, draw, seal -------------------------------------------------------------------------------------------
 

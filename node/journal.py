@@ -1,7 +1,7 @@
 """A client's durable record of a round: encrypted, written atomically, destroyed when the round is over.
 
-Beside the note there are blobs by name: ``update`` (the result of local training), ``masked`` (what was committed) and
-``released`` (the shares this client let go of; once written they never change).
+Beside the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
+training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
 What is here must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the

@@ -53,13 +53,17 @@ def load(data: bytes, layout: Layout | None = None) -> Tensors:
     Raises
     ------
     InvalidModel
-        Not safetensors, not float32, not finite, or (with ``layout``) other names or shapes than agreed.
+        Not safetensors, empty, not float32, not finite, or (with ``layout``) other names or shapes than agreed.
     """
     try:
         tensors = safetensors_load(data)
     except (SafetensorError, KeyError, ValueError, TypeError) as fault:
         raise InvalidModel(f"the model is not a safetensors file: {type(fault).__name__}") from None
+    if not tensors:
+        raise InvalidModel("the model holds no tensor")
     for name, tensor in tensors.items():
+        if not tensor.size:
+            raise InvalidModel(f"tensor {name!r} is empty")
         if tensor.dtype != np.float32:
             raise InvalidModel(f"tensor {name!r} has type {tensor.dtype}, expected float32")
         if not np.isfinite(tensor).all():

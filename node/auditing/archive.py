@@ -26,6 +26,7 @@ from node.files import write_atomically
 from node.report import build_report
 
 REPORT, LEDGER, STORE, MANIFEST = "report.json", "ledger.jsonl", "store", "manifest.json"
+VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_REPORT_BYTES = 1 << 26
 MAX_CAR_BYTES = 1 << 34
 
@@ -140,8 +141,13 @@ def _check_report(directory: Path) -> BadRecord | None:
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(History.load(directory / LEDGER), DiskStore(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
-        if report.get(key) != value:
+        if report.pop(key, None) != value:
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
+    if report.pop("audit", None) != VERIFIED:
+        return BadRecord(None, None, f"{REPORT}: audit", "it is not the verdict of this audit")
+    report.pop("options", None)
+    if report:
+        return BadRecord(None, None, f"{REPORT}: {min(report)}", "no run writes such a key")
     return None
 
 

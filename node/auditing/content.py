@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chain.records import Closed, Committed, Failed, FailureReason, Record, Recovered, Released, RoundOpened, Shared
-from ipfs.store import ContentStore, NotFound, StoreError, Unreachable
+from ipfs.store import ContentStore, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.auditing.rules import ChainFacts
@@ -95,7 +95,9 @@ class ContentRules:
         self._config, self._model = config, model
 
     def _shares(self, record: Shared) -> None:
-        data = self._fetch(record.digest, MAX_SHARES_BYTES, "share.content", record.round, record.client)
+        data = self._absorbed(record.digest, MAX_SHARES_BYTES, "share.content", record.round, record.client)
+        if data is None:
+            return
         entry, graph = self._entry()
         try:
             parse_shares(data, graph, entry.order.index(record.client))
@@ -119,7 +121,9 @@ class ContentRules:
             self._remark("commit.content", f"{size} bytes for {length} parameters", record.round, record.client)
 
     def _release(self, record: Released) -> None:
-        data = self._fetch(record.digest, MAX_RECORD_BYTES, "release.content", record.round, record.client)
+        data = self._absorbed(record.digest, MAX_RECORD_BYTES, "release.content", record.round, record.client)
+        if data is None:
+            return
         entry, graph = self._entry()
         shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
         try:
@@ -178,6 +182,22 @@ class ContentRules:
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
+
+    def _absorbed(self, digest: bytes, max_bytes: int, what: str, number: int, client: int) -> bytes | None:
+        """Fetch a blob that no model depends on.
+
+        When it is missing or too large it is a remark, else any member could spoil an honest history by recording the
+        digest of nothing. Bytes that do not match their digest are a bad record.
+        """
+        try:
+            return self.store.fetch(digest, max_bytes)
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except (NotFound, TooLarge) as fault:
+            self._remark(what, str(fault), number, client)
+            return None
+        except StoreError as fault:
+            raise bad(what, str(fault), number, client) from None
 
     def _get(self, work: Callable[[], Content], what: str, number: int, client: int | None = None) -> Content:
         """Run ``work``; a blob that is missing or altered is a bad record, a store that is away is not."""

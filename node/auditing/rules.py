@@ -61,7 +61,7 @@ class LedgerRules:
     facts: ChainFacts
     rounds: Rounds
     _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
-    _approved: set[str] = field(default_factory=set)
+    _approved: dict[str, int] = field(default_factory=dict)
     _absences: dict[int, int] = field(default_factory=dict)
     _skipped_until: dict[int, int] = field(default_factory=dict)
     _model: bytes | None = None
@@ -93,9 +93,10 @@ class LedgerRules:
             case MailboxKeyRotated():
                 self._known(record.client, record.account, "mailbox rotation")
             case Approved():
-                self._approved.add(record.account)
+                # An approval in the middle of a round takes effect like a registration: after the delay.
+                self._approved[record.account] = record.at.block + self.facts.activation_delay
             case Revoked():
-                self._approved.discard(record.account)
+                self._approved.pop(record.account, None)
 
     def _known(self, client: int, account: str, what: str) -> None:
         member = self.rounds.members.get(client)
@@ -150,10 +151,13 @@ class LedgerRules:
         if not everyone or member is None or len(entry.draws) >= self.facts.settings.max_clients:
             return False
         sits_out = self._skipped_until.get(client, 0) >= entry.number
-        return self._may_draw(member) and member.active_from <= entry.opened.opened_at and not sits_out
+        return self._approved_by(member, entry) and member.active_from <= entry.opened.opened_at and not sits_out
 
-    def _may_draw(self, member: Member) -> bool:
-        return self.facts.open_membership or member.account in self._approved
+    def _approved_by(self, member: Member, entry: RoundRecords) -> bool:
+        """Whether the member was approved, and for long enough, when the round was opened."""
+        if self.facts.open_membership:
+            return True
+        return member.account in self._approved and self._approved[member.account] <= entry.opened.opened_at
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -219,7 +223,7 @@ class LedgerRules:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
         if member.active_from > entry.opened.opened_at:
             raise bad("draw.client", "the client was not active yet", number, client)
-        if not self._may_draw(member):
+        if not self._approved_by(member, entry):
             raise bad("draw.client", "the client was not approved", number, client)
         if self._skipped_until.get(client, 0) >= number:
             raise bad("draw.client", "the client sits out because of its absences", number, client)

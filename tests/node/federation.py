@@ -52,7 +52,8 @@ class Federation:
         coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
-        deployment = deploy(network, coordinator.account, coordinator.address, config.ledger)
+        open_to_all = config.membership.mode == "open"
+        deployment = deploy(network, coordinator.account, coordinator.address, config.ledger, open_to_all)
         train = dataset.train()
         parts = iid(train.y, clients, np.random.default_rng(0))
         samples = [train.take(part[:60]) for part in parts]
