@@ -8,6 +8,7 @@ import pytest
 from chain.networks import embedded
 from chain.records import Closed, Committed, Failed, FailureReason
 from ipfs.disk import DiskStore
+from ipfs.store import Unreachable
 from node.config import FederationSettings, MaskingSettings
 from node.coordinator import Coordinator
 from node.journal import Journal
@@ -234,3 +235,28 @@ def test_delta_masking_closes_nearly_the_same_model_with_a_tighter_bound(federat
 
         models = [flatten(load(f.store.fetch(closed_models(f)[0], 1 << 24))) for f in (federation, delta)]
     np.testing.assert_allclose(models[0], models[1], atol=1e-6)
+
+
+class Flaky(DiskStore):
+    """A store that is away while ``away`` is set."""
+
+    away = False
+
+    def fetch(self, digest, max_bytes):
+        if self.away:
+            raise Unreachable("the store at 127.0.0.1 does not answer")
+        return super().fetch(digest, max_bytes)
+
+
+def test_a_client_waits_for_a_store_that_is_away_and_goes_on(federation):
+    store = Flaky(federation.directory / "store")
+    coordinator, clients = federation.coordinator(), {**federation.clients(), 2: federation.client(2, store=store)}
+    while "shared" not in federation.said("client 2"):
+        federation.turn(coordinator, clients)
+    store.away = True
+    step = clients[2].step()
+    assert not step.acted and "does not answer" in step.waiting and step.until > federation.network.block_number()
+    store.away = False
+    federation.run(coordinator, clients)
+    assert "released shares" in federation.said("client 2")
+    assert federation.audit().verdict == "verified"
