@@ -21,7 +21,8 @@ class LedgerView:
     def __init__(self, ledger: Ledger, confirmations: int = 0) -> None:
         self._ledger = ledger
         self._confirmations = confirmations
-        self._seen: list[Record] = []
+        self._seen = 0
+        self._last: Record | None = None
         self.rounds = Rounds()
         self.settings = ledger.settings()
         self.block = 0
@@ -29,13 +30,14 @@ class LedgerView:
     def refresh(self) -> RoundRecords | None:
         """Read what is new; return the latest round, or None before the first."""
         self.block = self._ledger.confirmed_block(self._confirmations)
-        records = [record for record in self._ledger.records() if record.at.block <= self.block]
-        if self._seen and records[: len(self._seen)][-1:] != self._seen[-1:]:
+        records = self._ledger.records()
+        if self._seen and records[self._seen - 1 : self._seen] != [self._last]:
             # The chain abandoned blocks that this view had seen: sort what stands now from the start.
-            self._seen, self.rounds = [], Rounds()
-        for record in records[len(self._seen) :]:
-            self.rounds.add(record)
-        self._seen = records
+            self._seen, self.rounds = 0, Rounds()
+        while self._seen < len(records) and records[self._seen].at.block <= self.block:
+            self._last = records[self._seen]
+            self.rounds.add(self._last)
+            self._seen += 1
         return self.rounds.latest
 
     def deadlines(self, entry: RoundRecords) -> Deadlines:

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from chain.networks import embedded
-from chain.records import Closed, Committed, Failed, FailureReason
+from chain.records import Closed, Committed, Failed, FailureReason, Released, Shared
 from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
+from ipfs.unixfs import cid_of
+from node.client import Client
 from node.config import FederationSettings, MaskingSettings
 from node.coordinator import Coordinator
 from node.journal import Journal
 from node.learning.settings import TrainingSettings
+from node.tensors import flatten, load
+from node.view import LedgerView
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -137,8 +141,6 @@ def test_what_was_released_never_changes(federation):
     journal.write(1, "released", b"written before the crash")
     clients[3] = federation.client(3)
     federation.run(coordinator, clients)
-    from chain.records import Released
-
     released = [r for r in federation.history().records() if isinstance(r, Released) and r.client == 3]
     assert [federation.store.fetch(r.digest, 100) for r in released] == [b"written before the crash"]
     verdict = federation.audit()
@@ -176,8 +178,6 @@ def test_an_update_that_nobody_can_fetch_fails_the_round_with_evidence(federatio
         """A store that keeps no masked update."""
 
         def put(self, data):
-            from ipfs.unixfs import cid_of
-
             length = 4 * 10_000
             return cid_of(data) if len(data) > length else super().put(data)
 
@@ -192,8 +192,6 @@ def test_an_update_that_nobody_can_fetch_fails_the_round_with_evidence(federatio
 
 
 def test_an_update_of_the_wrong_length_fails_the_round_and_is_named(federation):
-    from node.client import Client
-
     class Short(Client):
         """Commits to an update that is too short."""
 
@@ -231,8 +229,6 @@ def test_delta_masking_closes_nearly_the_same_model_with_a_tighter_bound(federat
         delta.register()
         delta.run()
         assert delta.audit().verdict == "verified"
-        from node.tensors import flatten, load
-
         models = [flatten(load(f.store.fetch(closed_models(f)[0], 1 << 24))) for f in (federation, delta)]
     np.testing.assert_allclose(models[0], models[1], atol=1e-6)
 
@@ -260,3 +256,29 @@ def test_a_client_waits_for_a_store_that_is_away_and_goes_on(federation):
     federation.run(coordinator, clients)
     assert "released shares" in federation.said("client 2")
     assert federation.audit().verdict == "verified"
+
+
+def test_a_view_follows_the_chain_when_it_abandons_blocks(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "shared" not in federation.said("client 4"):
+        federation.turn(coordinator, clients)
+    seen = federation.ledger(federation.keys[0]).records()
+
+    class Forked:
+        """A chain that loses its last three records, then grows another way."""
+
+        shown = seen
+
+        def __getattr__(self, name):
+            return getattr(federation.ledger(federation.keys[0]), name)
+
+        def records(self):
+            return list(self.shown)
+
+    ledger = Forked()
+    view = LedgerView(ledger)
+    view.refresh()
+    before = set(view.rounds.latest.shares)
+    ledger.shown = [*seen[:-3], seen[-1]]
+    view.refresh()
+    assert set(view.rounds.latest.shares) == {r.client for r in ledger.shown if isinstance(r, Shared)} != before
