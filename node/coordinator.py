@@ -60,7 +60,7 @@ class Coordinator:
         self._config = config
         self._initial_model = initial_model
         self._evaluate = evaluate
-        self._aggregated: tuple[int, Tensors] | None = None
+        self._aggregated: tuple[tuple[bytes, ...], Tensors] | None = None
         self._unreported = 0
         self._view = LedgerView(ledger, confirmations)
 
@@ -239,9 +239,11 @@ class Coordinator:
         return Step("close", acted=f"closed the round at accuracy {accuracy:.3f}", gas=receipt.gas_used)
 
     def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Tensors:
-        if self._aggregated is None or self._aggregated[0] != entry.number:
+        """The round's next model. Kept from recovery to closing, unless the chain changed its mind about the inputs."""
+        inputs = (entry.opened.model_digest, record.to_bytes(), *(commit.digest for commit in entry.commits.values()))
+        if self._aggregated is None or self._aggregated[0] != inputs:
             previous = fetch_model(self._store, entry.opened.model_digest, self._config)
-            self._aggregated = (entry.number, next_model(self._store, entry, graph, record, previous, self._config))
+            self._aggregated = (inputs, next_model(self._store, entry, graph, record, previous, self._config))
         return self._aggregated[1]
 
     # --- failure ----------------------------------------------------------------------------------------------------

@@ -132,13 +132,21 @@ class ContentRules:
             self._remark("release.content", str(fault), record.round, record.client)
 
     def _recovered(self, record: Recovered) -> None:
-        data = self._fetch(record.digest, MAX_RECORD_BYTES, "recovery.content", record.round)
+        number = record.round
+        closed = number in self.closed
+        # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
+        fetch = self._fetch if closed else self._absorbed
+        data = fetch(record.digest, MAX_RECORD_BYTES, "recovery.content", number)
+        if data is None:
+            return
         entry, graph = self._entry()
         shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
         try:
             self._recovery = RecoveryRecord.parse(data, graph, shared, committed, seed_hashes(entry))
         except InvalidRecovery as fault:
-            raise bad("recovery.content", str(fault), record.round) from None
+            if closed:
+                raise bad("recovery.content", str(fault), number) from None
+            self._remark("recovery.content", str(fault), number)
 
     def _closed(self, record: Closed) -> None:
         number = record.round
@@ -183,7 +191,9 @@ class ContentRules:
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
 
-    def _absorbed(self, digest: bytes, max_bytes: int, what: str, number: int, client: int) -> bytes | None:
+    def _absorbed(
+        self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None
+    ) -> bytes | None:
         """Fetch a blob that no model depends on.
 
         When it is missing or too large it is a remark, else any member could spoil an honest history by recording the
@@ -210,7 +220,7 @@ class ContentRules:
         except StoreError as fault:
             raise bad(what, str(fault), number, client) from None
 
-    def _remark(self, what: str, reason: str, number: int, client: int) -> None:
+    def _remark(self, what: str, reason: str, number: int, client: int | None = None) -> None:
         self.remarks.append(BadRecord(number, client, what, reason))
 
 

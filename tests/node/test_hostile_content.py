@@ -53,6 +53,9 @@ def test_a_junk_recovery_of_somebody_else_fails_the_round(federation):
     records = federation.history().records()
     assert any(isinstance(record, Recovered) for record in records)
     assert [r.reason for r in records if isinstance(r, Failed)] == [FailureReason.INVALID_RELEASE]
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"  # no model came of it
+    assert [remark.field for remark in verdict.remarks] == ["recovery.content"]
 
 
 def test_roles_wait_for_a_store_that_is_away(federation, monkeypatch):
