@@ -80,11 +80,13 @@ def test_the_update_leaves_only_after_its_commitment_and_secrets_go_with_the_rou
 
 def test_a_client_refuses_other_terms(federation):
     other = replace(federation.config, federation=FederationSettings(rounds=1, seed=99))
-    clients = {**federation.clients(), 4: federation.client(4, config=other)}
-    federation.run(clients=clients)
+    coordinator, clients = federation.coordinator(), {**federation.clients(), 4: federation.client(4, config=other)}
+    waits = set()
+    while federation.turn(coordinator, clients):
+        waits.add(clients[4].step().waiting)
+    assert any("did not agree" in wait for wait in waits)
     assert not federation.said("client 4")
-    assert "did not agree" in clients[4].step().waiting or federation.audit().verdict == "verified"
-    assert 4 not in {r.client for r in federation.history().records() if isinstance(r, Committed)}
+    assert federation.audit().verdict == "verified"
 
 
 def test_a_parameter_over_the_bound_keeps_the_client_out_and_names_the_tensor(network, tmp_path):
@@ -92,7 +94,7 @@ def test_a_parameter_over_the_bound_keeps_the_client_out_and_names_the_tensor(ne
     federation.register()
     federation.run()
     (reason,) = set(federation.said("client 1")[2:])
-    assert "tensor" in reason or "'" in reason
+    assert "'" in reason and "bound" in reason, reason  # the tensor's name, quoted
     end = federation.history().records()
     assert [r.reason for r in end if isinstance(r, Failed)] == [FailureReason.TOO_FEW_SURVIVORS]
     assert federation.audit().verdict == "verified"

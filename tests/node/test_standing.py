@@ -26,13 +26,7 @@ def test_every_phase_of_a_round_is_told(federation):
         now = standing(reader, account)
         told.setdefault(now.phase, now)
         assert not now.until or now.until > now.block
-    assert list(told) == ["seeding", "draw", "seal", "share", "commit", "recover", "close", "closed"] or set(told) >= {
-        "draw",
-        "share",
-        "commit",
-        "recover",
-        "closed",
-    }
+    assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
     assert told["share"].until == federation.ledger(federation.keys[0]).round(1).share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
 
