@@ -252,14 +252,14 @@ class Client:
         digests = {entry.order.index(client): record.digest for client, record in entry.shares.items()}
         blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
         held = held_shares(graph, position, _secrets_of(note), blobs)
-        missing = [client for client, record in entry.commits.items() if not self._store.has(record.digest)]
+        gone = [client for client, record in entry.commits.items() if not self._store.has(record.digest)]
         blob = release(
             graph,
             position,
             held,
             entry.positions(entry.shares),
             entry.positions(entry.commits),
-            unavailable=entry.positions(missing),
+            unavailable=entry.positions(gone),
             committed=self._committed(entry, member, note),
             kappa=self._config.masking.kappa,
             tensors=self._tensors(entry),

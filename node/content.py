@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
-from ipfs.store import ContentStore, NotFound, StoreError, TooLarge
+from ipfs.store import ContentStore, NotFound, StoreError, TooLarge, Unreachable
 from node.config import FederationConfig
 from node.tensors import Layout, Tensors, load
 
@@ -63,11 +63,19 @@ def update_chunks(store: ContentStore, digest: bytes, length: int) -> Iterator[b
 
 
 def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes: int) -> dict[int, bytes]:
-    """Fetch what can be fetched; what is missing, corrupt or too large is left out."""
+    """Fetch what can be fetched; what is missing, corrupt or too large is left out.
+
+    Raises
+    ------
+    Unreachable
+        The store is away: that says nothing about any blob.
+    """
     found = {}
     for key, digest in digests.items():
         try:
             found[key] = store.fetch(digest, max_bytes)
+        except Unreachable:
+            raise
         except StoreError:
             continue
     return found

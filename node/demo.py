@@ -65,8 +65,8 @@ class Plan:
     workers: int = 1
 
 
-class Stalled(RuntimeError):
-    """The chain stood still for too long; the message says who was waited for."""
+class DemoFailed(RuntimeError):
+    """The demonstration cannot go on; the message says why, or who was waited for."""
 
 
 def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes) -> FederationConfig:
@@ -94,8 +94,8 @@ def windows(clients: int) -> Settings:
         recover_window=each,
         close_window=8,
         coordinator_grace=4,
-        quorum=min(3, clients),
-        max_clients=max(clients, 3),
+        quorum=3,
+        max_clients=clients,
         absence_limit=3,
         absence_rounds=1,
         max_samples=1 << 24,
@@ -115,10 +115,10 @@ class Demo:
         The chain; a test chain is mined on, any other is waited for.
     store : ContentStore
         Where all blobs go.
-    funder : callable
-        Gives an address the test ether it needs: ``funder(address, ether)``.
     observe : callable
         Told of every step: ``observe(role, step)``.
+    patience : float
+        Seconds without a step, a block or a computation under way after which the run is given up.
     """
 
     def __init__(
@@ -140,7 +140,13 @@ class Demo:
         self.deployment: Deployment | None = None
 
     def run(self) -> None:
-        """Deploy, register, train, close; returns when all rounds have ended."""
+        """Deploy, register, train, close; returns when all rounds have ended.
+
+        Raises
+        ------
+        DemoFailed
+            The data do not suit the plan, or nothing happened for too long.
+        """
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
             executor = stack.enter_context(_executor(self._plan.workers))
@@ -153,8 +159,12 @@ class Demo:
 
     def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         plan = self._plan
-        training, shared = self._deal()
-        config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
+        try:
+            training, shared = self._deal()
+            config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
+            initial = _initial_model(config)
+        except ValueError as fault:
+            raise DemoFailed(f"the data do not suit this run: {fault}") from None
         keys = Keys.generate()
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
         self.deployment = deploy(
@@ -172,9 +182,6 @@ class Demo:
             result = evaluate(spec, model, test)
             return result.accuracy, result.loss, result.samples
 
-        weights = initial_tensors(spec.name, spec.input_shape, spec.classes, plan.seed)
-        extras = make_strategy(config.strategy.name, config.strategy.options).initial_extras(weights)
-        initial = dump({**weights, **extras})
         coordinator = Coordinator(self._ledger(keys), self._store, config, initial, score)
         clients = []
         for number, samples in enumerate(training):
@@ -223,11 +230,12 @@ class Demo:
             if coordinator.round != round_number:
                 round_number, started = coordinator.round, time.monotonic()
             self.seconds[round_number] = time.monotonic() - started
-            if any(step.acted for _, step in steps) or self._network.block_number() != last_block:
+            moving = any(step.acted or step.busy for _, step in steps)
+            if moving or self._network.block_number() != last_block:
                 last_change, last_block = time.monotonic(), self._network.block_number()
             elif time.monotonic() - last_change > self._patience:
                 waits = "; ".join(step.waiting for _, step in steps if step.waiting)
-                raise Stalled(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
+                raise DemoFailed(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
             if not any(step.acted for _, step in steps):
                 self._pass_time([step for _, step in steps])
 
@@ -238,6 +246,14 @@ class Demo:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.advance_to(min(deadlines))
+
+
+def _initial_model(config: FederationConfig) -> bytes:
+    """Safetensors bytes of θ₁: seeded weights, and what the strategy sends beside them."""
+    spec = config.model
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, config.federation.seed)
+    extras = make_strategy(config.strategy.name, config.strategy.options).initial_extras(weights)
+    return dump({**weights, **extras})
 
 
 class Silence:

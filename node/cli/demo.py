@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,8 +23,12 @@ from node.auditor import Auditor
 from node.cli.output import CommandError, console, print_json
 from node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from node.content import mirror
+from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
 from node.report import build_report
+
+if TYPE_CHECKING:
+    from node.demo import Plan  # needs torch, which the other commands do without
 
 MASKINGS = ("bbtsa", "pairwise")
 
@@ -79,12 +83,15 @@ def demo(
     return verdict.exit_code
 
 
-def _run(plan, data, network: Network, content: ContentStore, directory: Path) -> tuple[dict, Verdict]:
-    from node.demo import Demo
+def _run(plan: "Plan", data: Dataset, network: Network, content: ContentStore, directory: Path) -> tuple[dict, Verdict]:
+    from node.demo import Demo, DemoFailed
 
     with DemoDisplay(plan.rounds) as display:
         run = Demo(plan, data, network, content, display.observe)
-        run.run()
+        try:
+            run.run()
+        except DemoFailed as fault:
+            raise CommandError(str(fault)) from None
         display.say("auditing")
         history = capture(network, run.deployment)
         history.verify()
@@ -143,7 +150,7 @@ def _prepare(out: Path) -> Path:
     return out
 
 
-def _workers(data) -> int:
+def _workers(data: Dataset) -> int:
     """Two or more processes pay off only when there is much to train."""
     return min(os.cpu_count() or 1, 8) if len(data.train()) > 10_000 else 1
 

@@ -284,3 +284,18 @@ def test_a_view_follows_the_chain_when_it_abandons_blocks(federation):
     ledger.shown = [*seen[:-3], seen[-1]]
     view.refresh()
     assert set(view.rounds.latest.shares) == {r.client for r in ledger.shown if isinstance(r, Shared)} != before
+
+
+def test_an_outage_is_no_reason_to_release_nothing(federation):
+    """What a holder releases is final, so it waits for the store instead of leaving out what it could not fetch."""
+    store = Flaky(federation.directory / "store")
+    coordinator, clients = federation.coordinator(), {**federation.clients(), 2: federation.client(2, store=store)}
+    while "released shares" not in federation.said("client 1"):
+        store.away = "published its masked update" in federation.said("client 2")
+        federation.turn(coordinator, clients)
+    assert "released shares" not in federation.said("client 2")
+    store.away = False
+    federation.run(coordinator, clients)
+    (mine,) = [r for r in federation.history().records() if isinstance(r, Released) and r.client == 2]
+    assert len(federation.store.fetch(mine.digest, 1 << 20)) == 48 + 3 * 38  # a share of each other survivor
+    assert federation.audit().verdict == "verified"

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from node.cli.main import run
@@ -59,6 +60,9 @@ def place(tmp_path_factory):
     (folder / "text.car").write_text("not an archive")
     (folder / "text.json").write_text("not a keystore")
     (folder / "text.npz").write_text("not an archive")
+    for name, count, side in (("tiny", 200, 2), ("few", 6, 8)):
+        x, y = np.zeros((count, 1, side, side), np.float32), np.arange(count) % 3
+        np.savez(folder / f"{name}.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     return folder
 
 
@@ -82,6 +86,8 @@ def place(tmp_path_factory):
         "demo --dataset imagenet",
         "demo --dataset text.npz",
         "demo --dataset no.such.module:data",
+        "demo --dataset tiny.npz",
+        "demo --dataset few.npz --strategy fedavg",
         "demo --chain mainnet",
         "demo --chain http://127.0.0.1:1",
         "demo --store floppy",
