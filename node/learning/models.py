@@ -42,7 +42,9 @@ class ConvNet(nn.Module):
         for _ in range(2):
             height, width = (height - lost) // 2, (width - lost) // 2
         if height < 1 or width < 1:
-            raise ValueError(f"images of shape {tuple(input_shape)} are too small for this model: choose small-cnn")
+            raise ValueError(
+                f"images of shape {tuple(input_shape)} are too small for this model: small-cnn takes 4 × 4 and up"
+            )
         self.conv1 = nn.Conv2d(channels, first, architecture.kernel, padding=architecture.padding)
         self.conv2 = nn.Conv2d(first, second, architecture.kernel, padding=architecture.padding)
         self.hidden = nn.Linear(second * height * width, architecture.hidden)

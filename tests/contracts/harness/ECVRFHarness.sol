@@ -2,9 +2,10 @@
 pragma solidity ^0.8.30;
 
 import {ECVRF} from "../../../contracts/ECVRF.sol";
+import {ECVRFGauge} from "../../../contracts/tools/ECVRFGauge.sol";
 
-/// @title ECVRFHarness: makes the library's internal functions callable, and measures them
-contract ECVRFHarness {
+/// @title ECVRFHarness: makes the library's internal functions callable, beside the gauge that measures them
+contract ECVRFHarness is ECVRFGauge {
     function verify(uint256 publicKeyX, uint256 publicKeyY, bytes32 alpha, bytes calldata message)
         external
         view
@@ -27,16 +28,5 @@ contract ECVRFHarness {
 
     function isOnCurve(uint256 x, uint256 y) external pure returns (bool) {
         return ECVRF.isOnCurve(x, y);
-    }
-
-    /// @notice Execution gas of one verification: neither the transaction's base cost nor its calldata.
-    function measure(uint256 publicKeyX, uint256 publicKeyY, bytes32 alpha, bytes calldata message)
-        external
-        view
-        returns (uint256 gasUsed, bytes32 beta)
-    {
-        uint256 before = gasleft();
-        (beta,) = ECVRF.verify(publicKeyX, publicKeyY, alpha, message);
-        gasUsed = before - gasleft();
     }
 }
