@@ -60,6 +60,10 @@ class Network(ABC):
         """Hash of a block, 32 bytes."""
 
     @abstractmethod
+    def block_time(self, number: int) -> int:
+        """When a block was made, in seconds since 1970 by its maker's clock."""
+
+    @abstractmethod
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         """Result of a call upon a block, by default the latest. Raises ContractRevert."""
 

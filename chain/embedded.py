@@ -46,6 +46,10 @@ class EmbeddedNetwork(Network):
         with self._lock:
             return self._block(number).hash
 
+    def block_time(self, number: int) -> int:
+        with self._lock:
+            return self._block(number).header.timestamp
+
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         with self._lock:
             header = self._block(self.block_number() if block is None else block).header

@@ -1,12 +1,15 @@
 """The three ways to a chain: embedded in this process, anvil as a child process, any node by its URL."""
 
 import os
+import queue
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from subprocess import DEVNULL
 
 from chain.access import Network
 from chain.errors import ConnectionFailed
@@ -17,7 +20,19 @@ __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 ANVIL_VARIABLE = "FEDGROVE_ANVIL"
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
+INTERVAL_POLL_SECONDS = 0.05
 _PACKAGED = Path("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
+
+# Becomes the program named by its arguments, after asking Linux to end it when its parent has died. Its parent may have
+# died before it asked, hence the second look. A function run between fork and exec could deadlock among threads.
+_DIES_WITH_PARENT = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+parent = int(sys.argv[1])
+if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM) or os.getppid() != parent:
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 def embedded() -> Network:
@@ -45,8 +60,13 @@ def connect(url: str, expected_chain_id: int | None = None, timeout: float = 10.
     return RpcNetwork(url, expected_chain_id, timeout)
 
 
-def anvil(state_file: Path | None = None, port: int = 0, timeout: float = START_SECONDS) -> "AnvilNetwork":
-    """An anvil node of our own on this machine, ended with ``close``.
+def anvil(
+    state_file: Path | None = None,
+    port: int = 0,
+    timeout: float = START_SECONDS,
+    block_seconds: float | None = None,
+) -> "AnvilNetwork":
+    """An anvil node of our own on this machine, ended with ``close`` and, on Linux, with this process.
 
     Parameters
     ----------
@@ -54,6 +74,9 @@ def anvil(state_file: Path | None = None, port: int = 0, timeout: float = START_
         Where the chain is kept, written every second; without one it is gone in the end.
     port : int
         0 takes a free one.
+    block_seconds : float, optional
+        Seconds between two blocks, as on a public chain; ``can_mine`` is false then. Without it each transaction makes
+        a block at once.
 
     Raises
     ------
@@ -65,7 +88,9 @@ def anvil(state_file: Path | None = None, port: int = 0, timeout: float = START_
     command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent", "--prune-history"]
     if state_file is not None:
         command += ["--state", str(state_file), "--state-interval", "1"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if block_seconds is not None:
+        command += ["--block-time", f"{block_seconds:.9g}"]
+    process = _start(command)
     try:
         _wait_for(process, port, timeout)
         return AnvilNetwork(f"http://127.0.0.1:{port}", process)
@@ -83,6 +108,8 @@ class AnvilNetwork(RpcNetwork):
         super().__init__(url)
         self.url = url
         self._process = process
+        if not self.can_mine:
+            self.poll_seconds = INTERVAL_POLL_SECONDS
 
     @property
     def pid(self) -> int:
@@ -105,6 +132,29 @@ def find_anvil() -> Path:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
     raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to its path.")
+
+
+def _start(command: list[str]) -> subprocess.Popen:
+    """Start a program that ends when this process does, however that ends."""
+    if sys.platform == "linux":
+        command = [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid()), *command]
+    started: queue.SimpleQueue[subprocess.Popen | OSError] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            process = subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+        except OSError as fault:
+            started.put(fault)
+            return
+        started.put(process)
+        process.wait()
+
+    # To Linux the parent is the thread that started the process, so that thread waits until the process has ended.
+    threading.Thread(target=run, name="anvil", daemon=True).start()
+    process = started.get()
+    if isinstance(process, OSError):
+        raise process
+    return process
 
 
 def _wait_for(process: subprocess.Popen, port: int, timeout: float) -> None:

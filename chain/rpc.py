@@ -90,6 +90,9 @@ class RpcNetwork(Network):
     def block_hash(self, number: int) -> bytes:
         return self._parse(lambda: to_bytes(self._block(number)["hash"], 32))
 
+    def block_time(self, number: int) -> int:
+        return self._parse(lambda: to_int(self._block(number)["timestamp"]))
+
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         fields = {"to": to, "data": "0x" + data.hex()} | ({"from": sender} if sender else {})
         try:

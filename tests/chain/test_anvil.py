@@ -1,15 +1,19 @@
 """The same facade over JSON-RPC: anvil as a child process, and nodes that are not there or not what they should be."""
 
 import os
+import subprocess
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from federations import found
 from test_history import run_round
 
 from chain.deployment import read_deployment, verify_code
-from chain.errors import ConnectionFailed, ContractRevert, InsufficientFunds, WrongChain, WrongCode
+from chain.errors import BlockTimeout, ConnectionFailed, ContractRevert, InsufficientFunds, WrongChain, WrongCode
 from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger
@@ -134,3 +138,42 @@ def test_an_unlocked_account_of_another_node_funds(anvil_network):
         address = Keys.generate().address
         other.fund(address, 0.5)
         assert other.balance(address) == 5 * 10**17
+
+
+def test_blocks_at_an_interval_come_without_us(federation):
+    with anvil(block_seconds=0.2) as network:
+        assert not network.can_mine
+        start = network.block_number()
+        network.advance_to(start + 3, timeout=60)
+        assert network.block_number() >= start + 3
+        assert network.block_time(start + 3) >= network.block_time(start) > 1_600_000_000
+        with pytest.raises(BlockTimeout, match="at"):
+            network.advance_to(start + 10**6, timeout=0.2)
+    head = federation.network.block_number()
+    assert federation.network.block_time(head) >= federation.network.block_time(head - 1) > 1_600_000_000
+
+
+def test_anvil_ends_with_a_killed_parent():
+    code = "import time; from chain.networks import anvil; print(anvil().pid, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        os.kill(pid, 0)
+        parent.kill()
+    wait_until_gone(pid)
+
+
+def test_anvil_outlives_the_thread_that_started_it():
+    started = []
+    thread = threading.Thread(target=lambda: started.append(anvil()))
+    thread.start()
+    thread.join()
+    with started[0] as network:
+        time.sleep(0.2)
+        assert network.block_number() == 0
+
+
+def wait_until_gone(pid):
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
