@@ -1,7 +1,7 @@
 """Whole blobs out of a store of blocks: the codec rule, size bounds before fetching, verification, streaming."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ipfs.cid import CID, DAG_PB, RAW
@@ -63,6 +63,17 @@ class BlockReader(ABC):
             return all(self._has_block(block) for block in self._walk(self._read_root(cid)))
         except NotFound:
             return False
+
+    def available(self, digest: bytes, max_bytes: int | None = None) -> bool:
+        try:
+            root = self._read_root(CID.from_digest(digest, RAW), max_bytes)
+            return all(map(self._finder(), self._walk(root)))
+        except (NotFound, Corrupt, TooLarge):
+            return False
+
+    def _finder(self) -> Callable[[CID], bool]:
+        """Return what ``available`` asks about every block; without a network that is whether it is held."""
+        return self._has_block
 
     def _read_root(self, cid: CID, max_bytes: int | None = None) -> Root:
         """Read a blob's root block and hold the blob's size against ``max_bytes``."""

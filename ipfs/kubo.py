@@ -101,6 +101,18 @@ class KuboStore(BlockReader):
             return False
         return True
 
+    def _finder(self) -> Callable[[CID], bool]:
+        """Return what lets the node find a block and keep it; it finds none once this store's timeout is over."""
+        deadline = time.monotonic() + self.timeout
+
+        def find(cid: CID) -> bool:
+            if time.monotonic() > deadline:
+                raise NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s")
+            self._call(cid, lambda: self._client.block.stat(str(cid), opts=self._patience()))
+            return True
+
+        return find
+
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
         data = self._call(cid, lambda: self._receive(cid))
         if sha256(data).digest() != cid.digest:

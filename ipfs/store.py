@@ -78,6 +78,18 @@ class ContentStore(Protocol):
     def has(self, digest: bytes) -> bool:
         """Whether every block of the blob is held locally (their bytes are verified when they are read)."""
 
+    def available(self, digest: bytes, max_bytes: int | None = None) -> bool:
+        """Whether a whole blob of at most ``max_bytes`` can be had from here (None: of any size).
+
+        A networked store looks for what is missing, for its timeout (a block asked for by then is still waited for),
+        and keeps what it finds, so that asking again goes on from there. A blob whose root or nodes are malformed
+        cannot be had; leaves are verified when they are read.
+
+        Raises
+        ------
+        Unreachable
+        """
+
     def pin(self, digest: bytes) -> None:
         """Keep a blob through garbage collection.
 

@@ -188,6 +188,23 @@ def test_an_inner_node_that_is_no_node_is_an_error(tmp_path, inner):
             read()
 
 
+def test_a_blob_is_available_only_as_a_whole_within_its_bound_and_well_formed(tmp_path):
+    store = TinyStore(tmp_path)
+    data = random.Random(1).randbytes(256 * 9 + 1)
+    digest = store.put(data).digest
+    assert store.available(digest) and store.available(digest, len(data))
+    assert not store.available(digest, len(data) - 1)
+    first, *others = decode_root(block_path(store, digest).read_bytes(), store.profile)
+    bad = CID.from_digest(plant(store, b"no node"), DAG_PB)
+    hostile = plant(store, encode_node([Link(bad, first.size, first.total_size), *others]))
+    assert not store.available(hostile)
+    with pytest.raises(Corrupt, match=str(bad)):
+        store.has(hostile)
+    block_path(store, next(build(chunks(data, store.profile), store.profile)).cid.digest).unlink()
+    assert not store.available(digest)
+    assert not store.available(bytes(32))
+
+
 def test_garbage_collection_removes_exactly_what_no_pin_needs(store):
     shared = BIG[:MIB]
     kept, dropped, pinned_again = store.put(BIG), store.put(shared + b"other"), store.put(b"again")

@@ -115,6 +115,14 @@ def test_a_missing_cid_is_not_found_within_the_timeout(store):
             request(absent.digest if request == store.fetch else absent, 10)
     assert time.monotonic() - start < 4
     assert not store.has(absent.digest)
+    assert not store.available(absent.digest)
+
+
+@needs_kubo
+def test_what_is_here_is_available_within_its_bound(store):
+    digest = store.put(BIG).digest
+    assert store.available(digest) and store.available(digest, len(BIG))
+    assert not store.available(digest, len(BIG) - 1)
 
 
 @needs_kubo
