@@ -3,6 +3,7 @@
 import os
 import queue
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -26,12 +27,12 @@ _PACKAGED = Path("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
 # Becomes the program named by its arguments, after asking Linux to end it when its parent has died. Its parent may have
 # died before it asked, hence the second look. A function run between fork and exec could deadlock among threads.
 _DIES_WITH_PARENT = """
-import ctypes, os, signal, sys
+import ctypes, os, sys
 PR_SET_PDEATHSIG = 1
 parent = int(sys.argv[1])
-if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM) or os.getppid() != parent:
+if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(sys.argv[2])) or os.getppid() != parent:
     sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
@@ -83,13 +84,8 @@ def anvil(
     ConnectionFailed
         The program is not installed, or does not answer within ``timeout`` seconds.
     """
-    port = port or _free_port()
-    # Without pruning it keeps the state of every block and fills the disk.
-    command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent", "--prune-history"]
-    if state_file is not None:
-        command += ["--state", str(state_file), "--state-interval", "1"]
-    if block_seconds is not None:
-        command += ["--block-time", f"{block_seconds:.9g}"]
+    port = port or free_port()
+    command = anvil_command(port, state_file, block_seconds)
     process = _start(command)
     try:
         _wait_for(process, port, timeout)
@@ -97,6 +93,17 @@ def anvil(
     except BaseException:
         _stop(process)
         raise
+
+
+def anvil_command(port: int, state_file: Path | None = None, block_seconds: float | None = None) -> list[str]:
+    """The command line of an anvil node on 127.0.0.1; the parameters are those of ``anvil``."""
+    # Without pruning it keeps the state of every block and fills the disk.
+    command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent", "--prune-history"]
+    if state_file is not None:
+        command += ["--state", str(state_file), "--state-interval", "1"]
+    if block_seconds is not None:
+        command += ["--block-time", f"{block_seconds:.9g}"]
+    return command
 
 
 class AnvilNetwork(RpcNetwork):
@@ -134,10 +141,16 @@ def find_anvil() -> Path:
     raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to its path.")
 
 
+def dying_with_parent(command: list[str], by: signal.Signals = signal.SIGTERM) -> list[str]:
+    """A command line for a child that Linux ends, by this signal, when the thread that started it has ended."""
+    if sys.platform != "linux":
+        return command
+    return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid()), str(int(by)), *command]
+
+
 def _start(command: list[str]) -> subprocess.Popen:
     """Start a program that ends when this process does, however that ends."""
-    if sys.platform == "linux":
-        command = [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid()), *command]
+    command = dying_with_parent(command)
     started: queue.SimpleQueue[subprocess.Popen | OSError] = queue.SimpleQueue()
 
     def run() -> None:
@@ -181,7 +194,8 @@ def _stop(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
