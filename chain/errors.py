@@ -85,6 +85,7 @@ class ContractRevert(ChainError):
 
 _PHASES = (
     "none", "seeding", "draw", "seal", "share", "commit", "recover", "close", "closed", "skipped", "failed", "overdue",
+    "voided",
 )  # fmt: skip
 
 _SENTENCES = {
@@ -114,6 +115,7 @@ _SENTENCES = {
     "QuorumReached": "Round {round} has {drawn} clients, which is the quorum of {quorum}; seal it instead.",
     "QuorumMissed": "Round {round} has {drawn} clients and needs {quorum}; skip it instead.",
     "NotLatestEnded": "Absences are reported for the latest ended round, {latest}, not for round {round}.",
+    "NotDisputable": "The closing of round {round} cannot be disputed, only that of round {standing} (0: of none).",
     "ReasonNotAllowed": "The reason {reason} is not for the caller to give; name what went wrong.",
     # callers
     "OnlyCoordinator": "Only the coordinator may do this until block {until}; wait for the block after.",
@@ -124,6 +126,8 @@ _SENTENCES = {
     "AlreadyCommitted": "Client {client} has committed in round {round} already; go on with the next step.",
     "AlreadyReleased": "Client {client} has released its shares in round {round} already; go on with the next step.",
     "NotAbsent": "Account {account} was not absent in round {round}; leave it out of the report.",
+    "NotCommitted": "Account {account} did not commit in round {round}, so it cannot dispute it; leave that to others.",
+    "AlreadyDisputed": "Client {client} has disputed round {round} already; wait for the other clients.",
     # draws
     "SeedFixedAlready": "The seed of round {round} is fixed already; go on with the next step.",
     "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",

@@ -14,6 +14,7 @@ from chain.records import (
     Approved,
     Closed,
     Committed,
+    Disputed,
     Drawn,
     DrawRejected,
     Failed,
@@ -31,6 +32,7 @@ from chain.records import (
     SeedFixed,
     Shared,
     Skipped,
+    Voided,
     VrfKeyRotated,
 )
 
@@ -81,6 +83,8 @@ LEDGER_EVENTS = dict(
         _event(Recovered, "i:uint64 bytes32 uint32"),
         _event(Closed, "i:uint64 bytes32 bytes32"),
         _event(Failed, "i:uint64 uint8 bytes32"),
+        _event(Disputed, "i:uint64 i:uint32 bytes32"),
+        _event(Voided, "i:uint64 bytes32 uint32"),
     ]
 )
 _EVENTS = REGISTRY_EVENTS | LEDGER_EVENTS

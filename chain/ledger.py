@@ -37,6 +37,7 @@ GAS = {
     "recover": 150_000,
     "close": 150_000,
     "fail": 150_000,
+    "dispute": 250_000,
 }
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
@@ -107,6 +108,11 @@ class Ledger:
     def address(self) -> str:
         """The ledger contract's checksummed address."""
         return self.deployment.ledger
+
+    @property
+    def account(self) -> str:
+        """The checksummed address that sends the transactions; empty for a facade that only reads."""
+        return self._sender.address if self._sender is not None else ""
 
     # --- membership -------------------------------------------------------------------------------------------------
 
@@ -196,6 +202,13 @@ class Ledger:
     def fail(self, round: int, reason: FailureReason, evidence: bytes) -> Receipt:
         """End the round without a model."""
         return self._transact(self._ledger, "fail", round, int(reason), evidence)
+
+    def dispute(self, round: int, evidence: bytes) -> Receipt:
+        """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
+
+        ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
+        """
+        return self._transact(self._ledger, "dispute", round, evidence)
 
     def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
         """Count absences in the latest ended round; above 100 accounts in several transactions (last receipt)."""

@@ -22,7 +22,10 @@ class FailureReason(IntEnum):
 
 
 class Phase(IntEnum):
-    """Where a round stands. CLOSED, SKIPPED and FAILED are final; OVERDUE: anyone may record the round as failed."""
+    """Where a round stands. SKIPPED, FAILED and VOIDED are final; CLOSED is, unless its clients dispute it.
+
+    OVERDUE: anyone may record the round as failed.
+    """
 
     NONE = 0
     SEEDING = 1
@@ -36,6 +39,7 @@ class Phase(IntEnum):
     SKIPPED = 9
     FAILED = 10
     OVERDUE = 11
+    VOIDED = 12
 
 
 class Position(NamedTuple):
@@ -239,3 +243,24 @@ class Failed(Record):
     round: int
     reason: FailureReason
     evidence: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Disputed(Record):
+    """A client that committed in a closed round says that its closing is wrong; ``evidence`` is a blob's digest."""
+
+    round: int
+    client: int
+    evidence: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Voided(Record):
+    """A closed round that most of its clients disputed, or the round that ran on its model (``disputes`` is then 0).
+
+    ``model_digest`` is the model that stands again.
+    """
+
+    round: int
+    model_digest: bytes
+    disputes: int

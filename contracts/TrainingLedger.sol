@@ -6,6 +6,7 @@ import {CooperationTree} from "./CooperationTree.sol";
 import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
 import {FailureReason, Phase, Settings} from "./interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
+import {DisputePhase} from "./ledger/DisputePhase.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
 import {RoundClock} from "./ledger/RoundClock.sol";
 import {newRoundState, RoundState, Status} from "./ledger/RoundState.sol";
@@ -14,8 +15,9 @@ import {SealPhase} from "./ledger/SealPhase.sol";
 
 /// @title TrainingLedger
 /// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the
-/// first half of a round, this contract the rest. Nothing is upgradeable, payable or pausable, and no function deletes.
-contract TrainingLedger is DrawPhase, SealPhase {
+/// first half of a round, this contract the second, {DisputePhase} what may come after. Nothing is upgradeable, payable
+/// or pausable, and no function deletes.
+contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
     uint256 private immutable _deployedAt;
@@ -44,7 +46,7 @@ contract TrainingLedger is DrawPhase, SealPhase {
         else if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
         currentRound = round;
         _round(round).model = modelDigest;
-        _round(round).state = newRoundState(block.number, samplingRate);
+        _round(round).state = newRoundState(block.number, samplingRate, previous != 0 && previous == lastClosed);
         emit RoundOpened(
             round, modelDigest, configDigest, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
         );
@@ -118,6 +120,7 @@ contract TrainingLedger is DrawPhase, SealPhase {
         if (modelDigest == 0) revert ZeroDigest(round);
         entry.state = state.withStatus(Status.Closed, block.number);
         currentModel = modelDigest;
+        lastClosed = round;
         emit Closed(round, modelDigest, metricsDigest);
     }
 
@@ -165,6 +168,7 @@ contract TrainingLedger is DrawPhase, SealPhase {
         view
         returns (bool)
     {
+        if (state.status() == Status.Voided) return false;
         if (client.drewIn(round)) return _round(round).orderRoot != 0 && !client.committedIn(round);
         if (state.samplingRate() != EVERYONE || _round(round).seed == 0 || state.drawn() >= maxClients) return false;
         // slither-disable-next-line calls-loop
@@ -176,10 +180,8 @@ contract TrainingLedger is DrawPhase, SealPhase {
     /// @dev The state of a round that has not ended.
     function _running(uint64 round) private view returns (RoundState state) {
         state = _round(round).state;
-        Phase current = _phaseOf(state);
-        if (current == Phase.None || (current >= Phase.Closed && current <= Phase.Failed)) {
-            revert RoundEnded(round, current);
-        }
+        Status status = state.status();
+        if (status == Status.None || status >= Status.Closed) revert RoundEnded(round, _phaseOf(state));
     }
 
     /// @dev Reverts unless the caller, whose state this is, was drawn in `round`.

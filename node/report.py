@@ -10,6 +10,7 @@ from chain.records import (
     Approved,
     Closed,
     Committed,
+    Disputed,
     Drawn,
     DrawRejected,
     Failed,
@@ -25,6 +26,7 @@ from chain.records import (
     SeedFixed,
     Shared,
     Skipped,
+    Voided,
     VrfKeyRotated,
 )
 from ipfs.store import ContentStore
@@ -53,6 +55,8 @@ CALLS: dict[type[Record], str] = {
     Recovered: "recover",
     Closed: "close",
     Failed: "fail",
+    Disputed: "dispute",
+    Voided: "dispute",
 }
 _ANY_SIZE = 1 << 40  # blobs are counted as they stream by, and a member's oversized one counts, too
 

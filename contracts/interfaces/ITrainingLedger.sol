@@ -27,8 +27,9 @@ struct Settings {
     uint32 maxSamples;
 }
 
-/// @notice Where a round stands; a function of its records and of the block number. Closed, Skipped and Failed are
-/// final; Overdue says that a deadline passed and anybody may now record the round as failed.
+/// @notice Where a round stands; a function of its records and of the block number. Skipped, Failed and Voided are
+/// final, and so is Closed but for a dispute; Overdue says that a deadline passed and anybody may now record the round
+/// as failed.
 enum Phase {
     None,
     Seeding,
@@ -41,7 +42,8 @@ enum Phase {
     Closed,
     Skipped,
     Failed,
-    Overdue
+    Overdue,
+    Voided
 }
 
 enum FailureReason {
@@ -99,8 +101,11 @@ struct SignedDraw {
 /// window of blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped,
 /// and the model of the round before stands. One round runs at a time.
 ///
+/// The clients whose updates a closing stands for may dispute it until another round closes. When more than half of them
+/// did, the round is void, with any round that runs on its model, and the model that it trained from stands again.
+///
 /// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is
-/// for an auditor to recompute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where
+/// for an auditor to recompute, and for the clients to dispute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where
 /// membership is open, a model on the ledger is no better than its audit.
 interface ITrainingLedger {
     // `round` is a number everywhere but in the view of that name.
@@ -141,6 +146,10 @@ interface ITrainingLedger {
     event Recovered(uint64 indexed round, bytes32 digest, uint32 survivors);
     event Closed(uint64 indexed round, bytes32 modelDigest, bytes32 metricsDigest);
     event Failed(uint64 indexed round, FailureReason reason, bytes32 evidence);
+    event Disputed(uint64 indexed round, uint32 indexed client, bytes32 evidence);
+    /// @param modelDigest the model that stands again
+    /// @param disputes how many clients disputed the round; 0 for the one that ran on the model of a void round
+    event Voided(uint64 indexed round, bytes32 modelDigest, uint32 disputes);
 
     // Deployment
     error ZeroCoordinator();
@@ -159,6 +168,8 @@ interface ITrainingLedger {
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
     error NotLatestEnded(uint64 round, uint64 latest);
     error ReasonNotAllowed(FailureReason reason);
+    /// @dev The only round that can be disputed is `standing`; none if that is 0.
+    error NotDisputable(uint64 round, uint64 standing);
 
     // Callers
     /// @dev Until and with block `until`, only the coordinator may act.
@@ -170,6 +181,8 @@ interface ITrainingLedger {
     error AlreadyCommitted(uint64 round, uint32 client);
     error AlreadyReleased(uint64 round, uint32 client);
     error NotAbsent(uint64 round, address account);
+    error NotCommitted(uint64 round, address account);
+    error AlreadyDisputed(uint64 round, uint32 client);
 
     // Draws
     error SeedFixedAlready(uint64 round);
@@ -260,13 +273,24 @@ interface ITrainingLedger {
     /// given); otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
     function fail(uint64 round, FailureReason reason, bytes32 evidence) external;
 
+    /// @notice Says that the closing of {lastClosed} is wrong; for the clients that committed in it, once each, until
+    /// another round closes. With the dispute of more than half of them the round ends as voided: {currentModel} is again
+    /// the one that it trained from, no closing is left to dispute, and the round that runs, if any, is voided as well.
+    /// NOTE: a round that closed without a commitment has nobody who could dispute it.
+    /// @param evidence digest of what says why. NOTE: not checked
+    function dispute(uint64 round, bytes32 evidence) external;
+
     /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where
     /// everyone was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before
-    /// is passed over.
+    /// is passed over. Nobody is absent in a voided round, which honest clients refuse to take part in.
     function reportAbsences(uint64 round, address[] calldata accounts) external;
 
     /// @notice The latest round, 0 before the first.
     function currentRound() external view returns (uint64);
+
+    /// @notice The latest round that closed and whose model stands; 0 before the first one, and from a voiding until
+    /// the next closing.
+    function lastClosed() external view returns (uint64);
 
     /// @notice The global model that stands, zero before the first round.
     function currentModel() external view returns (bytes32);

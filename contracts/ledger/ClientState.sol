@@ -7,7 +7,7 @@ pragma solidity 0.8.37;
 /// | ------- | ------------ | ----------------------------------------------------------------------------- |
 /// | 0-31    | client       | index in the registry; 0 before the first draw                                |
 /// | 32-71   | round        | round of the latest draw                                                      |
-/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; of the round before: BEFORE_…        |
+/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; of rounds before: BEFORE_…, MADE_MODEL |
 /// | 80-119  | sitsOutUntil | last round that the client sits out                                           |
 /// | 120-159 | reported     | latest round for which an absence was counted                                 |
 /// | 160-255 | prefix       | top 96 bits of the VRF output of `round`                                      |
@@ -19,6 +19,9 @@ uint256 constant RELEASED = 1 << 74;
 /// @dev Kept, so that an absence of round t can still be counted when the client has drawn in t + 1.
 uint256 constant BEFORE_DRAWN = 1 << 75;
 uint256 constant BEFORE_COMMITTED = 1 << 76;
+/// @dev Kept, so that the closing that made the model from which `round` trains can still be disputed. It may lie
+/// further back than one round, as rounds without a model may follow it.
+uint256 constant MADE_MODEL = 1 << 77;
 /// @dev The bits of `sitsOutUntil` and `reported`, which a draw leaves as they are.
 uint256 constant ABSENCE_MASK = ((1 << 80) - 1) << 80;
 uint256 constant ROUND_MASK = ((1 << 40) - 1) << 32;
@@ -35,7 +38,8 @@ using {
     withDraw,
     withAbsence,
     drewIn,
-    committedIn
+    committedIn,
+    madeModelOf
 } for ClientState global;
 
 function client(ClientState state) pure returns (uint32) {
@@ -74,8 +78,9 @@ function withFlag(ClientState state, uint256 flag) pure returns (ClientState) {
     return ClientState.wrap(ClientState.unwrap(state) | flag);
 }
 
-/// @dev The state after a draw in `round`, whose ticket holds both the prefix and the index.
-function withDraw(ClientState state, uint64 round, uint128 ticket) pure returns (ClientState) {
+/// @dev The state after a draw in `round`, which trains from the model of `modelRound` (0: of no round). The ticket
+/// holds both the prefix and the index.
+function withDraw(ClientState state, uint64 round, uint64 modelRound, uint128 ticket) pure returns (ClientState) {
     uint256 word = ClientState.unwrap(state) & ABSENCE_MASK;
     word |= uint32(ticket) | (uint256(round) << 32) | (uint256(ticket >> 32) << 160);
     uint64 before;
@@ -86,6 +91,7 @@ function withDraw(ClientState state, uint64 round, uint128 ticket) pure returns 
     if (before != 0 && state.drawRound() == before) {
         word |= BEFORE_DRAWN | (state.has(COMMITTED) ? BEFORE_COMMITTED : 0);
     }
+    if (state.madeModelOf(modelRound)) word |= MADE_MODEL;
     return ClientState.wrap(word);
 }
 
@@ -104,4 +110,10 @@ function drewIn(ClientState state, uint64 round) pure returns (bool) {
 /// @dev Whether the client committed in `round`, which is that of its latest draw or the one before.
 function committedIn(ClientState state, uint64 round) pure returns (bool) {
     return state.has(state.drawRound() == round ? COMMITTED : BEFORE_COMMITTED);
+}
+
+/// @dev Whether the client committed in `round`, which closed, and since whose closing no other round closed.
+function madeModelOf(ClientState state, uint64 round) pure returns (bool) {
+    uint64 latest = state.drawRound();
+    return round != 0 && latest >= round && state.has(latest == round ? COMMITTED : MADE_MODEL);
 }

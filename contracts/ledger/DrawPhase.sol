@@ -153,7 +153,8 @@ abstract contract DrawPhase is RoundStore {
         uint128 ticket
     ) private {
         if (before.client() == 0) accounts[uint32(ticket)] = account;
-        client.state = before.withDraw(round, ticket);
+        // Where the round before did not close, only the storage knows which one did; a cold slot, so asked then alone.
+        client.state = before.withDraw(round, state.followsClosed() ? round - 1 : lastClosed, ticket);
         entry.state = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
     }
 

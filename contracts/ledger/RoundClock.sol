@@ -99,7 +99,8 @@ abstract contract RoundClock is ITrainingLedger {
 
     function _ended(Status status) private pure returns (Phase) {
         if (status == Status.Closed) return Phase.Closed;
-        return status == Status.Skipped ? Phase.Skipped : Phase.Failed;
+        if (status == Status.Skipped) return Phase.Skipped;
+        return status == Status.Failed ? Phase.Failed : Phase.Voided;
     }
 
     function _atLeastOne(bytes32 setting, uint16 value) private pure returns (uint16) {

@@ -7,7 +7,8 @@ pragma solidity 0.8.37;
 /// | ------- | --------- | -------------------------------------------------------------------------------- |
 /// | 0-39    | openedAt  | block of the opening                                                             |
 /// | 40-59   | rate      | sampling rate, per million                                                       |
-/// | 60-63   | status    | {Status}                                                                         |
+/// | 60-62   | status    | {Status}                                                                         |
+/// | 63      | follows   | whether the round before had closed and stood when this one was opened           |
 /// | 64-79   | drawn     | accepted draws                                                                   |
 /// | 80-95   | committed | accepted commitments                                                             |
 /// | 96-255  | tail      | until sealed: hash chain over the tickets; recovered or ended: block of that     |
@@ -21,13 +22,15 @@ enum Status {
     Recovered,
     Closed,
     Skipped,
-    Failed
+    Failed,
+    Voided
 }
 
 using {
     openedAt,
     samplingRate,
     status,
+    followsClosed,
     isWithin,
     drawn,
     committed,
@@ -38,8 +41,10 @@ using {
     withStatus
 } for RoundState global;
 
-function newRoundState(uint256 blockNumber, uint256 rate) pure returns (RoundState) {
-    return RoundState.wrap(blockNumber | (rate << 40) | (uint256(Status.Open) << 60));
+uint256 constant FOLLOWS = 1 << 63;
+
+function newRoundState(uint256 blockNumber, uint256 rate, bool follows) pure returns (RoundState) {
+    return RoundState.wrap(blockNumber | (rate << 40) | (uint256(Status.Open) << 60) | (follows ? FOLLOWS : 0));
 }
 
 function openedAt(RoundState state) pure returns (uint256) {
@@ -51,7 +56,12 @@ function samplingRate(RoundState state) pure returns (uint32) {
 }
 
 function status(RoundState state) pure returns (Status) {
-    return Status((RoundState.unwrap(state) >> 60) & 0xf);
+    return Status((RoundState.unwrap(state) >> 60) & 0x7);
+}
+
+/// @dev Whether the round trains from the model with which the round before closed.
+function followsClosed(RoundState state) pure returns (bool) {
+    return RoundState.unwrap(state) & FOLLOWS != 0;
 }
 
 /// @dev Whether the round has this status, which is not None, and `blockNumber` is one of the `length` blocks from
@@ -63,7 +73,7 @@ function isWithin(RoundState state, Status expected, uint256 first, uint256 leng
     assembly ("memory-safe") {
         // Before `first` the difference wraps around to a number above any length.
         let since := sub(sub(blockNumber, and(state, 0xffffffffff)), first)
-        inside := and(eq(and(shr(60, state), 0xf), expected), lt(since, length))
+        inside := and(eq(and(shr(60, state), 0x7), expected), lt(since, length))
     }
 }
 
@@ -102,6 +112,6 @@ function withCommit(RoundState state) pure returns (RoundState) {
 
 /// @dev Another status, reached in block `blockNumber`. Drops the hash chain.
 function withStatus(RoundState state, Status next, uint256 blockNumber) pure returns (RoundState) {
-    uint256 head = uint256(uint96(RoundState.unwrap(state))) & ~(uint256(0xf) << 60);
+    uint256 head = uint256(uint96(RoundState.unwrap(state))) & ~(uint256(0x7) << 60);
     return RoundState.wrap(head | (uint256(next) << 60) | (blockNumber << 96));
 }

@@ -19,6 +19,7 @@ abstract contract RoundStore is RoundClock {
     uint64 public currentRound;
     /// @dev The latest round that was sealed, 0 for none; its root enters the next seed.
     uint64 internal lastSealed;
+    uint64 public lastClosed;
     bytes32 public currentModel;
 
     /// @param state see {RoundState}

@@ -138,7 +138,7 @@ def test_a_failure_for_no_known_reason_is_refused():
                 events.decode(log)
 
 
-@given(st.binary(max_size=1100), st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.sampled_from(range(19)))
+@given(st.binary(max_size=1100), st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.sampled_from(range(21)))
 def test_any_bytes_decode_or_are_refused(data, topics, event):
     topic = list(events.REGISTRY_EVENTS | events.LEDGER_EVENTS)[event]
     try:
