@@ -22,7 +22,7 @@ from eth_utils import keccak, to_canonical_address, to_checksum_address
 from chain.access import Body, Network
 from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_root
 from chain.deployment import Deployment
-from chain.errors import ChainError, InvalidLog
+from chain.errors import ChainError, ConnectionFailed, InvalidLog
 from chain.events import decode_from
 from chain.records import Log, Position, Record
 
@@ -194,8 +194,12 @@ def capture(network: Network, deployment: Deployment) -> History:
     ------
     BadHistory
         The node's answers do not hash to what the chain claims, so that no history can be made of them.
+    ConnectionFailed
+        The node has not reached the first block.
     """
     head = network.block_number()
+    if head < deployment.block:
+        raise ConnectionFailed(f"The node is at block {head}, before block {deployment.block}; wait, or use another.")
     headers = []
     for start in range(deployment.block, head + 1, HEADERS_AT_ONCE):
         headers += network.headers(start, min(head, start + HEADERS_AT_ONCE - 1))

@@ -1,21 +1,27 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
-from chain.deployment import read_deployment, verify_code
+from chain.access import Network
+from chain.deployment import Deployment, read_deployment, verify_code
 from chain.history import capture
 from chain.networks import connect
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from node.auditing.archive import audit_car, audit_directory, chain_facts, export_car
+from node.auditing.follow import Follower
 from node.auditing.verdict import Verdict
+from node.auditing.webhook import InvalidWebhook, Webhook, WebhookFailed
 from node.auditor import Auditor
-from node.cli.output import CommandError, console, print_json
+from node.cli.output import CommandError, complain, console, print_json
 from node.cli.progress import print_verdict
 
 
@@ -35,7 +41,9 @@ app = typer.Typer(
     help="Recompute a training history and name the first bad record.\n\n"
     "Example: fedgrove audit runs/first\n\n"
     "Example: fedgrove audit --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:runs/first/store\n\n"
-    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell.",
+    "Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001 "
+    "--webhook http://127.0.0.1:9000/bell\n\n"
+    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, 130 stopped while following.",
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the verdict to stdout as JSON.")]
@@ -48,19 +56,34 @@ def run(
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
     from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Audit each round as it ends, up to the last one.")] = False,
+    webhook: Annotated[str | None, typer.Option(help="With --follow: URL that is sent a bad verdict.")] = None,
+    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --follow: seconds between looks.")] = 2.0,
+    confirmations: Annotated[
+        int, typer.Option(min=0, max=1000, help="With --follow: blocks on top of a record before it is audited.")
+    ] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Audit a run's directory, or a live ledger and its store.
+    """Audit a run's directory, or a live ledger and its store, at once or while it goes on.
 
     Example: fedgrove audit runs/first
+
+    Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:store
     """
-    if directory is not None and (rpc or ledger or store):
+    if directory is not None and (rpc or ledger or store or follow):
         raise CommandError("give either a directory or --rpc, --ledger and --store")
     if directory is not None:
         return _report(_with_progress(lambda tick: audit_directory(directory, tick)), as_json)
     if not (rpc and ledger and store):
         raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
-    return _report(_audit_live(rpc, ledger, open_content(store), from_block), as_json)
+    if not follow and webhook:
+        raise CommandError("--webhook is for --follow: give both")
+    bell = _bell(webhook)
+    content = open_content(store)
+    with _federation(rpc, ledger, from_block) as (network, deployment):
+        if not follow:
+            return _report(_audit_live(network, deployment, content), as_json)
+        return _follow(Follower(network, deployment, content, confirmations), interval, bell, as_json)
 
 
 @app.command("export")
@@ -100,13 +123,68 @@ def open_content(store: str) -> ContentStore:
     raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")
 
 
-def _audit_live(rpc: str, ledger: str, store: ContentStore, from_block: int) -> Verdict:
+@contextmanager
+def _federation(rpc: str, ledger: str, from_block: int) -> Iterator[tuple[Network, Deployment]]:
     with connect(rpc) as network:
         deployment = read_deployment(network, ledger, from_block or None)
         verify_code(network, deployment)
-        history = capture(network, deployment)
+        yield network, deployment
+
+
+def _audit_live(network: Network, deployment: Deployment, store: ContentStore) -> Verdict:
+    history = capture(network, deployment)
     history.verify()
     return _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick).run())
+
+
+def _follow(follower: Follower, interval: float, bell: Webhook | None, as_json: bool) -> int:
+    said = _Said(follower)
+    try:
+        while (verdict := follower.look()) is None:
+            said.news()
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        verdict = follower.so_far()
+        complain(verdict.reason)
+        _report(verdict, as_json)
+        return 130
+    said.news()
+    code = _report(verdict, as_json)
+    if code and bell is not None:
+        _ring(bell, verdict)
+    return code
+
+
+class _Said:
+    """What was said of a watch; says what is new."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._rounds = 0
+        self._waiting = ""
+
+    def news(self) -> None:
+        """One line for audited rounds, one where the watch begins to wait, one where it goes on."""
+        rounds, waiting = self._follower.rounds, self._follower.waiting
+        if waiting != self._waiting:
+            complain(f"waiting: {waiting}" if waiting else "goes on")
+        if rounds != self._rounds:
+            console.print(f"rounds that ended and are audited: {rounds}", markup=False)
+        self._rounds, self._waiting = rounds, waiting
+
+
+def _bell(url: str | None) -> Webhook | None:
+    try:
+        return Webhook(url) if url else None
+    except InvalidWebhook as mistake:
+        raise CommandError(f"--webhook: {mistake}") from None
+
+
+def _ring(bell: Webhook, verdict: Verdict) -> None:
+    try:
+        bell.ring(verdict)
+    except WebhookFailed as fault:
+        complain(str(fault))
 
 
 def _with_progress(work) -> Verdict:
