@@ -2,13 +2,12 @@
 
 A client shares nothing with other roles but the ledger and the store. ``step`` looks at the ledger, does the one thing
 that is due, and returns; whoever runs it decides when to call again. Secrets and results of a round are in the journal
-before the ledger hears of them, so a killed client goes on where it was (spec 02).
+before the ledger hears of them, so a killed client goes on where it was (spec 02). Before it trains on a closed round's
+model it recomputes it, and disputes what is wrong.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,22 +17,23 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.transactions import Receipt
-from ipfs.store import ContentStore, StoreError
+from ipfs.store import ContentStore, NotFound, StoreError
 from ipfs.unixfs import cid_of
+from node.closings import Closings, evidence
 from node.config import FederationConfig
-from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
-from node.journal import Journal, RoundNote
+from node.disclosure import Disclosure, OrderAbandoned
+from node.journal import Journal, JournalDamaged
 from node.learning.samples import Samples
 from node.learning.shared import InvalidSharedSet
 from node.learning.training import DivergedTraining
 from node.local_training import LocalTraining
-from node.masking.client import MaskingRefused, RoundSecrets, mask_update, seal_shares
+from node.masking.client import MaskingRefused
 from node.masking.graph import MaskGraph
-from node.masking.release import ReleaseRefused, held_shares, release
+from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, missing
-from node.tensors import InvalidModel, Layout, Tensors, flatten
+from node.tensors import InvalidModel
 from node.view import LedgerView
 
 
@@ -56,6 +56,10 @@ class Client:
         For the journal.
     executor : Executor, optional
         Where local training runs; without one it runs inside ``step``.
+    confirmations : int
+        Blocks that must lie on top of a record before it is acted on.
+    check_rounds : float
+        Fraction of the closed rounds that this client recomputes; those that somebody disputes always.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Client:
         directory: Path,
         executor: Executor | None = None,
         confirmations: int = 0,
+        check_rounds: float = 1.0,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -76,160 +81,159 @@ class Client:
         self._sample_count = len(samples)
         self._journal = Journal(directory, keys.storage)
         self._training = LocalTraining(store, config, samples, self._journal, executor)
+        self._disclosure = Disclosure(self._journal, store, config, self._graph)
+        self._closings = Closings(store, config, ledger.chain_id, ledger.address, check_rounds)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
-        self._view = LedgerView(ledger, confirmations)
+        self.view = LedgerView(ledger, confirmations)
+        self.finished = False
 
     @property
     def account(self) -> str:
         return self._keys.address
 
     def register(self) -> Step:
-        """Register keys with the ledger; a no-op when these keys are registered already."""
+        """Register keys with the ledger; nothing is sent when these keys are registered already."""
+        if self._ledger.client_of(self.account).client and self._ledger.holds_vrf_key(self._keys):
+            return Step.wait("register", "the chain: the registration is not confirmed yet", self.view.block + 1)
         receipt = self._ledger.register(self._keys)
         return Step("register", acted="registered", gas=receipt.gas_used)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
-        entry = self._view.refresh()
+        entry = self.view.refresh()
         try:
             return self._act(entry)
         except StoreError as fault:
-            return Step.wait("store", f"the store: {fault}", self._view.block + 1)
+            return Step.wait("store", f"the store: {fault}", self.view.block + 1)
+        except (JournalDamaged, OrderAbandoned) as fault:
+            return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(entry).close_end)
 
     def _act(self, entry: RoundRecords | None) -> Step:
+        member = self.view.rounds.member(self.account)
+        if member is None:
+            return self.register()
         if entry is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
-        if entry.end is not None:
-            self._journal.destroy(before=entry.number)
-            return Step.wait("open", f"the coordinator: round {entry.number} has ended, the next is not open yet")
-        self._journal.destroy(before=entry.number - 1)
-        member = self._view.rounds.member(self.account)
-        if member is None:
-            return Step.wait("register", "this client: its account is not registered")
+        running = entry.end is None
+        self._journal.destroy(before=entry.number - 1 if running else entry.number)
+        step = self._refuse(entry, member)
+        if step is None and running:
+            return self._in_round(entry, member)
+        over = len(self.view.rounds.ended()) >= self._config.federation.rounds
+        self.finished = over and (step is None or not step.acted)
+        who = "nobody: all rounds have ended" if over else "the coordinator: the next round is not open yet"
+        return step or Step.wait("open", who)
+
+    def _in_round(self, entry: RoundRecords, member: Member) -> Step:
         if entry.opened.config_digest != cid_of(self._config.to_bytes()).digest:
             return Step.wait("open", "the coordinator: it opened the round under terms this client did not agree to")
-        deadlines = self._view.deadlines(entry)
+        deadlines = self.view.deadlines(entry)
         if member.client in entry.draws:
             return self._take_part(entry, member, deadlines)
         return self._draw(entry, member, deadlines)
 
+    # --- the round before -------------------------------------------------------------------------------------------
+
+    def _refuse(self, entry: RoundRecords, member: Member) -> Step | None:
+        """Dispute a closed round that is wrong, and refuse whatever was trained from it; None when all is well."""
+        base = self.view.rounds.base
+        disputed = self.view.rounds.disputed_by(member.client)
+        if disputed is not None:
+            return Step.wait("dispute", f"other members: this client disputes round {disputed.number}, which stands")
+        fault = self._base_fault(entry, base) if base is not None else ""
+        if not fault:
+            return None
+        if member.client not in base.commits:
+            return Step.wait("dispute", f"its members: this client refuses the model of round {base.number}, {fault}")
+        digest = self._store.put(evidence(base, fault)).digest
+        send = partial(self._ledger.dispute, base.number, digest)
+        return self._send(base, "dispute", f"disputed round {base.number}: {fault}", send)
+
+    def _base_fault(self, entry: RoundRecords, base: RoundRecords) -> str:
+        try:
+            return self._closings.fault(base)
+        except NotFound as fault:
+            # It may still be on its way. A model that nobody can check before the next draw is over is refused.
+            if entry.number > base.number and self.view.block >= self.view.deadlines(entry).draw_end:
+                return str(fault)
+            raise
+
     # --- draw -------------------------------------------------------------------------------------------------------
 
     def _draw(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
-        block = self._view.block
+        block = self.view.block
         if block < deadlines.seed_block:
             return Step.wait("seeding", "the chain: the round's seed block is not there yet", deadlines.seed_block)
         if block >= deadlines.draw_end or entry.sealed is not None:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self._view.seed(entry))
+        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
         if not tree.is_drawn(beta, entry.opened.sampling_rate):
             return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
-        secrets = self._secrets(entry.number)
+        secrets = self._disclosure.secrets(entry.number)
         keys = (secrets.mask_key, secrets.seal_key)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, self._sample_count)
-        return self._send(entry, deadlines, "draw", "drew", send)
-
-    def _secrets(self, number: int) -> RoundSecrets:
-        """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
-        note = self._journal.note(number)
-        if note is not None:
-            return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
-        secrets = RoundSecrets.generate(os.urandom)
-        self._journal.save(RoundNote(number, secrets=secrets.to_bytes().hex()))
-        return secrets
+        return self._send(entry, "draw", "drew", send)
 
     # --- after the draw ---------------------------------------------------------------------------------------------
 
     def _take_part(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
-        note = self._journal.note(entry.number)
-        if note is None:
+        if self._journal.note(entry.number) is None:
             return Step.wait("sit out", "this client: its journal of the round is gone", deadlines.close_end)
-        block = self._view.block
+        block = self.view.block
         if entry.sealed is None:
             return Step.wait("seal", "anyone: the order of the round is not sealed yet", deadlines.seal_end)
         if block < deadlines.share_end and member.client not in entry.shares:
-            return self._share(entry, member, note, deadlines)
+            return self._share(entry, member)
         if member.client in entry.commits:
-            return self._publish_or_release(entry, member, note, deadlines)
+            return self._publish_or_release(entry, member, deadlines)
         if member.client in entry.shares and block < deadlines.commit_end:
-            return self._train_and_commit(entry, member, note, deadlines)
-        return self._release_when_due(entry, member, note, deadlines)
+            return self._train_and_commit(entry, member, deadlines)
+        return self._release_when_due(entry, member, deadlines)
 
-    def _share(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
-        blob = self._journal.read(entry.number, "shares")
-        if blob is None:
-            blob = seal_shares(self._graph(entry), entry.order.index(member.client), _secrets_of(note), os.urandom)
-            self._journal.write(entry.number, "shares", blob)
+    def _share(self, entry: RoundRecords, member: Member) -> Step:
+        blob = self._disclosure.shares(entry, member.client)
         send = partial(self._ledger.share, entry.number, self._store.put(blob).digest)
-        return self._send(entry, deadlines, "share", "shared", send)
+        return self._send(entry, "share", "shared", send)
 
-    def _train_and_commit(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+    def _train_and_commit(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
         if self._unable is not None and self._unable[0] == entry.number:
             return Step.wait("sit out", f"this client: {self._unable[1]}", deadlines.close_end)
         try:
             update = self._training.result(entry, member.client)
             if update is None:
                 return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
-            if self._view.block < deadlines.share_end:
+            if self.view.block < deadlines.share_end:
                 return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
-            masked = self._masked_update(entry, member, note, update)
+            masked = self._disclosure.masked(entry, member.client, update)
         except (DivergedTraining, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
-        send = partial(self._ledger.commit, entry.number, cid_of(masked).digest, _secrets_of(note).seed_hash)
-        step = self._send(entry, deadlines, "commit", "committed", send)
+        seed_hash = self._disclosure.secrets(entry.number).seed_hash
+        send = partial(self._ledger.commit, entry.number, cid_of(masked).digest, seed_hash)
+        step = self._send(entry, "commit", "committed", send)
         if step.acted:
-            self._journal.save(replace(note, committed=True))
+            self._disclosure.confirm_commit(entry.number)
         return step
 
-    def _publish_or_release(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
+    def _publish_or_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
         """The masked update leaves the machine only now that its commitment is confirmed (spec 02, step 4)."""
-        digest = entry.commits[member.client].digest
-        if self._published != entry.number and not self._store.has(digest):
-            masked = self._journal.read(entry.number, "masked")
-            if masked is None or cid_of(masked).digest != digest:
-                return Step.wait(
-                    "sit out", "this client: its masked update is gone from the journal", deadlines.close_end
-                )
+        if self._published != entry.number and not self._store.has(entry.commits[member.client].digest):
+            masked = self._disclosure.published(entry, member.client)
+            if masked is None:
+                reason = "this client: its masked update is gone from the journal"
+                return Step.wait("sit out", reason, deadlines.close_end)
             self._store.put(masked)
             self._published = entry.number
             return Step("commit", acted="published its masked update")
-        return self._release_when_due(entry, member, note, deadlines)
+        return self._release_when_due(entry, member, deadlines)
 
-    # --- masking ----------------------------------------------------------------------------------------------------
-
-    def _masked_update(self, entry: RoundRecords, member: Member, note: RoundNote, update: Tensors) -> bytes:
-        """Mask the update and keep it in the journal: what is committed must be what is published."""
-        stored = self._journal.read(entry.number, "masked")
-        if stored is not None:
-            return stored
-        vector, layout = flatten(update), Layout.of(update)
-        masking = self._config.masking
-        if masking.masked == "delta":
-            vector = vector - flatten(fetch_model(self._store, entry.opened.model_digest, self._config, layout))
-        masked = mask_update(
-            self._graph(entry),
-            entry.order.index(member.client),
-            _secrets_of(note),
-            entry.positions(entry.shares),
-            vector,
-            layout,
-            bound=masking.bound,
-            kappa=masking.kappa,
-        )
-        data = masked.astype("<u4").tobytes()
-        self._journal.write(entry.number, "masked", data)
-        return data
-
-    # --- release ----------------------------------------------------------------------------------------------------
-
-    def _release_when_due(self, entry: RoundRecords, member: Member, note: RoundNote, deadlines: Deadlines) -> Step:
-        block = self._view.block
+    def _release_when_due(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
+        block = self.view.block
         if block < deadlines.commit_end:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if member.client in entry.releases:
@@ -237,45 +241,15 @@ class Client:
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
         try:
-            blob = self._released_blob(entry, member, note)
+            blob = self._disclosure.released(entry, member.client)
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
         send = partial(self._ledger.release, entry.number, self._store.put(blob).digest)
-        return self._send(entry, deadlines, "recover", "released shares", send)
+        return self._send(entry, "recover", "released shares", send)
 
-    def _released_blob(self, entry: RoundRecords, member: Member, note: RoundNote) -> bytes:
-        """The shares to release. The blob is in the journal before anyone sees it, so it never changes."""
-        stored = self._journal.read(entry.number, "released")
-        if stored is not None:
-            return stored
-        graph, position = self._graph(entry), entry.order.index(member.client)
-        digests = {entry.order.index(client): record.digest for client, record in entry.shares.items()}
-        blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
-        held = held_shares(graph, position, _secrets_of(note), blobs)
-        gone = [client for client, record in entry.commits.items() if not self._store.has(record.digest)]
-        blob = release(
-            graph,
-            position,
-            held,
-            entry.positions(entry.shares),
-            entry.positions(entry.commits),
-            unavailable=entry.positions(gone),
-            committed=self._committed(entry, member, note),
-            kappa=self._config.masking.kappa,
-            tensors=self._tensors(entry),
-        )
-        self._journal.write(entry.number, "released", blob)
-        return blob
+    # --- sending ----------------------------------------------------------------------------------------------------
 
-    def _committed(self, entry: RoundRecords, member: Member, note: RoundNote) -> bool:
-        """Whether this client knows that it committed: by the receipt, or because what is listed is in its journal."""
-        masked = self._journal.read(entry.number, "masked")
-        listed = entry.commits.get(member.client)
-        return note.committed or (listed is not None and masked is not None and cid_of(masked).digest == listed.digest)
-
-    def _send(
-        self, entry: RoundRecords, deadlines: Deadlines, phase: str, acted: str, send: Callable[[], Receipt]
-    ) -> Step:
+    def _send(self, entry: RoundRecords, phase: str, acted: str, send: Callable[[], Receipt]) -> Step:
         """Send a transaction. What the ledger refused once (too late, say) is not tried, and paid for, again."""
         refusal = self._refused.get((entry.number, phase))
         if refusal is None:
@@ -284,20 +258,11 @@ class Client:
             except ContractRevert as revert:
                 refusal = str(revert)
                 self._refused = {(entry.number, phase): refusal, **self._refused_in(entry.number)}
-        return Step.wait("sit out", f"this client: the ledger refused its transaction ({refusal})", deadlines.close_end)
+        reason = f"this client: the ledger refused its transaction ({refusal})"
+        return Step.wait("sit out", reason, self.view.deadlines(entry).close_end)
 
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
-    def _tensors(self, entry: RoundRecords) -> int:
-        """Number of tensors of the model; it matters only where a pair masks a fraction of them."""
-        if self._config.masking.kappa == 1:
-            return 1
-        return len(fetch_model(self._store, entry.opened.model_digest, self._config))
-
     def _graph(self, entry: RoundRecords) -> MaskGraph:
         return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
-
-
-def _secrets_of(note: RoundNote) -> RoundSecrets:
-    return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))

@@ -175,21 +175,57 @@ class FederationConfig:
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How this member reaches the ledger and the store (never part of the digest).
+    """How this member reaches the ledger and the store, and how long it waits (never part of the digest).
 
-    ``store`` is ``disk:PATH`` or the address of a Kubo API.
+    Attributes
+    ----------
+    rpc : list of str
+        URLs of EVM JSON-RPC endpoints (or one URL); the next is asked when one fails, lies about its chain or lags.
+    websocket : str
+        URL that announces new blocks; empty tries the same address as ``rpc``, and looks again every second.
+    chain_id : int
+        Refused if an endpoint says another; 0 takes any.
+    registry, ledger : str
+        Addresses, written by ``fedgrove deploy``.
+    block : int
+        Block of the deployment.
+    store : str
+        ``disk:PATH``, or the address of a Kubo API (never a public one).
+    confirmations : int
+        Blocks on top of a record before a role acts on it.
+    max_fee_gwei : float
+        Highest price of a unit of gas that is ever offered.
+    check_rounds : float
+        Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes.
+    rpc_seconds, store_seconds : float
+        How long an endpoint, or the store, may take to answer.
+    resend_seconds : float
+        After so long without a block that holds it, a transaction is sent again with a higher fee.
+    patience_seconds : float
+        A service that reaches no endpoint or no store for so long gives up.
     """
 
-    rpc: str = ""
+    rpc: tuple[str, ...] = ()
+    websocket: str = ""
     chain_id: int = 0
     registry: str = ""
     ledger: str = ""
     block: int = 0
     store: str = ""
     confirmations: int = 0
+    max_fee_gwei: float = 500.0
+    check_rounds: float = 1.0
+    rpc_seconds: float = 10.0
+    store_seconds: float = 30.0
+    resend_seconds: float = 30.0
+    patience_seconds: float = 600.0
 
     def __post_init__(self) -> None:
         _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
+        _check(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
+        _check(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
+        for name in ("rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
+            _check(0.1 <= getattr(self, name) <= 86_400, f"network.{name}", "from 0.1 to 86400 seconds")
 
 
 def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
@@ -210,7 +246,10 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
         tables = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
-    network = _build(NetworkSettings, tables.pop("network", {}), "network")
+    network = tables.pop("network", {})
+    if isinstance(network, dict) and isinstance(network.get("rpc"), str):
+        network["rpc"] = [network["rpc"]] if network["rpc"] else []
+    network = _build(NetworkSettings, network, "network")
     return _build(FederationConfig, tables, ""), network
 
 

@@ -11,7 +11,7 @@ from chain import tree
 from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
-from chain.records import Closed, FailureReason
+from chain.records import FailureReason
 from ipfs.store import ContentStore, StoreError
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
@@ -43,7 +43,9 @@ class Coordinator:
     initial_model : bytes
         Safetensors bytes of θ₁.
     evaluate : callable
-        Maps a model to (accuracy, mean loss, number of test samples).
+        Maps a model to (accuracy, mean loss, number of test samples); 0 samples: it was not evaluated.
+    confirmations : int
+        Blocks that must lie on top of a record before it is acted on.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Coordinator:
         store: ContentStore,
         config: FederationConfig,
         initial_model: bytes,
-        evaluate: Evaluator,
+        evaluate: Evaluator = lambda model: (0.0, 0.0, 0),
         confirmations: int = 0,
     ) -> None:
         self._ledger = ledger
@@ -62,38 +64,40 @@ class Coordinator:
         self._evaluate = evaluate
         self._aggregated: tuple[tuple[bytes, ...], Tensors] | None = None
         self._unreported = 0
-        self._view = LedgerView(ledger, confirmations)
+        self.view = LedgerView(ledger, confirmations)
+
+    @property
+    def account(self) -> str:
+        return self._ledger.account
 
     @property
     def round(self) -> int:
         """Number of the latest round; 0 before the first."""
-        return self._view.rounds.latest.number if self._view.rounds.latest else 0
+        return self.view.rounds.latest.number if self.view.rounds.latest else 0
 
     @property
     def finished(self) -> bool:
         """All rounds of the federation have ended and their absences are reported."""
-        rounds = self._view.rounds
+        rounds = self.view.rounds
         return len(rounds.ended()) >= self._config.federation.rounds and not self._absent(rounds.latest)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
-        entry = self._view.refresh()
+        entry = self.view.refresh()
         try:
             return self._act(entry)
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
-            return Step.wait(
-                "refused", f"the chain: the ledger refused a transaction ({refusal})", self._view.block + 1
-            )
+            return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
         except StoreError as fault:
-            return Step.wait("store", f"the store: {fault}", self._view.block + 1)
+            return Step.wait("store", f"the store: {fault}", self.view.block + 1)
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
             return self._open(cid_of(self._initial_model).digest)
         if entry.end is not None:
             return self._between_rounds(entry)
-        deadlines = self._view.deadlines(entry)
+        deadlines = self.view.deadlines(entry)
         if entry.sealed is None:
             return self._until_sealed(entry, deadlines)
         if entry.recovered is not None:
@@ -111,34 +115,33 @@ class Coordinator:
     def _between_rounds(self, entry: RoundRecords) -> Step:
         absent = self._absent(entry)
         if absent:
-            accounts = [self._view.rounds.members[client].account for client in absent]
+            accounts = [self.view.rounds.members[client].account for client in absent]
             try:
                 receipt = self._ledger.report_absences(entry.number, accounts)
             except ContractRevert as refusal:
                 # Training does not wait for a report: somebody may have been revoked in the meantime.
                 self._unreported = entry.number
-                return Step.wait("open", f"nobody: absences stay unreported ({refusal})", self._view.block + 1)
+                return Step.wait("open", f"nobody: absences stay unreported ({refusal})", self.view.block + 1)
             return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
         if entry.number >= self._config.federation.rounds:
             return Step.wait("done", "nobody: all rounds have ended")
-        standing = entry.end.model_digest if isinstance(entry.end, Closed) else entry.opened.model_digest
-        return self._open(standing)
+        return self._open(self.view.rounds.model_digest)
 
     def _absent(self, entry: RoundRecords) -> list[int]:
         """Clients to report: of the sealed order without a commitment, and those that withheld their draw."""
-        if entry.number == self._unreported:
+        if entry.number == self._unreported or entry.voided is not None:
             return []
         uncommitted = [client for client in entry.order if client not in entry.commits]
         return [client for client in uncommitted + self._withheld(entry) if client not in entry.absences]
 
     def _withheld(self, entry: RoundRecords) -> list[int]:
         """Where everyone was to be drawn: the clients that could have drawn and did not (spec 01, seed of a round)."""
-        full = len(entry.draws) >= self._view.settings.max_clients
+        full = len(entry.draws) >= self.view.settings.max_clients
         if entry.opened.sampling_rate != tree.EVERYONE or entry.seed is None or full:
             return []
         return [
             client
-            for client, member in self._view.rounds.members.items()
+            for client, member in self.view.rounds.members.items()
             if client not in entry.draws and client not in entry.absences and self._could_draw(entry, member)
         ]
 
@@ -152,7 +155,7 @@ class Coordinator:
     # --- seed, draw, seal -------------------------------------------------------------------------------------------
 
     def _until_sealed(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
-        block = self._view.block
+        block = self.view.block
         if block >= deadlines.seal_end:
             return self._overdue(entry)
         if block < deadlines.seed_block:
@@ -161,8 +164,8 @@ class Coordinator:
             receipt = self._ledger.fix_seed(entry.number)
             return Step("seeding", acted="fixed the seed", gas=receipt.gas_used)
         if block < deadlines.draw_end:
-            return Step.wait("draw", missing(self._view.rounds.members, entry.draws, "draw"), deadlines.draw_end)
-        if len(entry.draws) < self._view.settings.quorum:
+            return Step.wait("draw", missing(self.view.rounds.members, entry.draws, "draw"), deadlines.draw_end)
+        if len(entry.draws) < self.view.settings.quorum:
             receipt = self._ledger.skip(entry.number)
             return Step("seal", acted=f"skipped the round: {len(entry.draws)} drawn", gas=receipt.gas_used)
         receipt = self._ledger.seal(entry.number, entry.tickets)
@@ -171,7 +174,7 @@ class Coordinator:
     # --- share, commit, recover -------------------------------------------------------------------------------------
 
     def _until_recovered(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
-        block = self._view.block
+        block = self.view.block
         if block < deadlines.share_end:
             return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
         if block < deadlines.commit_end:
@@ -189,7 +192,7 @@ class Coordinator:
     def _recover(self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines) -> Step:
         releases = self._releases(entry)
         lost = unavailable_updates(graph, entry.positions(entry.shares), survivors, releases)
-        gone = [position for position in lost if not self._store.has(self._update_digest(entry, position))]
+        gone = [position for position in lost if not self._store.available(self._update_digest(entry, position))]
         if gone:
             clients = [entry.order[position] for position in gone]
             return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": clients})
@@ -219,7 +222,7 @@ class Coordinator:
     # --- close ------------------------------------------------------------------------------------------------------
 
     def _close(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
-        if self._view.block >= deadlines.close_end:
+        if self.view.block >= deadlines.close_end:
             return self._overdue(entry)
         graph = self._graph(entry)
         data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
@@ -254,7 +257,7 @@ class Coordinator:
         return Step("recover", acted=f"recorded the round as failed: {reason.name.lower()}", gas=receipt.gas_used)
 
     def _overdue(self, entry: RoundRecords) -> Step:
-        if entry.sealed is None and len(entry.draws) < self._view.settings.quorum:
+        if entry.sealed is None and len(entry.draws) < self.view.settings.quorum:
             receipt = self._ledger.skip(entry.number)
             return Step("seal", acted="skipped the round: too few drawn", gas=receipt.gas_used)
         receipt = self._ledger.fail(entry.number, FailureReason.DEADLINE, bytes(32))

@@ -31,15 +31,12 @@ from node.config import (
     StrategySettings,
 )
 from node.coordinator import Coordinator
-from node.learning.models import initial_tensors
+from node.evaluation import evaluator, initial_model
 from node.learning.partition import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
 from node.learning.shared import draw_shared, shared_to_bytes
-from node.learning.strategies import make_strategy
-from node.learning.training import evaluate
 from node.step import Step
-from node.tensors import Tensors, dump
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
@@ -162,7 +159,7 @@ class Demo:
         try:
             training, shared = self._deal()
             config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
-            initial = _initial_model(config)
+            initial = initial_model(config)
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None
         keys = Keys.generate()
@@ -176,12 +173,7 @@ class Demo:
             activation_delay=config.membership.activation_delay,
         )
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
-        test, spec = self._dataset.test(), config.model
-
-        def score(model: Tensors) -> tuple[float, float, int]:
-            result = evaluate(spec, model, test)
-            return result.accuracy, result.loss, result.samples
-
+        score = evaluator(config, self._dataset.test())
         coordinator = Coordinator(self._ledger(keys), self._store, config, initial, score)
         clients = []
         for number, samples in enumerate(training):
@@ -246,14 +238,6 @@ class Demo:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.advance_to(min(deadlines))
-
-
-def _initial_model(config: FederationConfig) -> bytes:
-    """Safetensors bytes of θ₁: seeded weights, and what the strategy sends beside them."""
-    spec = config.model
-    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, config.federation.seed)
-    extras = make_strategy(config.strategy.name, config.strategy.options).initial_extras(weights)
-    return dump({**weights, **extras})
 
 
 class Silence:

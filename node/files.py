@@ -1,7 +1,14 @@
-"""Files that are whole and durable, or not there."""
+"""Files that are whole and durable, or not there; directories that belong to one process."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+class AlreadyInUse(RuntimeError):
+    """Another process works in the directory."""
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -23,3 +30,21 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Own a directory while the block runs; made when missing (mode 0700). The lock ends with the process.
+
+    Raises
+    ------
+    AlreadyInUse
+        Another process owns it.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (directory / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyInUse(f"another process works in {directory}: stop it, or give another directory") from None
+        yield

@@ -35,12 +35,16 @@ class RoundNote:
     ----------
     secrets : str
         The round's secrets (``RoundSecrets.to_bytes``), hexadecimal.
+    order, summed : str
+        Digests of the order, and of order and shares, for which the secrets were used; empty until they are.
     committed : bool
         The commitment was confirmed: a ledger that does not list it afterwards is lying.
     """
 
     round: int
     secrets: str = field(repr=False)
+    order: str = ""
+    summed: str = ""
     committed: bool = False
 
 

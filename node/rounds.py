@@ -11,6 +11,7 @@ from chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
+    Disputed,
     Drawn,
     Failed,
     MailboxKeyRotated,
@@ -23,6 +24,7 @@ from chain.records import (
     SeedFixed,
     Shared,
     Skipped,
+    Voided,
     VrfKeyRotated,
 )
 from node.config import MaskingSettings
@@ -46,7 +48,8 @@ class Member:
 class RoundRecords:
     """Everything the ledger says of one round; mappings are keyed by client index, in order of arrival.
 
-    ``order`` holds the client indices along the leaves of the cooperation tree, once the round is sealed.
+    ``order`` holds the client indices along the leaves of the cooperation tree, once the round is sealed. A closed
+    round that its members disputed keeps its end and is ``voided``, too; a round that was running then ends with that.
     """
 
     opened: RoundOpened
@@ -57,13 +60,20 @@ class RoundRecords:
     commits: dict[int, Committed] = field(default_factory=dict)
     releases: dict[int, Released] = field(default_factory=dict)
     recovered: Recovered | None = None
-    end: Closed | Skipped | Failed | None = None
+    end: Closed | Skipped | Failed | Voided | None = None
+    disputes: dict[int, Disputed] = field(default_factory=dict)
+    voided: Voided | None = None
     absences: set[int] = field(default_factory=set)
     order: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
         return self.opened.round
+
+    @property
+    def stands(self) -> bool:
+        """The round closed, and no majority of its members disputed it."""
+        return isinstance(self.end, Closed) and self.voided is None
 
     @property
     def tickets(self) -> list[int]:
@@ -112,6 +122,23 @@ class Rounds:
     def ended(self) -> list[RoundRecords]:
         return [entry for entry in self.rounds.values() if entry.end is not None]
 
+    @property
+    def base(self) -> RoundRecords | None:
+        """The round whose closing left the model that stands; None before the first."""
+        return next((entry for entry in reversed(self.rounds.values()) if entry.stands), None)
+
+    @property
+    def model_digest(self) -> bytes:
+        """Digest of the model that stands; there must be a round."""
+        base = self.base
+        return base.end.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
+
+    def disputed_by(self, client: int) -> RoundRecords | None:
+        """The latest round that the client disputes and that stands nevertheless, or None."""
+        return next(
+            (entry for entry in reversed(self.rounds.values()) if entry.stands and client in entry.disputes), None
+        )
+
     def add(self, record: Record) -> None:
         """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
         _place(self, record)
@@ -139,7 +166,7 @@ def _place(history: Rounds, record: Record) -> None:
             history.rounds[record.round] = RoundRecords(record)
         case SeedFixed():
             history.rounds[record.round].seed = record
-        case Drawn() | Shared() | Committed() | Released():
+        case Drawn() | Shared() | Committed() | Released() | Disputed():
             _by_client(history.rounds[record.round], record)[record.client] = record
         case Sealed():
             entry = history.rounds[record.round]
@@ -149,6 +176,10 @@ def _place(history: Rounds, record: Record) -> None:
             history.rounds[record.round].recovered = record
         case Closed() | Skipped() | Failed():
             history.rounds[record.round].end = record
+        case Voided():
+            entry = history.rounds[record.round]
+            entry.voided = record
+            entry.end = entry.end or record
 
 
 def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
@@ -159,6 +190,8 @@ def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
             return entry.shares
         case Committed():
             return entry.commits
+        case Disputed():
+            return entry.disputes
         case _:
             return entry.releases
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from chain.keys import Keys, backup, load, restore, save
-from node.cli.membership import open_ledger
 from node.cli.output import CommandError, console, print_json, read_password
+from node.cli.reach import open_ledger
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,7 +1,5 @@
 """``fedgrove deploy``, ``register`` and ``status``: found a federation, join it, see where it stands."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +7,10 @@ import typer
 from eth_utils import is_address
 
 from chain.deployment import deploy as deploy_contracts
-from chain.deployment import read_deployment
-from chain.keys import Keys, load
-from chain.ledger import Ledger
+from chain.keys import load
 from chain.networks import connect
 from node.cli.output import CommandError, console, print_json, read_password
+from node.cli.reach import open_ledger
 from node.config import load_config
 from node.files import write_atomically
 from node.standing import Standing, standing
@@ -132,17 +129,3 @@ def _print_standing(now: Standing) -> None:
     console.print(f"waiting for: {now.waiting}{until}")
     if now.account:
         console.print(f"your account: {now.account}")
-
-
-@contextmanager
-def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
-    """The ledger that a federation's TOML file names, sending from these keys' account (None: to read only)."""
-    _, reach = load_config(config)
-    if not (reach.rpc and reach.ledger):
-        raise CommandError(
-            f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's"
-        )
-    with connect(reach.rpc, expected_chain_id=reach.chain_id or None) as network:
-        yield Ledger(
-            network, read_deployment(network, reach.ledger, reach.block or None), keys.account if keys else None
-        )

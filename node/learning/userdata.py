@@ -4,7 +4,7 @@ import importlib
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError
@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from node.learning.publishers import DatasetError
 from node.learning.samples import Loaded, Samples, as_samples
+from node.learning.settings import ModelSpec
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -41,21 +42,40 @@ def from_attribute(reference: str) -> Loaded:
 
 def from_file(path: Path) -> Loaded:
     """Load a .npz or .safetensors file with x_train, y_train, x_test and y_test (never a pickle)."""
+    arrays = _arrays(path, ARRAYS)
+    train = _samples((arrays["x_train"], arrays["y_train"]), f"{path} (x_train, y_train)")
+    return _joined(path.stem, train, _samples((arrays["x_test"], arrays["y_test"]), f"{path} (x_test, y_test)"))
+
+
+def part_from_file(path: Path, part: Literal["train", "test"], spec: ModelSpec) -> Samples:
+    """Load one part of such a file (x_train and y_train, or x_test and y_test), fit for a federation's model."""
+    names = (f"x_{part}", f"y_{part}")
+    arrays = _arrays(path, names)
+    samples = _samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})")
+    if samples.x.shape[1:] != tuple(spec.input_shape):
+        shape = "x".join(map(str, samples.x.shape[1:]))
+        raise DatasetError(f"{path}: images are {shape}, the federation's model takes {list(spec.input_shape)}")
+    if int(samples.y.max()) >= spec.classes:
+        raise DatasetError(f"{path}: there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}")
+    return samples
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The named arrays of a file."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in ARRAYS if name in archive}
+                arrays = {name: archive[name] for name in names if name in archive}
         else:
             arrays = load_file(path)
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
     except (ValueError, SafetensorError, zipfile.BadZipFile, TypeError, KeyError, EOFError) as fault:
         raise DatasetError(f"{path} is not a file of arrays: {fault}") from None
-    missing = [name for name in ARRAYS if name not in arrays]
+    missing = [name for name in names if name not in arrays]
     if missing:
-        raise DatasetError(f"{path} lacks {', '.join(missing)}: it must hold {', '.join(ARRAYS)}")
-    train = _samples((arrays["x_train"], arrays["y_train"]), f"{path} (x_train, y_train)")
-    return _joined(path.stem, train, _samples((arrays["x_test"], arrays["y_test"]), f"{path} (x_test, y_test)"))
+        raise DatasetError(f"{path} lacks {', '.join(missing)}: it must hold {', '.join(names)}")
+    return arrays
 
 
 def _samples(given: Any, label: str) -> Samples:

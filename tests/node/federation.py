@@ -18,13 +18,11 @@ from node.client import Client
 from node.config import FederationConfig
 from node.coordinator import Coordinator
 from node.demo import Plan, make_config
+from node.evaluation import evaluator, initial_model
 from node.learning.datasets import load_dataset
-from node.learning.models import initial_tensors
 from node.learning.partition import iid
 from node.learning.samples import Samples
-from node.learning.training import evaluate
 from node.step import Step
-from node.tensors import dump
 
 
 @dataclass
@@ -78,14 +76,9 @@ class Federation:
 
     def coordinator(self, kind: type[Coordinator] = Coordinator) -> Coordinator:
         """A fresh coordinator object, as after a restart."""
-        spec = self.config.model
-        initial = dump(initial_tensors(spec.name, spec.input_shape, spec.classes, self.config.federation.seed))
-
-        def score(model):
-            result = evaluate(spec, model, self.test)
-            return result.accuracy, result.loss, result.samples
-
-        return kind(self.ledger(self.coordinator_keys), self.store, self.config, initial, score)
+        score = evaluator(self.config, self.test)
+        ledger = self.ledger(self.coordinator_keys)
+        return kind(ledger, self.store, self.config, initial_model(self.config), score)
 
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):

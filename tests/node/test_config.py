@@ -25,14 +25,20 @@ def test_a_minimal_file_gets_the_defaults(tmp_path):
     config, network = load_config(write(tmp_path, MINIMAL))
     assert config.model.input_shape == (1, 8, 8)
     assert config.masking.bound == 8.0 and config.federation.rate_ppm == 1_000_000
-    assert network.rpc == ""
+    assert network.rpc == ()
 
 
 def test_the_network_table_is_not_part_of_the_terms(tmp_path):
     plain, _ = load_config(write(tmp_path, MINIMAL))
     placed, network = load_config(write(tmp_path, MINIMAL + '[network]\nrpc = "http://127.0.0.1:8545"\n'))
     assert plain.to_bytes() == placed.to_bytes()
-    assert network.rpc == "http://127.0.0.1:8545"
+    assert network.rpc == ("http://127.0.0.1:8545",)
+
+
+def test_several_endpoints_are_a_list(tmp_path):
+    urls = ["http://127.0.0.1:8545", "https://chain.example"]
+    _, network = load_config(write(tmp_path, MINIMAL + f"[network]\nrpc = {urls}\n".replace("'", '"')))
+    assert network.rpc == tuple(urls)
 
 
 def test_canonical_bytes_round_trip(tmp_path):

@@ -1,0 +1,55 @@
+"""What ``[network]`` names: chain, ledger, store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from chain.access import Network
+from chain.deployment import Deployment, read_deployment, verify_code
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import connect
+from ipfs.disk import DiskStore
+from ipfs.kubo import KuboStore
+from ipfs.store import ContentStore
+from node.cli.output import CommandError
+from node.config import NetworkSettings, load_config
+
+
+@contextmanager
+def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
+    """The ledger that a federation's TOML file names, sending from these keys' account (None: to read only)."""
+    _, reach = load_config(config)
+    check_reach(config, reach)
+    with open_network(reach) as network:
+        deployment = read_deployment(network, reach.ledger, reach.block or None)
+        yield Ledger(network, deployment, keys.account if keys else None)
+
+
+def check_reach(config: Path, reach: NetworkSettings) -> None:
+    """Complain unless the file says where the federation is."""
+    if not (reach.rpc and reach.ledger):
+        raise CommandError(
+            f"{config} has no [network] table with rpc and ledger: deploy first, or add the federation's"
+        )
+
+
+def open_network(reach: NetworkSettings) -> Network:
+    """A connection to the chain; close it."""
+    return connect(reach.rpc[0], expected_chain_id=reach.chain_id or None, timeout=reach.rpc_seconds)
+
+
+def find_federation(network: Network, reach: NetworkSettings) -> Deployment:
+    """The federation's contracts, which must run the code that this package ships."""
+    deployment = read_deployment(network, reach.ledger, reach.block or None)
+    verify_code(network, deployment)
+    return deployment
+
+
+def open_store(config: Path, reach: NetworkSettings) -> ContentStore:
+    """The store of a member, made when it is a directory that is missing."""
+    if reach.store.startswith("disk:") and len(reach.store) > len("disk:"):
+        return DiskStore(Path(reach.store.removeprefix("disk:")))
+    if reach.store.startswith(("http://", "https://")):
+        return KuboStore(reach.store, reach.store_seconds)
+    raise CommandError(f"network.store in {config} must be disk:PATH or the URL of a Kubo API: add it")

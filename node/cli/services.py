@@ -1,0 +1,215 @@
+"""``fedgrove client`` and ``fedgrove coordinator``: one member, or the coordinator, as a process of its own."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from chain.access import Network
+from chain.errors import ChainError, WrongChain, WrongCode
+from chain.heads import Heads
+from chain.keys import Keys, load
+from chain.ledger import Ledger
+from ipfs.store import ContentStore
+from node.cli.output import CommandError, read_password
+from node.cli.reach import check_reach, find_federation, open_network, open_store
+from node.config import FederationConfig, NetworkSettings, load_config
+from node.files import AlreadyInUse, exclusive
+from node.logs import ServiceLog
+from node.metrics import Metrics, PortTaken
+from node.service import GivenUp, Participant, Service
+
+if TYPE_CHECKING:
+    from node.standby import Standby
+
+RETRY_SECONDS = 1.0
+
+ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
+KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+Once = Annotated[bool, typer.Option("--once", help="Stop when one round has ended.")]
+MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Prometheus metrics on 127.0.0.1; 0: none.")]
+
+
+def client(
+    config: ConfigFile,
+    keystore: KeystoreFile,
+    data: Annotated[Path, typer.Option(help=".npz or .safetensors file with your x_train and y_train.")],
+    directory: Annotated[Path, typer.Option(help="For the journal; keep it until the federation has ended.")] = Path(
+        "client"
+    ),
+    standby: Annotated[bool, typer.Option("--standby", help="Also act when the coordinator does not.")] = False,
+    once: Once = False,
+    metrics_port: MetricsPort = 0,
+    password_file: PasswordFile = None,
+) -> int:
+    """Run a client of a federation until its last round has ended; stop and start it as you like.
+
+    Example: fedgrove client --config federation.toml --keystore alice.json --data alice.npz
+    """
+    from node.client import Client
+    from node.learning.userdata import part_from_file
+
+    terms, reach = load_config(config)
+    samples = part_from_file(data, "train", terms.model)
+    if len(samples) > terms.ledger.max_samples:
+        raise CommandError(f"{data} holds {len(samples)} samples, this federation takes {terms.ledger.max_samples}")
+    keys = load(keystore, read_password(password_file))
+    with _stopping(), ExitStack() as stack:
+        _own(stack, directory)
+        place = _arrive(stack, config, reach, keys, "client")
+        confirmed = {"confirmations": reach.confirmations}
+        member = Client(
+            place.ledger,
+            place.store,
+            keys,
+            terms,
+            samples,
+            directory / "journal",
+            check_rounds=reach.check_rounds,
+            **confirmed,
+        )
+        roles: dict[str, Participant] = {"client": member}
+        if standby:
+            roles["standby"] = _standby(place, terms, reach)
+        return _serve(stack, place, reach, roles, once, metrics_port)
+
+
+def coordinator(
+    config: ConfigFile,
+    keystore: KeystoreFile,
+    data: Annotated[
+        Path | None,
+        typer.Option(help=".npz or .safetensors file with x_test and y_test; without, nothing is evaluated."),
+    ] = None,
+    directory: Annotated[Path, typer.Option(help="Owned while this runs, so that it is not started twice.")] = Path(
+        "coordinator"
+    ),
+    standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
+    once: Once = False,
+    metrics_port: MetricsPort = 0,
+    password_file: PasswordFile = None,
+) -> int:
+    """Run the coordinator of a federation, or a stand-by, until the last round has ended.
+
+    Example: fedgrove coordinator --config federation.toml --keystore founder.json --data test.npz
+    """
+    from node.coordinator import Coordinator
+    from node.evaluation import evaluator, initial_model
+    from node.learning.userdata import part_from_file
+
+    terms, reach = load_config(config)
+    score = {"evaluate": evaluator(terms, part_from_file(data, "test", terms.model))} if data else {}
+    keys = load(keystore, read_password(password_file))
+    with _stopping(), ExitStack() as stack:
+        _own(stack, directory)
+        name = "standby" if standby else "coordinator"
+        place = _arrive(stack, config, reach, keys, name)
+        if standby:
+            return _serve(stack, place, reach, {name: _standby(place, terms, reach, **score)}, once, metrics_port)
+        appointed = place.ledger.deployment.coordinator
+        if keys.address != appointed:
+            raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
+        role = Coordinator(
+            place.ledger, place.store, terms, initial_model(terms), confirmations=reach.confirmations, **score
+        )
+        return _serve(stack, place, reach, {name: role}, once, metrics_port)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a service works."""
+
+    network: Network
+    ledger: Ledger
+    store: ContentStore
+    log: ServiceLog
+
+
+def _arrive(stack: ExitStack, config: Path, reach: NetworkSettings, keys: Keys, name: str) -> _Place:
+    """Connect to the chain, which may not be up yet, and check the federation's contracts."""
+    check_reach(config, reach)
+    store = open_store(config, reach)
+    log = ServiceLog(name)
+    network = stack.enter_context(_patiently(lambda: open_network(reach), reach, log))
+    deployment = _patiently(lambda: find_federation(network, reach), reach, log)
+    log.write("info", "started", account=keys.address, ledger=deployment.ledger, chain=deployment.chain_id)
+    return _Place(network, Ledger(network, deployment, keys.account), store, log)
+
+
+def _standby(place: _Place, terms: FederationConfig, reach: NetworkSettings, **score: Callable) -> "Standby":
+    from node.evaluation import initial_model
+    from node.standby import Standby
+
+    return Standby(place.ledger, place.store, terms, initial_model(terms), confirmations=reach.confirmations, **score)
+
+
+def _serve(
+    stack: ExitStack,
+    place: _Place,
+    reach: NetworkSettings,
+    roles: Mapping[str, Participant],
+    once: bool,
+    metrics_port: int,
+) -> int:
+    metrics = Metrics()
+    if metrics_port:
+        try:
+            metrics.serve(metrics_port)
+        except PortTaken as fault:
+            raise CommandError(str(fault)) from None
+        stack.callback(metrics.close)
+    heads = stack.enter_context(Heads(reach.rpc, reach.websocket))
+    try:
+        Service(roles, heads, place.log, metrics, reach.patience_seconds, once).run()
+    except GivenUp as fault:
+        raise CommandError(str(fault), code=3) from None
+    place.log.write("info", "ended: one round is over" if once else "ended: all rounds are over")
+    return 0
+
+
+def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
+    """Try again while the chain is away; a wrong chain or wrong code does not get better by waiting."""
+    deadline = time.monotonic() + reach.patience_seconds
+    while True:
+        try:
+            return attempt()
+        except (WrongChain, WrongCode):
+            raise
+        except ChainError as fault:
+            if time.monotonic() > deadline:
+                raise CommandError(f"gave up after {reach.patience_seconds:.0f} s: {fault}", code=3) from None
+            log.fault("start", type(fault).__name__, str(fault))
+            time.sleep(RETRY_SECONDS)
+
+
+def _own(stack: ExitStack, directory: Path) -> None:
+    try:
+        stack.enter_context(exclusive(directory))
+    except AlreadyInUse as fault:
+        raise CommandError(str(fault)) from None
+    except OSError as fault:
+        raise CommandError(f"cannot use the directory {directory}: {fault.strerror}") from None
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the process by unwinding it: what was begun is in the journal, as after a crash."""
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)  # one is enough; a second must not disturb the first
+    sys.exit(0)

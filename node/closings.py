@@ -1,0 +1,84 @@
+"""Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
+
+import json
+import random
+
+from chain.records import Closed
+from ipfs.store import ContentStore, StoreError, Unreachable
+from ipfs.unixfs import cid_of
+from node.aggregation import next_model, seed_hashes
+from node.config import FederationConfig
+from node.content import MAX_RECORD_BYTES, fetch_model
+from node.masking.aggregate import InvalidUpdate
+from node.masking.graph import MaskGraph
+from node.masking.recovery import InvalidRecovery, RecoveryRecord
+from node.rounds import RoundRecords
+from node.tensors import InvalidModel, dump
+
+
+class Closings:
+    """Tells what is wrong with a closed round; each is recomputed once.
+
+    Parameters
+    ----------
+    store : ContentStore
+        Where updates, recovery records and models are.
+    config : FederationConfig
+        The terms that this member agreed to.
+    chain_id, ledger : int, str
+        Of the federation.
+    fraction : float
+        Of the closed rounds that are recomputed; those that somebody disputes always are.
+    """
+
+    def __init__(
+        self, store: ContentStore, config: FederationConfig, chain_id: int, ledger: str, fraction: float
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._terms = cid_of(config.to_bytes()).digest
+        self._place = (chain_id, ledger)
+        self._fraction = fraction
+        self._lots: dict[int, float] = {}
+        self._found: dict[tuple[int, bytes], str] = {}
+
+    def fault(self, entry: RoundRecords) -> str:
+        """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
+
+        Raises
+        ------
+        ipfs.store.Unreachable
+            The store is away: that says nothing about the round.
+        """
+        end: Closed = entry.end
+        key = (entry.number, end.model_digest)
+        # Nobody else may know which rounds this member looks at.
+        lot = self._lots.setdefault(entry.number, random.SystemRandom().random())
+        if key not in self._found:
+            if lot >= self._fraction and not entry.disputes:
+                return ""
+            self._found = {key: self._recompute(entry, end)}
+        return self._found[key]
+
+    def _recompute(self, entry: RoundRecords, end: Closed) -> str:
+        if entry.opened.config_digest != self._terms:
+            return "it was held under terms that this client did not agree to"
+        graph: MaskGraph = entry.graph(*self._place, self._config.masking)
+        try:
+            previous = fetch_model(self._store, entry.opened.model_digest, self._config)
+            data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
+            shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
+            record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
+            model = next_model(self._store, entry, graph, record, previous, self._config)
+        except Unreachable:
+            raise
+        except (StoreError, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
+            return str(fault)
+        if cid_of(dump(model)).digest != end.model_digest:
+            return "its model is not the sum of the survivors' updates"
+        return ""
+
+
+def evidence(entry: RoundRecords, fault: str) -> bytes:
+    """What a dispute's digest on the ledger stands for: canonical JSON, for people; an auditor recomputes the round."""
+    return json.dumps({"fault": fault, "round": entry.number}, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,169 @@
+"""What a client lets out of its hands in a round: sealed shares, one masked update, released shares.
+
+Each is made once, is in the journal before anybody sees it, and never changes. It is bound to the order (and, from the
+update on, to the list of shares) that it was made for: masks that were used once must never hide another sum. So when
+the chain abandons the blocks that fixed these, the client sits out the round instead of doing anything twice.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+
+from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
+from node.config import FederationConfig
+from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
+from node.journal import Journal, RoundNote
+from node.masking.client import RoundSecrets, mask_update, seal_shares
+from node.masking.graph import MaskGraph
+from node.masking.release import held_shares, release
+from node.rounds import RoundRecords
+from node.tensors import Layout, Tensors, flatten
+
+
+class OrderAbandoned(RuntimeError):
+    """The chain now states another order or other shares than those that this client's secrets were used for."""
+
+
+class Disclosure:
+    """Makes what one client discloses, out of its journal.
+
+    Parameters
+    ----------
+    journal : Journal
+        Where all of it is kept until the round is over.
+    store : ContentStore
+        For the shares of others, and the global model.
+    config : FederationConfig
+        The terms of the masks.
+    graph : callable
+        The mask graph of a sealed round.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: ContentStore,
+        config: FederationConfig,
+        graph: Callable[[RoundRecords], MaskGraph],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._config = config
+        self._graph = graph
+
+    def secrets(self, number: int) -> RoundSecrets:
+        """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
+        note = self._journal.note(number)
+        if note is None:
+            note = RoundNote(number, secrets=RoundSecrets.generate(os.urandom).to_bytes().hex())
+            self._journal.save(note)
+        return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
+
+    def shares(self, entry: RoundRecords, client: int) -> bytes:
+        """This client's sealed shares for the others (spec 02, step 3)."""
+        self._bind(entry, "order", _order_digest(entry))
+        blob = self._journal.read(entry.number, "shares")
+        if blob is None:
+            blob = seal_shares(self._graph(entry), entry.order.index(client), self.secrets(entry.number), os.urandom)
+            self._journal.write(entry.number, "shares", blob)
+        return blob
+
+    def masked(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
+        """The masked update (spec 02, step 4); call it when the list of shares is final."""
+        self._bind(entry, "order", _order_digest(entry))
+        self._bind(entry, "summed", _sum_digest(entry))
+        data = self._journal.read(entry.number, "masked")
+        if data is None:
+            data = self._mask(entry, client, update)
+            self._journal.write(entry.number, "masked", data)
+        return data
+
+    def published(self, entry: RoundRecords, client: int) -> bytes | None:
+        """The masked update if it is the one that the ledger lists, else None."""
+        data = self._journal.read(entry.number, "masked")
+        listed = entry.commits.get(client)
+        return data if data is not None and listed is not None and cid_of(data).digest == listed.digest else None
+
+    def released(self, entry: RoundRecords, client: int) -> bytes:
+        """The shares that this client releases (spec 02, step 5).
+
+        Raises
+        ------
+        node.masking.release.ReleaseRefused
+            Releasing them would expose somebody.
+        """
+        self._bind(entry, "order", _order_digest(entry))
+        stored = self._journal.read(entry.number, "released")
+        if stored is not None:
+            return stored
+        blob = self._release(entry, client)
+        self._journal.write(entry.number, "released", blob)
+        return blob
+
+    def confirm_commit(self, number: int) -> None:
+        """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
+        self._journal.save(replace(self._journal.note(number), committed=True))
+
+    def _bind(self, entry: RoundRecords, name: str, digest: str) -> None:
+        """Note what the round's secrets are used for, or hold it against the note."""
+        note = self._journal.note(entry.number)
+        noted = getattr(note, name)
+        if not noted:
+            self._journal.save(replace(note, **{name: digest}))
+        elif noted != digest:
+            raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
+
+    def _mask(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
+        vector, layout = flatten(update), Layout.of(update)
+        masking = self._config.masking
+        if masking.masked == "delta":
+            vector = vector - flatten(fetch_model(self._store, entry.opened.model_digest, self._config, layout))
+        masked = mask_update(
+            self._graph(entry),
+            entry.order.index(client),
+            self.secrets(entry.number),
+            entry.positions(entry.shares),
+            vector,
+            layout,
+            bound=masking.bound,
+            kappa=masking.kappa,
+        )
+        return masked.astype("<u4").tobytes()
+
+    def _release(self, entry: RoundRecords, client: int) -> bytes:
+        graph, position = self._graph(entry), entry.order.index(client)
+        digests = {entry.order.index(peer): record.digest for peer, record in entry.shares.items()}
+        blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
+        gone = [peer for peer, record in entry.commits.items() if not self._store.available(record.digest)]
+        committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None
+        return release(
+            graph,
+            position,
+            held_shares(graph, position, self.secrets(entry.number), blobs),
+            entry.positions(entry.shares),
+            entry.positions(entry.commits),
+            unavailable=entry.positions(gone),
+            committed=committed,
+            kappa=self._config.masking.kappa,
+            tensors=self._tensors(entry),
+        )
+
+    def _tensors(self, entry: RoundRecords) -> int:
+        """Number of tensors of the model; it matters only where a pair masks a fraction of them."""
+        if self._config.masking.kappa == 1:
+            return 1
+        return len(fetch_model(self._store, entry.opened.model_digest, self._config))
+
+
+def _order_digest(entry: RoundRecords) -> str:
+    """Who masks with whom, and under which keys."""
+    drawn = (entry.draws[client] for client in entry.order)
+    keys = [b"%d/%d/%b/%b" % (draw.client, draw.samples, draw.mask_key, draw.seal_key) for draw in drawn]
+    return sha256(b"/".join([entry.seed.seed, entry.sealed.order_root, *keys])).hexdigest()
+
+
+def _sum_digest(entry: RoundRecords) -> str:
+    """The order, and who of it takes part in the sum."""
+    return sha256(f"{_order_digest(entry)}/{entry.positions(entry.shares)}".encode()).hexdigest()

@@ -1,0 +1,118 @@
+"""A role as a long-running service: it looks at the ledger whenever there is a new block, and does what is due.
+
+Nothing here keeps state: a service that is killed at any point and started again goes on from ledger and journal.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from chain.errors import ChainError
+from chain.heads import Heads
+from node.logs import ServiceLog
+from node.metrics import Metrics
+from node.step import Step
+from node.view import LedgerView
+
+_PAUSE_SECONDS = 1.0
+
+
+class Participant(Protocol):
+    """A role that acts one step at a time."""
+
+    view: LedgerView
+    finished: bool
+
+    def step(self) -> Step:
+        """Do what is due now, at most one thing."""
+
+
+class GivenUp(RuntimeError):
+    """Chain or store were away for longer than the service was told to wait."""
+
+
+class Service:
+    """Runs the roles of one process until the federation has ended.
+
+    Parameters
+    ----------
+    roles : mapping of str to Participant
+        By the name under which they are logged.
+    heads : Heads
+        Tells of new blocks.
+    patience : float
+        Seconds without chain or store after which the service gives up.
+    once : bool
+        Stop when one round has ended.
+    """
+
+    def __init__(
+        self,
+        roles: Mapping[str, Participant],
+        heads: Heads,
+        log: ServiceLog,
+        metrics: Metrics,
+        patience: float,
+        once: bool = False,
+    ) -> None:
+        self._roles = roles
+        self._heads = heads
+        self._log = log
+        self._metrics = metrics
+        self._patience = patience
+        self._once = once
+        self._first_round = 0
+        self._reached = time.monotonic()
+
+    def run(self) -> None:
+        """Return when all rounds have ended, or one with ``once``.
+
+        Raises
+        ------
+        GivenUp
+            Chain or store stayed away.
+        """
+        self._reached = time.monotonic()
+        while True:
+            acted = self._turn()
+            if self._over():
+                return
+            if not acted:
+                self._heads.wait(_PAUSE_SECONDS)
+
+    def _turn(self) -> bool:
+        """One step of every role; whether any of them did something."""
+        acted = False
+        for name, role in self._roles.items():
+            try:
+                step = role.step()
+            except ChainError as fault:
+                self._away(name, fault, str(fault))
+                continue
+            number = role.view.rounds.latest.number if role.view.rounds.latest else 0
+            self._log.step(name, number, role.view.block, step)
+            self._metrics.step(name, number, role.view.block, step)
+            if step.phase == "store":
+                self._away(name, None, step.waiting)
+            else:
+                self._reached = time.monotonic()
+            acted = acted or bool(step.acted)
+        return acted
+
+    def _away(self, name: str, fault: ChainError | None, sentence: str) -> None:
+        kind = type(fault).__name__ if fault else "store"
+        self._metrics.fault(kind)
+        self._log.fault(name, kind, sentence)
+        away = time.monotonic() - self._reached
+        if away > self._patience:
+            raise GivenUp(f"gave up after {away:.0f} s (network.patience_seconds): {sentence}")
+
+    def _over(self) -> bool:
+        if all(role.finished for role in self._roles.values()):
+            return True
+        latest = next(iter(self._roles.values())).view.rounds.latest
+        if not self._once or latest is None:
+            return False
+        if not self._first_round:
+            self._first_round = latest.number if latest.end is None else latest.number + 1
+        return latest.number >= self._first_round and latest.end is not None

@@ -1,0 +1,47 @@
+"""Who acts when the coordinator does not: the same work, a grace period later (spec 01, phases).
+
+Any registered member may. Which of several stand-bys goes first is drawn anew for each round; the others then find the
+work done. As a round's model is a function of the ledger and the store alone, it does not matter who closes it.
+"""
+
+from hashlib import sha256
+
+from node.coordinator import Coordinator
+from node.rounds import RoundRecords
+from node.step import Step
+
+
+class Standby(Coordinator):
+    """A coordinator that acts only when the first one has missed its turn; its account must be a member's."""
+
+    def _act(self, entry: RoundRecords | None) -> Step:
+        since, window = self._due(entry)
+        turn = since + self._patience(entry, window)
+        if self.view.block < turn:
+            return Step.wait("standby", "the coordinator: it is its turn", turn)
+        return super()._act(entry)
+
+    def _due(self, entry: RoundRecords | None) -> tuple[int, int]:
+        """From which block on the coordinator is due, and how many blocks it may take."""
+        settings = self.view.settings
+        if entry is None:
+            return self._ledger.deployment.block, settings.recover_window
+        if entry.end is not None:
+            ended = entry.voided or entry.end
+            return ended.at.block, settings.recover_window
+        deadlines = self.view.deadlines(entry)
+        if entry.sealed is None:
+            return deadlines.draw_end, settings.seal_window
+        if entry.recovered is None:
+            return deadlines.commit_end, settings.recover_window
+        return entry.recovered.at.block, settings.close_window
+
+    def _patience(self, entry: RoundRecords | None, window: int) -> int:
+        """Blocks to leave to the coordinator, and to other stand-bys: at most three quarters of the window."""
+        grace = self.view.settings.coordinator_grace
+        if entry is not None and entry.end is None and entry.sealed is None:
+            grace = min(grace, window // 2)  # anybody may seal at any time: leaving it to one saves gas
+        room = max(1, (window - grace) // 2)
+        number = entry.number if entry is not None else 0
+        lot = sha256(f"{number}/{self.account}".encode()).digest()
+        return grace + int.from_bytes(lot[:8], "big") % room
