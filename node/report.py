@@ -68,9 +68,9 @@ class RoundReport:
     Attributes
     ----------
     status : str
-        ``closed``, ``skipped`` or ``failed: reason``.
+        ``closed``, ``skipped``, ``failed: reason`` or ``voided`` (after disputes).
     accuracy, loss : float or None
-        Of the closed model, as published; None when the round did not close.
+        Of the closed model, as published; None when there is none, or it was not evaluated.
     drawn, committed : int
         Clients that drew and that committed.
     dropped : list of int
@@ -172,15 +172,14 @@ def _round_report(
     gas: Mapping[int, int],
     seconds: Mapping[int, float],
 ) -> RoundReport:
-    closed = isinstance(entry.end, Closed)
-    standing = entry.end.model_digest if closed else entry.opened.model_digest
-    metrics = Metrics.from_bytes(store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)) if closed else None
-    failed = f"failed: {entry.end.reason.name.lower()}" if isinstance(entry.end, Failed) else ""
+    standing = entry.end.model_digest if entry.stands else entry.opened.model_digest
+    metrics = Metrics.from_bytes(store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)) if entry.stands else None
+    evaluated = metrics is not None and metrics.samples > 0
     return RoundReport(
         round=entry.number,
-        status=failed or type(entry.end).__name__.lower(),
-        accuracy=metrics.accuracy if metrics else None,
-        loss=metrics.loss if metrics else None,
+        status=_status(entry),
+        accuracy=metrics.accuracy if evaluated else None,
+        loss=metrics.loss if evaluated else None,
         drawn=len(entry.draws),
         committed=len(entry.commits),
         dropped=sorted(set(entry.draws) - set(entry.commits)),
@@ -188,3 +187,11 @@ def _round_report(
         gas_used=gas.get(entry.number, 0),
         seconds=round(seconds.get(entry.number, 0.0), 3),
     )
+
+
+def _status(entry: RoundRecords) -> str:
+    if entry.voided is not None:
+        return "voided"
+    if isinstance(entry.end, Failed):
+        return f"failed: {entry.end.reason.name.lower()}"
+    return type(entry.end).__name__.lower()

@@ -4,12 +4,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from chain.records import Closed, Committed, Failed, FailureReason, Record, Recovered, Released, RoundOpened, Shared
+from chain.records import (
+    Closed,
+    Committed,
+    Disputed,
+    Failed,
+    FailureReason,
+    Record,
+    Recovered,
+    Released,
+    RoundOpened,
+    Shared,
+    Voided,
+)
 from ipfs.store import ContentStore, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.auditing.rules import ChainFacts
-from node.auditing.verdict import BadRecord, CannotTell, bad
+from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
 from node.config import FederationConfig, InvalidConfig
 from node.content import (
     MAX_JSON_BYTES,
@@ -40,7 +52,7 @@ class ContentRules:
     Parameters
     ----------
     closed : frozenset of int
-        Rounds that end closed: there a committed update must be at hand.
+        Rounds that end closed and stand: there a committed update must be at hand.
     """
 
     facts: ChainFacts
@@ -69,6 +81,8 @@ class ContentRules:
                 self._closed(record)
             case Failed():
                 self._failed(record)
+            case Disputed():
+                self._disputed(record)
 
     def _opened(self, record: RoundOpened) -> None:
         number = record.round
@@ -92,7 +106,7 @@ class ContentRules:
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
             self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
-        self._config, self._model = config, model
+        self._config, self._model, self._recovery = config, model, None
 
     def _shares(self, record: Shared) -> None:
         data = self._absorbed(record.digest, MAX_SHARES_BYTES, "share.content", record.round, record.client)
@@ -149,8 +163,22 @@ class ContentRules:
             self._remark("recovery.content", str(fault), number)
 
     def _closed(self, record: Closed) -> None:
+        if record.round in self.closed:
+            self._closing(record)
+            return
+        try:
+            self._closing(record)
+        except AuditFailure as failure:
+            # Its members said so on the ledger, and nothing rests on it.
+            self.remarks.append(failure.record)
+        else:
+            self._remark("voided", "its members voided a round that was right", record.round)
+
+    def _closing(self, record: Closed) -> None:
         number = record.round
         entry, graph = self._entry()
+        if self._recovery is None:
+            raise bad("closed.model", "it rests on no valid recovery record", number)
         data = self._fetch(record.model_digest, self._config.max_blob_bytes, "closed.model", number)
         try:
             model = self._get(
@@ -181,6 +209,11 @@ class ContentRules:
             except UnsafeSurvivors:
                 return
             raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+
+    def _disputed(self, record: Disputed) -> None:
+        self._absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
+        if record.round in self.closed:
+            self._remark("dispute", "the client disputes a round that is right", record.round, record.client)
 
     # --- helpers ----------------------------------------------------------------------------------------------------
 
@@ -225,5 +258,7 @@ class ContentRules:
 
 
 def closed_rounds(records: Iterable[Record]) -> frozenset[int]:
-    """Numbers of the rounds that end closed."""
-    return frozenset(record.round for record in records if isinstance(record, Closed))
+    """Numbers of the rounds that end closed and stand."""
+    ends = [record for record in records if isinstance(record, Closed | Voided)]
+    voided = {record.round for record in ends if isinstance(record, Voided)}
+    return frozenset(record.round for record in ends if record.round not in voided)

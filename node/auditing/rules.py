@@ -15,6 +15,7 @@ from chain.records import (
     Approved,
     Closed,
     Committed,
+    Disputed,
     Drawn,
     Failed,
     FailureReason,
@@ -29,6 +30,7 @@ from chain.records import (
     SeedFixed,
     Shared,
     Skipped,
+    Voided,
     VrfKeyRotated,
 )
 from node.auditing.verdict import bad
@@ -65,9 +67,15 @@ class LedgerRules:
     _absences: dict[int, int] = field(default_factory=dict)
     _skipped_until: dict[int, int] = field(default_factory=dict)
     _model: bytes | None = None
+    _standing: int = 0
+    _to_be_voided: list[tuple[int, int]] = field(default_factory=list)
 
     def check(self, record: Record) -> None:
         """Raise AuditFailure if the record breaks a rule."""
+        if self._to_be_voided and not isinstance(record, Voided):
+            raise bad(
+                "disputes", "most of its members disputed the round, and it was not voided", self._to_be_voided[0][0]
+            )
         match record:
             case Registered() | VrfKeyRotated() | MailboxKeyRotated() | Approved() | Revoked():
                 self._membership(record)
@@ -75,6 +83,10 @@ class LedgerRules:
                 self._absence(record)
             case RoundOpened():
                 self._opened(record)
+            case Disputed():
+                self._disputed(record)
+            case Voided():
+                self._voided(record)
             case _:
                 self._within_round(record)
 
@@ -142,7 +154,7 @@ class LedgerRules:
             self._skipped_until[record.client] = self.rounds.latest.number + settings.absence_rounds
 
     def _was_absent(self, entry: RoundRecords, client: int) -> bool:
-        if client in entry.absences or client in entry.commits:
+        if client in entry.absences or client in entry.commits or entry.voided is not None:
             return False
         if client in entry.draws:
             return entry.sealed is not None
@@ -275,6 +287,7 @@ class LedgerRules:
                 if entry.recovered is None or block > deadlines.close_end:
                     raise bad("closed", "not recovered, or after its deadline", number)
                 self._model = record.model_digest
+                self._standing = number
             case Skipped():
                 if len(entry.draws) >= self.facts.settings.quorum or block <= deadlines.draw_end:
                     raise bad("skipped", f"{len(entry.draws)} clients had drawn", number)
@@ -286,6 +299,31 @@ class LedgerRules:
                         raise bad("failed", "no deadline had passed", number)
                 elif entry.sealed is None or block <= deadlines.commit_end:
                     raise bad("failed", "recorded before the commit phase was over", number)
+
+    # --- disputes ---------------------------------------------------------------------------------------------------
+
+    def _disputed(self, record: Disputed) -> None:
+        number, client = record.round, record.client
+        if number == 0 or number != self._standing:
+            raise bad("dispute", "it is not the latest closed round, or it is void already", number, client)
+        entry = self.rounds.rounds[number]
+        if client not in entry.commits or client in entry.disputes:
+            raise bad("dispute", "the client had no part in the round, or disputed it before", number, client)
+        disputes = len(entry.disputes) + 1
+        if 2 * disputes > len(entry.commits):
+            self._to_be_voided = [(number, disputes)]
+            latest = self.rounds.latest
+            if latest.end is None:
+                self._to_be_voided.append((latest.number, 0))
+
+    def _voided(self, record: Voided) -> None:
+        number = record.round
+        if not self._to_be_voided or (number, record.disputes) != self._to_be_voided.pop(0):
+            raise bad("voided", "no majority of its members had disputed the round", number)
+        if number == self._standing:
+            self._standing, self._model = 0, self.rounds.rounds[number].opened.model_digest
+        if record.model_digest != self._model:
+            raise bad("voided.model", "it is not the model that the disputed round trained from", number)
 
 
 def _overdue(entry: RoundRecords, deadlines: Deadlines, block: int) -> bool:
