@@ -1,0 +1,197 @@
+"""``fedgrove network``: a federation of separate processes on this machine, brought up, looked at and taken down."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from chain.errors import ChainError
+from node.cli.output import CommandError, console, print_json
+from node.learning.samples import Dataset
+from node.learning.settings import STRATEGIES
+from node.standing import Standing
+from node.testnet.control import Processes, delete, federation, look, wait_until_ended
+from node.testnet.control import down as take_down
+from node.testnet.control import up as bring_up
+from node.testnet.layout import Layout, TestnetError, TestnetPlan, read_record
+
+STORES = ("kubo", "disk")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="A testnet on this machine: a chain, stores, a coordinator and clients, each a process of its own.\n\n"
+    "Example: fedgrove network up --clients 8 --rounds 3 --wait",
+)
+
+Directory = Annotated[Path, typer.Option("--dir", help="The testnet's directory.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
+_HERE = Path("testnet")
+
+
+@app.command("up")
+def up(
+    context: typer.Context,
+    directory: Directory = _HERE,
+    clients: Annotated[int, typer.Option(min=3, max=99, help="How many client processes.")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
+    dataset: Annotated[
+        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
+    ] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
+    strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
+    store: Annotated[str, typer.Option(help="kubo (real nodes in a private swarm) or disk (a folder).")] = "kubo",
+    kubo_nodes: Annotated[int, typer.Option(min=1, max=16, help="Kubo nodes, each for a group of clients.")] = 2,
+    block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
+    standby: Annotated[int, typer.Option(min=0, help="Clients that stand by to do the coordinator's work.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness.")] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
+) -> int:
+    """Bring a testnet up, or go on with one where it stopped.
+
+    Exit code: 0 it runs (with --wait: all rounds have ended), 1 it does not.
+
+    Example: fedgrove network up --dir testnet --clients 20 --rounds 10
+    """
+    if strategy not in STRATEGIES:
+        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+    if store not in STORES:
+        raise CommandError(f"--store must be one of {', '.join(STORES)}, not {store!r}")
+    if not 0.001 <= alpha <= 1e6:
+        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
+    if standby > clients:
+        raise CommandError(f"--standby must be at most the number of clients, {clients}, not {standby}")
+    plan = TestnetPlan(clients, rounds, dataset, alpha, strategy, store, kubo_nodes, block_seconds, standby, seed)
+    layout = _layout(directory)
+    _check_same(context, layout, plan)
+
+    def load() -> Dataset:
+        from node.learning.datasets import load_dataset
+
+        return load_dataset(dataset, data_dir)
+
+    with _sentences(1):
+        fresh = bring_up(layout, plan, load, console.print)
+        console.print(f"the testnet in {directory} {'is up' if fresh else 'was up already'}", soft_wrap=True)
+        if wait:
+            return _wait(layout)
+    console.print(f"look:  fedgrove network status --dir {directory}", soft_wrap=True)
+    console.print(f"end:   fedgrove network down --dir {directory}", soft_wrap=True)
+    return 0
+
+
+@app.command("down")
+def down(
+    directory: Directory = _HERE,
+    remove: Annotated[bool, typer.Option("--delete", help="Remove the directory, keys and history, too.")] = False,
+) -> int:
+    """End every process of a testnet; the directory stays, and `up` goes on from there.
+
+    Example: fedgrove network down --dir testnet
+    """
+    layout = _layout(directory)
+    with _sentences(1):
+        ended = take_down(layout)
+        console.print(f"ended {ended} processes" if ended else f"nothing ran in {directory}", soft_wrap=True)
+        if remove:
+            delete(layout)
+            console.print(f"removed {directory}", soft_wrap=True)
+    return 0
+
+
+@app.command("status")
+def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
+    """Tell which processes run, since when, how often they were started again, and where the federation stands.
+
+    Exit code: 0 all is well, 1 something does not run, 2 there is no testnet.
+
+    Example: fedgrove network status --dir testnet
+    """
+    layout = _layout(directory)
+    with _sentences(2):
+        testnet = read_record(layout)
+    running = look(layout)
+    stands, fault = None, ""
+    if running is not None:
+        try:
+            stands = federation(testnet)
+        except ChainError as away:
+            fault = str(away)
+    if as_json:
+        print_json(_document(layout, running, stands, fault))
+    else:
+        _print(layout, running, stands, fault)
+    return 0 if running is not None and running.sound and stands is not None else 1
+
+
+def _wait(layout: Layout) -> int:
+    if wait_until_ended(layout, console.print):
+        console.print("all rounds have ended")
+        return 0
+    console.print(f"a process was given up: see the logs in {layout.logs}", soft_wrap=True)
+    return 1
+
+
+def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> None:
+    """Refuse options that differ from what an existing testnet was made with."""
+    if not layout.record.exists():
+        return
+    with _sentences(2):
+        made = asdict(read_record(layout).plan)
+    for name, value in asdict(plan).items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and value != made[name]:
+            raise CommandError(
+                f"the testnet in {layout.root} was made with --{name.replace('_', '-')} {made[name]}: give another "
+                "--dir, or begin anew after `fedgrove network down --delete`"
+            )
+
+
+def _document(layout: Layout, running: Processes | None, stands: Standing | None, fault: str) -> dict:
+    processes = [asdict(one) | {"log": str(layout.log(one.name))} for one in (running.kept if running else ())]
+    return {
+        "directory": str(layout.root),
+        "phase": running.phase if running else "down",
+        "supervisor": {"pid": running.supervisor.pid, "since": running.since} if running else None,
+        "processes": processes,
+        "federation": stands.to_dict() if stands else None,
+        "fault": fault,
+    }
+
+
+def _print(layout: Layout, running: Processes | None, stands: Standing | None, fault: str) -> None:
+    if running is None:
+        console.print(f"the testnet in {layout.root} is down: `fedgrove network up` goes on", soft_wrap=True)
+        return
+    table = Table("process", "state", "pid", "up since", "restarts", "log")
+    for one in running.kept:
+        since = time.strftime("%H:%M:%S", time.localtime(one.since)) if one.since else ""
+        log = str(layout.log(one.name).relative_to(layout.root))
+        table.add_row(one.name, one.state, str(one.pid or ""), since, str(one.restarts), log)
+    console.print(table)
+    console.print(f"testnet: {running.phase}, supervised by process {running.supervisor.pid}")
+    if stands is None:
+        console.print(f"federation: {fault}", soft_wrap=True)
+        return
+    until = f" until block {stands.until}" if stands.until else ""
+    console.print(f"federation: block {stands.block}, round {stands.round}, phase {stands.phase}")
+    console.print(f"waiting for: {stands.waiting}{until}", soft_wrap=True)
+
+
+def _layout(directory: Path) -> Layout:
+    return Layout(directory.absolute())
+
+
+@contextmanager
+def _sentences(code: int) -> Iterator[None]:
+    """Make what a testnet says of itself the command's one sentence, with this exit code."""
+    try:
+        yield
+    except TestnetError as fault:
+        raise CommandError(str(fault), code) from None

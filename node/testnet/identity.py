@@ -1,0 +1,67 @@
+"""Which process a number meant: process ids are used again, so a signal needs more than the number."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process: its id, and when it started, in ticks since this machine's boot, with the boot's own id."""
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> "Identity":
+        """The process that has this id now. Raises ProcessLookupError."""
+        # The second field of the line is the program's name in brackets, which may hold anything.
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            raise ProcessLookupError(pid) from None
+        return cls(pid, f"{_boot()}/{fields[19]}")
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process is there and has not ended (an ended child that waits for its parent has)."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return fields[0] not in "ZX" and f"{_boot()}/{fields[19]}" == self.started
+
+    def send(self, number: signal.Signals) -> bool:
+        """Signal this process and never one that has got its id since; whether it was there."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            # The handle stays with the process it was opened for, so nothing can change after this look.
+            if not self.alive:
+                return False
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+                return True
+            return False
+        finally:
+            os.close(handle)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.alive:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,142 @@
+"""Making a testnet's directory: data dealt, keys made, contracts deployed, accounts funded.
+
+Whatever is here was made in one go: the record is written last, and a directory without it is emptied and made anew.
+"""
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from chain.deployment import Deployment, deploy
+from chain.keys import Keys, save
+from chain.networks import anvil
+from ipfs.disk import DiskStore
+from ipfs.kubo import KuboStore
+from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
+from node.config import FederationConfig
+from node.demo import SHARED_PER_CLASS, Plan, make_config
+from node.learning.partition import partition
+from node.learning.samples import Dataset, Samples
+from node.learning.settings import PartitionSettings
+from node.learning.shared import draw_shared, shared_to_bytes
+from node.testnet.layout import Layout, Participant, Testnet, TestnetError, TestnetPlan, client_name, write_record
+from node.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
+from node.testnet.windows import training_seconds, windows
+
+FUNDS_ETHER = 100
+# The password lies beside the keystore and the accounts hold test ether: the work factor guards nothing here, and with
+# the usual one every start of twenty services would take half a minute.
+_COST = 1 << 14
+
+Progress = Callable[[str], None]
+
+
+def make(layout: Layout, plan: TestnetPlan, dataset: Dataset, say: Progress = lambda sentence: None) -> Testnet:
+    """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
+
+    Raises
+    ------
+    TestnetError
+        The data do not suit the plan.
+    """
+    _empty(layout)
+    try:
+        config, parts, shared = _terms(plan, dataset)
+    except ValueError as fault:
+        raise TestnetError(f"the data do not suit this testnet: {fault}") from None
+    say(f"dealing {dataset.name} to {plan.clients} clients")
+    everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
+    for name, keys in everyone.items():
+        _equip(layout.participant(name), keys)
+    for number, samples in enumerate(parts, 1):
+        _save_arrays(layout.participant(client_name(number)).data, x_train=samples.x, y_train=samples.y)
+    test = dataset.test()
+    _save_arrays(layout.participant(COORDINATOR).data, x_test=test.x, y_test=test.y)
+    say("deploying the contracts")
+    deployment = _found(layout, config, everyone)
+    say("storing the shared samples")
+    with _open_store(layout, plan) as store:
+        store.put(shared)
+    accounts = {name: keys.address for name, keys in everyone.items()}
+    place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
+    testnet = with_ports(Testnet(plan, *place, accounts))
+    write_configs(layout, testnet, config)
+    write_record(layout, testnet)
+    layout.unfinished.unlink()
+    return testnet
+
+
+def _empty(layout: Layout) -> None:
+    """Mark the directory as unfinished, and remove what an attempt before this one left."""
+    layout.unfinished.touch(mode=0o600)
+    layout.root.chmod(0o700)
+    for path in layout.root.iterdir():
+        if path == layout.unfinished:
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    layout.logs.mkdir()
+    layout.chain.parent.mkdir()
+
+
+def _terms(plan: TestnetPlan, dataset: Dataset) -> tuple[FederationConfig, list[Samples], bytes]:
+    """The federation's terms, the clients' shares of the data, and the shared set's bytes."""
+    training = dataset.train()
+    dealt = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
+    parts = [training.take(part) for part in dealt]
+    shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
+    blob = shared_to_bytes(shared)
+    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed)
+    config = make_config(demo, dataset, cid_of(blob).digest)
+    seconds = training_seconds(config, parts, shared)
+    federation = replace(config.federation, name=f"{dataset.name} testnet")
+    return (
+        replace(config, federation=federation, ledger=windows(plan.clients, plan.block_seconds, seconds)),
+        parts,
+        blob,
+    )
+
+
+def _equip(participant: Participant, keys: Keys) -> None:
+    """A folder, a password and a keystore of one's own."""
+    participant.root.mkdir(mode=0o700)
+    participant.state.mkdir(mode=0o700)
+    participant.password.touch(mode=0o600)
+    password = secrets.token_urlsafe(24)
+    participant.password.write_text(password + "\n")
+    save(participant.keystore, keys, password, cost=_COST)
+
+
+def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
+    path.touch(mode=0o600)
+    np.savez(path, **arrays)
+
+
+def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+    """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone."""
+    with anvil(layout.chain) as network:
+        for keys in everyone.values():
+            network.fund(keys.address, FUNDS_ETHER)
+        keys = everyone[COORDINATOR]
+        return deploy(
+            network,
+            keys.account,
+            keys.address,
+            config.ledger,
+            open_membership=True,
+            activation_delay=config.membership.activation_delay,
+        )
+
+
+@contextmanager
+def _open_store(layout: Layout, plan: TestnetPlan) -> Iterator[ContentStore]:
+    if plan.store == "disk":
+        yield DiskStore(layout.store(plan, 1))
+        return
+    with local_kubo(layout, plan, 1) as node:
+        yield KuboStore(node.url)

@@ -1,0 +1,71 @@
+"""How many blocks each phase of a round gets, when all clients share the processors of one machine.
+
+A phase that ends by its deadline only (draw, seal, share, commit) costs its whole window in every round, so these are
+short; recovery and closing end when their work is done, so their windows are wide and a stand-by can still act in them.
+"""
+
+import math
+import os
+import time
+
+from chain.deployment import Settings
+from node.config import FederationConfig
+from node.learning.models import initial_tensors
+from node.learning.samples import Samples
+from node.learning.strategies import make_strategy
+from node.learning.training import train
+
+_PROBE_SAMPLES = 64
+_SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
+_BLOCKS = 3  # to see a block, send a transaction and find it in a block
+
+
+def windows(clients: int, block_seconds: float, training_seconds: float) -> Settings:
+    """The ledger's windows.
+
+    Parameters
+    ----------
+    clients : int
+        All of which act in each phase, on this machine's processors.
+    block_seconds : float
+        Seconds between two blocks.
+    training_seconds : float
+        What a round's training takes, all clients together.
+    """
+
+    def blocks(seconds: float) -> int:
+        return _BLOCKS + math.ceil(seconds / block_seconds)
+
+    grace = blocks(4)
+    return Settings(
+        seed_delay=1,
+        draw_window=blocks(1 + 0.25 * clients),
+        seal_window=blocks(3 + 0.1 * clients),
+        share_window=blocks(1 + 0.2 * clients),
+        commit_window=blocks(2 + 0.2 * clients + _SPARE * training_seconds),
+        recover_window=4 * grace + blocks(10 + 0.5 * clients),
+        close_window=4 * grace + blocks(10 + 0.5 * clients),
+        coordinator_grace=grace,
+        quorum=3,
+        max_clients=clients,
+        absence_limit=10,
+        absence_rounds=1,
+        max_samples=1 << 24,
+    )
+
+
+def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
+    """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
+    largest = max(parts, key=len)
+    trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
+    spec, federation = config.model, config.federation
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
+    strategy = make_strategy(config.strategy.name, config.strategy.options)
+    model = {**weights, **strategy.initial_extras(weights)}
+    place = {"round": 1, "rounds": federation.rounds, "client": 1, "seed": federation.seed}
+    for _ in range(2):  # the first time loads libraries, too
+        started = time.perf_counter()
+        train(spec, model, trial, shared, strategy, config.training, **place)
+        spent = time.perf_counter() - started
+    total = sum(map(len, parts)) / (os.cpu_count() or 1)
+    return spent / len(trial) * max(total, len(largest))
