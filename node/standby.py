@@ -25,7 +25,9 @@ class Standby(Coordinator):
         """From which block on the coordinator is due, and how many blocks it may take."""
         settings = self.view.settings
         if entry is None:
-            return self._ledger.deployment.block, settings.recover_window
+            # While members still arrive, the coordinator may be waiting for more of them.
+            arrivals = (member.active_from for member in self.view.rounds.members.values())
+            return max(self._ledger.deployment.block, *arrivals, 0), settings.recover_window
         if entry.end is not None:
             ended = entry.voided or entry.end
             return ended.at.block, settings.recover_window
