@@ -1,0 +1,94 @@
+"""What a client discloses is made once, and only for the order it was made for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from node.disclosure import OrderAbandoned
+from node.learning.settings import TrainingSettings
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A federation whose first round is past its share phase, and the round's records."""
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("sealed"), training=QUICK)
+        made.register()
+        coordinator, clients = made.coordinator(), made.clients()
+        while "committed" not in made.said("client 4"):
+            made.turn(coordinator, clients)
+        yield made, coordinator.view.refresh()
+
+
+@pytest.fixture
+def client(sealed):
+    federation, _ = sealed
+    return federation.client(2)
+
+
+def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client):
+    federation, entry = sealed
+    again = federation.client(2)
+    for made in (client, again):
+        assert made._disclosure.published(entry, 2) is not None
+    assert client._disclosure.shares(entry, 2) == again._disclosure.shares(entry, 2)
+
+
+def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
+    _, entry = sealed
+    client._disclosure.shares(entry, 2)
+    other = replace(entry, sealed=replace(entry.sealed, order_root=bytes(32)))
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.shares(other, 2)
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.released(other, 2)
+
+
+def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
+    _, entry = sealed
+    peer = entry.draws[1]
+    other = replace(entry, draws={**entry.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.shares(other, 2)
+
+
+def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
+    """The difference of two updates under the same masks would be the update itself."""
+    _, entry = sealed
+    update = client._training.result(entry, 2)
+    masked = client._disclosure.masked(entry, 2, update)
+    fewer = replace(entry, shares={number: share for number, share in entry.shares.items() if number != 3})
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.masked(fewer, 2, update)
+    other = {name: tensor + np.float32(1) for name, tensor in update.items()}
+    assert client._disclosure.masked(entry, 2, other) == masked
+
+
+def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
+    federation, entry = sealed
+    note = client._journal.note(1)
+    client._journal.save(replace(note, order="0" * 64))
+    try:
+        # Past the commit phase: what is left to do is to release.
+        settings = federation.config.ledger
+        federation.network.advance_to(entry.opened.opened_at + sum_of_windows(settings))
+        step = client.step()
+        assert step.phase == "sit out" and "abandoned" in step.waiting and step.until
+    finally:
+        client._journal.save(note)
+
+
+def sum_of_windows(settings):
+    return (
+        settings.seed_delay
+        + settings.draw_window
+        + settings.seal_window
+        + settings.share_window
+        + settings.commit_window
+        + 1
+    )
