@@ -46,6 +46,8 @@ class Coordinator:
         Maps a model to (accuracy, mean loss, number of test samples); 0 samples: it was not evaluated.
     confirmations : int
         Blocks that must lie on top of a record before it is acted on.
+    members : int
+        So many must be active before the first round is opened, at least the quorum.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Coordinator:
         initial_model: bytes,
         evaluate: Evaluator = lambda model: (0.0, 0.0, 0),
         confirmations: int = 0,
+        members: int = 0,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -65,6 +68,7 @@ class Coordinator:
         self._aggregated: tuple[tuple[bytes, ...], Tensors] | None = None
         self._unreported = 0
         self.view = LedgerView(ledger, confirmations)
+        self._members = max(members, self.view.settings.quorum)
 
     @property
     def account(self) -> str:
@@ -94,7 +98,7 @@ class Coordinator:
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
-            return self._open(cid_of(self._initial_model).digest)
+            return self._open_first()
         if entry.end is not None:
             return self._between_rounds(entry)
         deadlines = self.view.deadlines(entry)
@@ -105,6 +109,12 @@ class Coordinator:
         return self._until_recovered(entry, deadlines)
 
     # --- open -------------------------------------------------------------------------------------------------------
+
+    def _open_first(self) -> Step:
+        active = [each for each in self.view.rounds.members.values() if each.active_from <= self.view.block + 1]
+        if len(active) < self._members:
+            return Step.wait("open", f"members to register: {len(active)} of {self._members} are active")
+        return self._open(cid_of(self._initial_model).digest)
 
     def _open(self, model_digest: bytes) -> Step:
         self._store.put(self._initial_model)

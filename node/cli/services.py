@@ -64,17 +64,8 @@ def client(
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         place = _arrive(stack, config, reach, keys, "client")
-        confirmed = {"confirmations": reach.confirmations}
-        member = Client(
-            place.ledger,
-            place.store,
-            keys,
-            terms,
-            samples,
-            directory / "journal",
-            check_rounds=reach.check_rounds,
-            **confirmed,
-        )
+        where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
+        member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}
         if standby:
             roles["standby"] = _standby(place, terms, reach)
@@ -92,6 +83,7 @@ def coordinator(
         "coordinator"
     ),
     standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
+    members: Annotated[int, typer.Option(min=0, help="Open the first round when so many are active; 0: quorum.")] = 0,
     once: Once = False,
     metrics_port: MetricsPort = 0,
     password_file: PasswordFile = None,
@@ -116,9 +108,8 @@ def coordinator(
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
-        role = Coordinator(
-            place.ledger, place.store, terms, initial_model(terms), confirmations=reach.confirmations, **score
-        )
+        where = (place.ledger, place.store, terms, initial_model(terms))
+        role = Coordinator(*where, confirmations=reach.confirmations, members=members, **score)
         return _serve(stack, place, reach, {name: role}, once, metrics_port)
 
 
