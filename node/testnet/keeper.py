@@ -32,8 +32,8 @@ class Running(Protocol):
     @property
     def pid(self) -> int: ...
 
-    def wait(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+    def wait(self) -> int | None:
+        """Wait for its end; the exit code, negative for a signal, None where nobody knows."""
         ...
 
     def stop(self, seconds: float) -> None:
@@ -141,11 +141,11 @@ class Keeper:
             failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
             if failures > MOST_FAILURES:
                 self._set(state="gave up", pid=0, code=code)
-                self._tell(f"{self.job.name} ended with {_named(code)} {failures} times in a row: given up")
+                self._tell(f"{self.job.name} ended{_named(code)}, {failures} times in a row: given up")
                 return
             pause = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
             self._set(state="paused", pid=0, code=code)
-            self._tell(f"{self.job.name} ended with {_named(code)}: starts again in {pause:g} s")
+            self._tell(f"{self.job.name} ended{_named(code)}: starts again in {pause:g} s")
             self._stopping.wait(pause)
             self._set(restarts=self.status.restarts + 1)
 
@@ -223,7 +223,7 @@ class KuboNode:
         self._node = node.__enter__()
         self.pid = node.pid
 
-    def wait(self) -> int:
+    def wait(self) -> None:
         try:
             identity = Identity.of(self.pid)
             while identity.alive:
@@ -231,7 +231,6 @@ class KuboNode:
         except ProcessLookupError:
             pass
         self._node.stop()
-        return 1
 
     def stop(self, seconds: float) -> None:
         self._node.stop()
@@ -239,10 +238,10 @@ class KuboNode:
 
 def _named(code: int | None) -> str:
     if code is None:
-        return "no start"
+        return ""
     if code >= 0:
-        return f"code {code}"
+        return f" with code {code}"
     try:
-        return signal.Signals(-code).name
+        return f" by {signal.Signals(-code).name}"
     except ValueError:
-        return f"signal {-code}"
+        return f" by signal {-code}"

@@ -102,6 +102,11 @@ class Layout:
         return self.root / "chain" / "state.json"
 
     @property
+    def swarm_key(self) -> Path:
+        """The secret that the testnet's Kubo nodes share, and nobody else has."""
+        return self.root / "swarm.key"
+
+    @property
     def supervisor(self) -> Path:
         """Which process supervises, while one does."""
         return self.root / "supervisor.json"

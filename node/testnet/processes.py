@@ -92,13 +92,14 @@ def store_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
     """The Kubo nodes, if the testnet has any; each meets those that run when it starts."""
     if testnet.plan.store != "kubo":
         return []
-    nodes: dict[int, LocalKubo] = {}
+    addresses: dict[int, tuple[str, ...]] = {}
 
     def job(group: int) -> Job:
         def start() -> KuboNode:
-            node = local_kubo(layout, testnet.plan, group, testnet.ports[kubo_name(group)])
+            others = [address for known, places in addresses.items() if known != group for address in places]
+            node = local_kubo(layout, testnet.plan, group, testnet.ports[kubo_name(group)], others)
             running = KuboNode(node)
-            nodes[group] = node
+            addresses[group] = node.addresses
             return running
 
         return Job(kubo_name(group), "store", start, ends=False)
@@ -106,9 +107,9 @@ def store_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
     return [job(group) for group in range(1, testnet.plan.groups + 1)]
 
 
-def local_kubo(layout: Layout, plan: TestnetPlan, group: int, port: int = 0) -> LocalKubo:
-    """The Kubo node of a group."""
-    return LocalKubo(layout.store(plan, group), port=port)
+def local_kubo(layout: Layout, plan: TestnetPlan, group: int, port: int = 0, peers: Sequence[str] = ()) -> LocalKubo:
+    """The Kubo node of a group, in the testnet's swarm."""
+    return LocalKubo(layout.store(plan, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers)
 
 
 def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:

@@ -25,7 +25,16 @@ from node.learning.partition import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings
 from node.learning.shared import draw_shared, shared_to_bytes
-from node.testnet.layout import Layout, Participant, Testnet, TestnetError, TestnetPlan, client_name, write_record
+from node.testnet.layout import (
+    Layout,
+    Participant,
+    Testnet,
+    TestnetError,
+    TestnetPlan,
+    client_name,
+    kubo_name,
+    write_record,
+)
 from node.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
 from node.testnet.windows import training_seconds, windows
 
@@ -61,6 +70,7 @@ def make(layout: Layout, plan: TestnetPlan, dataset: Dataset, say: Progress = la
     say("deploying the contracts")
     deployment = _found(layout, config, everyone)
     say("storing the shared samples")
+    _prepare_stores(layout, plan)
     with _open_store(layout, plan) as store:
         store.put(shared)
     accounts = {name: keys.address for name, keys in everyone.items()}
@@ -131,6 +141,16 @@ def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) 
             open_membership=True,
             activation_delay=config.membership.activation_delay,
         )
+
+
+def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:
+    """A secret for the nodes' swarm, and each node's own log among the others."""
+    if plan.store != "kubo":
+        return
+    layout.swarm_key.touch(mode=0o600)
+    layout.swarm_key.write_text(secrets.token_hex(32) + "\n")
+    for group in range(1, plan.groups + 1):
+        layout.log(kubo_name(group)).symlink_to(Path("..") / kubo_name(group) / "node.log")
 
 
 @contextmanager

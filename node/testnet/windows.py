@@ -39,10 +39,10 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
     grace = blocks(4)
     return Settings(
         seed_delay=1,
-        draw_window=blocks(1 + 0.25 * clients),
-        seal_window=blocks(3 + 0.1 * clients),
-        share_window=blocks(1 + 0.2 * clients),
-        commit_window=blocks(2 + 0.2 * clients + _SPARE * training_seconds),
+        draw_window=blocks(1 + 0.1 * clients),
+        seal_window=blocks(3),
+        share_window=blocks(1 + 0.05 * clients),
+        commit_window=blocks(1 + 0.1 * clients + _SPARE * training_seconds),
         recover_window=4 * grace + blocks(10 + 0.5 * clients),
         close_window=4 * grace + blocks(10 + 0.5 * clients),
         coordinator_grace=grace,
