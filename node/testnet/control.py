@@ -213,7 +213,7 @@ def _progress(layout: Layout) -> str:
         now = federation(read_record(layout))
     except ChainError:
         return ""  # the chain is being started again; the supervisor's log tells
-    return f"round {now.round}, {now.phase}: waits for {now.waiting}"
+    return f"round {now.round}, {now.phase}: {len(now.acted)} of {now.members} have acted"
 
 
 def _left_behind(layout: Layout) -> list[Identity]:

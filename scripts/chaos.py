@@ -1,0 +1,242 @@
+"""Kill a testnet's processes at random while it trains, and see that nothing is lost that the ledger does not explain.
+
+``python scripts/chaos.py --clients 12 --rounds 6 --seed 1`` brings a testnet up, kills clients, the coordinator, the
+chain and a store with SIGKILL every few seconds until the last round opens, waits for the end, audits the history, takes
+the testnet down and looks for what it left. Exit code 0: verified, each round closed or with its reason on the ledger,
+nothing left.
+"""
+
+import argparse
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from signal import SIGKILL
+
+from rich.console import Console
+from rich.table import Table
+
+from chain.deployment import read_deployment
+from chain.errors import ChainError
+from chain.ledger import Ledger
+from chain.networks import connect
+from chain.records import Closed, Failed, Skipped
+from node.rounds import RoundRecords, Rounds
+from node.testnet.control import look
+from node.testnet.identity import Identity
+from node.testnet.layout import Layout, Testnet, TestnetError, read_record
+from node.testnet.lock import claim
+from node.testnet.processes import chain_url, reach
+from node.testnet.supervisor import ENDED, FAILED
+from node.view import LedgerView
+
+# Of every so many kills: each kind is met in a short run, clients most often.
+DECK = ("client",) * 6 + ("coordinator",) * 2 + ("chain", "store")
+POLL_SECONDS = 0.2
+FEDGROVE = (sys.executable, "-m", "node.cli")
+
+console = Console(stderr=True, highlight=False)
+
+
+class ChaosFailed(RuntimeError):
+    """Something that had to hold did not."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a round ended: ``closed``, or the ledger's reason why not."""
+
+    round: int
+    outcome: str
+    drawn: int
+    committed: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; the exit code."""
+    options = _parse(arguments)
+    with tempfile.TemporaryDirectory(prefix="fedgrove-chaos-") as temporary:
+        layout = Layout((options.dir or Path(temporary) / "testnet").absolute())
+        started = time.monotonic()
+        try:
+            report = run(layout, options) | {"seconds": round(time.monotonic() - started, 1)}
+        except ChaosFailed as fault:
+            console.print(f"failed: {fault}", soft_wrap=True)
+            _tell_last_words(layout)
+            return 1
+        finally:
+            _fedgrove("network", "down", "--dir", str(layout.root))
+    if options.json:
+        print(json.dumps(report, indent=2, sort_keys=True))
+    else:
+        _print(report)
+    return 0
+
+
+def run(layout: Layout, options: argparse.Namespace) -> dict:
+    """Bring up, kill, wait, audit, take down, look; raises ChaosFailed."""
+    plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
+    stores = ("--store", options.store, "--kubo-nodes", options.kubo_nodes)
+    speed = ("--block-seconds", options.block_seconds, "--standby", options.standby)
+    _must("network", "up", "--dir", layout.root, *plan, *stores, *speed)
+    testnet = read_record(layout)
+    kills = harass(layout, testnet, random.Random(options.seed), options.pause, options.limit)
+    restarts = sum(one.restarts for one in look(layout).kept)
+    rounds = [outcome(entry) for entry in _rounds(testnet).rounds.values()]
+    if len(rounds) != options.rounds or not any(one.outcome == "closed" for one in rounds):
+        raise ChaosFailed(f"of {options.rounds} rounds the ledger has {len(rounds)}, none of them closed")
+    verdict = _audit(layout, testnet)
+    _must("network", "down", "--dir", layout.root)
+    left = left_over(layout, testnet)
+    if left:
+        raise ChaosFailed(f"left behind: {'; '.join(left)}")
+    table = [asdict(one) for one in rounds]
+    return {"rounds": table, "kills": dict(kills), "restarts": restarts, "audit": verdict}
+
+
+def harass(layout: Layout, testnet: Testnet, chooser: random.Random, pause: float, limit: float) -> Counter[str]:
+    """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
+    kills: Counter[str] = Counter()
+    deck: list[str] = []
+    deadline = time.monotonic() + limit
+    following = time.monotonic() + chooser.uniform(0, pause)
+    while (now := look(layout)) is not None and now.phase not in (ENDED, FAILED):
+        if time.monotonic() > deadline:
+            raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
+        if time.monotonic() > following and _round(testnet) < testnet.plan.rounds:
+            deck = deck or chooser.sample(DECK, len(DECK))
+            kind = deck.pop()
+            running = [one for one in now.kept if one.kind == kind and one.state == "running"]
+            victim = chooser.choice(running) if running else None
+            if victim is not None and Identity(victim.pid, victim.started).send(SIGKILL):
+                kills[kind] += 1
+                console.print(f"killed {victim.name}")
+            following = time.monotonic() + chooser.uniform(0.5 * pause, 1.5 * pause)
+        time.sleep(POLL_SECONDS)
+    if now is None or now.phase == FAILED:
+        raise ChaosFailed("the supervisor died" if now is None else "a process could not be kept running")
+    return kills
+
+
+def outcome(entry: RoundRecords) -> Outcome:
+    """What the ledger says of a round's end; raises ChaosFailed when it says nothing."""
+    if entry.voided is not None:
+        said = f"voided by {entry.voided.disputes} disputes"
+    elif isinstance(entry.end, Closed):
+        said = "closed"
+    elif isinstance(entry.end, Skipped):
+        said = f"skipped: {len(entry.draws)} drawn"
+    elif isinstance(entry.end, Failed):
+        said = f"failed: {entry.end.reason.name.lower()}"
+    else:
+        raise ChaosFailed(f"round {entry.number} has no end on the ledger")
+    return Outcome(entry.number, said, len(entry.draws), len(entry.commits))
+
+
+def left_over(layout: Layout, testnet: Testnet) -> list[str]:
+    """Processes, ports and locks of the testnet that are still there."""
+    left = [f"process {pid}" for pid in _processes_at(layout.root)]
+    for name, port in testnet.ports.items():
+        with socket.socket() as probe:
+            left += [f"port {port} of {name}"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
+    left += [str(path) for path in (layout.supervisor, layout.processes) if path.exists()]
+    try:
+        os.close(claim(layout))
+    except TestnetError as fault:
+        left.append(str(fault))
+    return left
+
+
+def _processes_at(root: Path) -> list[int]:
+    """Processes that name the directory on their command line, or work in it."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode(errors="replace")
+            place = os.readlink(folder / "cwd")
+        except OSError:
+            continue  # it has ended, or is somebody else's
+        mine = int(folder.name) != os.getpid() and str(root) in command
+        if mine or Path(place).is_relative_to(root):
+            found.append(int(folder.name))
+    return found
+
+
+def _rounds(testnet: Testnet) -> Rounds:
+    with connect(chain_url(testnet), testnet.chain_id) as network:
+        view = LedgerView(Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None))
+        view.refresh()
+        return view.rounds
+
+
+def _round(testnet: Testnet) -> int:
+    """Number of the latest round; as good as the last while the chain is away, so that it is let come back."""
+    try:
+        latest = _rounds(testnet).latest
+        return latest.number if latest else 0
+    except ChainError:
+        return testnet.plan.rounds
+
+
+def _audit(layout: Layout, testnet: Testnet) -> str:
+    told = _must(
+        *("audit", "--rpc", chain_url(testnet), "--ledger", testnet.ledger, "--from-block", testnet.block),
+        *("--store", reach(layout, testnet, 0).store, "--json"),
+    )
+    return json.loads(told)["verdict"]
+
+
+def _must(*arguments: object) -> str:
+    """Run the command; what it printed to stdout."""
+    done = _fedgrove(*map(str, arguments))
+    if done.returncode != 0:
+        raise ChaosFailed(f"`fedgrove {arguments[0]}` ended with code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _fedgrove(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([*FEDGROVE, *arguments], capture_output=True, text=True)
+
+
+def _tell_last_words(layout: Layout) -> None:
+    for log in sorted(layout.logs.glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()[-5:]
+        console.print("\n".join([f"--- {log.name}", *lines]), markup=False, soft_wrap=True)
+
+
+def _print(report: dict) -> None:
+    table = Table("round", "outcome", "drawn", "committed")
+    for one in report["rounds"]:
+        table.add_row(str(one["round"]), one["outcome"], str(one["drawn"]), str(one["committed"]))
+    console.print(table)
+    kills = ", ".join(f"{count} × {kind}" for kind, count in sorted(report["kills"].items()))
+    console.print(f"killed: {kills}; started again: {report['restarts']}")
+    console.print(f"audit: {report['audit']}; nothing left behind; {report['seconds']} s")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1, help="of the data, the training, and who is killed when")
+    parser.add_argument("--dir", type=Path, help="the testnet's directory, kept; default: a temporary one")
+    parser.add_argument("--store", default="kubo", choices=("kubo", "disk"))
+    parser.add_argument("--kubo-nodes", type=int, default=2)
+    parser.add_argument("--block-seconds", type=float, default=1.0)
+    parser.add_argument("--standby", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which the run has failed")
+    parser.add_argument("--json", action="store_true", help="print the report to stdout")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
