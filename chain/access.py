@@ -13,7 +13,7 @@ from web3 import Web3
 from chain.errors import BlockTimeout
 from chain.log_index import LogIndex
 from chain.records import Log
-from chain.transactions import Mined, Sender
+from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,18 @@ class Network(ABC):
         Whether ``mine`` makes blocks; true for test chains only.
     poll_seconds : float
         Pause between two looks for a receipt or a block.
+    max_fee : int
+        The most that a transaction offers for a unit of gas, in wei.
+    resend_seconds : float
+        After so long in no block a transaction is sent again with higher fees.
     """
 
     web3: Web3
     chain_id: int
     can_mine: bool
     poll_seconds: float = 0.0
+    max_fee: int = int(MAX_FEE_GWEI * GWEI)
+    resend_seconds: float = RESEND_SECONDS
 
     def __init__(self) -> None:
         self._shared = threading.Lock()
@@ -77,7 +83,7 @@ class Network(ABC):
 
     @abstractmethod
     def nonce(self, address: str) -> int:
-        """Nonce of the account's next transaction, pending ones counted."""
+        """Nonce of the account's next transaction, those in blocks counted, pending ones not."""
 
     @abstractmethod
     def base_fee(self) -> int:
@@ -104,6 +110,10 @@ class Network(ABC):
     @abstractmethod
     def mined(self, transaction: bytes) -> Mined | None:
         """What became of a transaction; None while it is in no block."""
+
+    @abstractmethod
+    def knows(self, transaction: bytes) -> bool:
+        """Whether the node has a transaction, in a block or waiting for one."""
 
     @abstractmethod
     def fund(self, address: str, ether: float) -> None:

@@ -35,6 +35,18 @@ class NonceConflict(TransactionRefused):
     """Another transaction of the account took the nonce."""
 
 
+class Underpriced(TransactionRefused):
+    """The node wants higher fees, or its pool holds a transaction of the same nonce that pays as much."""
+
+
+class TransactionReplaced(ChainError):
+    """A transaction that was sent will not be mined any more; what it was to do can be sent again."""
+
+
+class FeeAboveCap(ChainError):
+    """The chain asks for higher fees than this node may pay."""
+
+
 class BlockTimeout(ChainError):
     """The chain does not reach a block in time."""
 

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 
 from chain.access import Network
 from chain.errors import ConnectionFailed
 from chain.rpc import RpcNetwork
+from chain.transactions import MAX_FEE_GWEI, RESEND_SECONDS
 
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 
@@ -48,8 +50,14 @@ def embedded() -> Network:
     return EmbeddedNetwork()
 
 
-def connect(url: str, expected_chain_id: int | None = None, timeout: float = 10.0) -> Network:
-    """A chain behind a JSON-RPC endpoint (http or https).
+def connect(
+    urls: str | Sequence[str],
+    expected_chain_id: int | None = None,
+    timeout: float = 10.0,
+    max_fee_gwei: float = MAX_FEE_GWEI,
+    resend_seconds: float = RESEND_SECONDS,
+) -> Network:
+    """A chain behind one or more JSON-RPC endpoints (http or https); see RpcNetwork.
 
     Raises
     ------
@@ -58,7 +66,7 @@ def connect(url: str, expected_chain_id: int | None = None, timeout: float = 10.
     WrongChain
         Another chain than ``expected_chain_id``.
     """
-    return RpcNetwork(url, expected_chain_id, timeout)
+    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds)
 
 
 def anvil(

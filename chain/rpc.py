@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
-from eth_utils import to_checksum_address, to_wei
+from eth_utils import keccak, to_checksum_address, to_wei
 from web3 import HTTPProvider, Web3
 from web3.exceptions import Web3Exception
 
@@ -19,12 +19,13 @@ from chain.errors import (
     NonceConflict,
     TransactionRefused,
     TransactionTimeout,
+    Underpriced,
     WrongChain,
     decode_revert,
 )
 from chain.hexadecimal import Malformed, to_bytes, to_int
 from chain.records import Log, Position
-from chain.transactions import Mined
+from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 
 BATCH = 100
 LOG_SPAN = 2_000
@@ -48,12 +49,25 @@ class RpcNetwork(Network):
     ----------
     timeout : float
         Seconds for one request.
+    max_fee_gwei : float
+        The most that a transaction offers for a unit of gas.
+    resend_seconds : float
+        After so long in no block a transaction is sent again with higher fees.
     """
 
     poll_seconds = 0.05
 
-    def __init__(self, url: str, expected_chain_id: int | None = None, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        expected_chain_id: int | None = None,
+        timeout: float = 10.0,
+        max_fee_gwei: float = MAX_FEE_GWEI,
+        resend_seconds: float = RESEND_SECONDS,
+    ) -> None:
         super().__init__()
+        url = urls if isinstance(urls, str) else urls[0]
+        self.max_fee, self.resend_seconds = int(max_fee_gwei * GWEI), resend_seconds
         self._where = _origin(url)
         options = {"timeout": timeout}
         self._provider = HTTPProvider(url, request_kwargs=options, exception_retry_configuration=None)
@@ -111,7 +125,7 @@ class RpcNetwork(Network):
         return self._number("eth_getBalance", address, "latest")
 
     def nonce(self, address: str) -> int:
-        return self._number("eth_getTransactionCount", address, "pending")
+        return self._number("eth_getTransactionCount", address, "latest")
 
     def base_fee(self) -> int:
         block = self.request("eth_getBlockByNumber", "latest", False)
@@ -152,17 +166,25 @@ class RpcNetwork(Network):
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def send(self, raw: bytes) -> bytes:
+        transaction = keccak(raw)
         try:
-            sent = self.request("eth_sendRawTransaction", "0x" + raw.hex())
+            self.request("eth_sendRawTransaction", "0x" + raw.hex())
         except RpcError as fault:
-            raise _refusal(fault.message) from None
-        return self._parse(lambda: to_bytes(sent, 32))
+            refusal = _refusal(fault.message)
+            # After a failover the node may have it from the one that was asked before, in its pool or in a block.
+            taken = refusal is None or (isinstance(refusal, NonceConflict) and self.mined(transaction) is not None)
+            if not taken:
+                raise refusal from None
+        return transaction
 
     def mined(self, transaction: bytes) -> Mined | None:
         receipt = self.request("eth_getTransactionReceipt", "0x" + transaction.hex())
         if receipt is None:
             return None
         return self._parse(lambda: _mined(transaction, receipt))
+
+    def knows(self, transaction: bytes) -> bool:
+        return self.request("eth_getTransactionByHash", "0x" + transaction.hex()) is not None
 
     def fund(self, address: str, ether: float) -> None:
         amount = int(to_wei(ether, "ether"))
@@ -269,10 +291,19 @@ def _mined(transaction: bytes, receipt: dict) -> Mined:
     )
 
 
-def _refusal(message: str) -> ChainError:
+_TAKEN = ("already known", "alreadyknown", "already imported", "already exists", "known transaction")
+_UNDERPRICED = ("underpriced", "less than block base fee", "fee too low", "feetoolow", "gas price too low")
+
+
+def _refusal(message: str) -> ChainError | None:
+    """What a refusal means, by the words of the nodes in use; None when the node has the transaction already."""
     lower = message.lower()
+    if any(words in lower for words in _TAKEN):
+        return None
     if "insufficient funds" in lower or "insufficient balance" in lower:
         return InsufficientFunds("The account cannot pay for the transaction; send it more of the chain's currency.")
+    if any(words in lower for words in _UNDERPRICED):
+        return Underpriced("The node wants higher fees for the transaction; offer more.")
     if "nonce" in lower:
         return NonceConflict("Another transaction took this nonce; send it again.")
     return TransactionRefused(f"The node refused the transaction ({message[:200]}); correct it and send it again.")

@@ -1,22 +1,43 @@
-"""Sending transactions: one sender for each account, nonces counted here, gas and fees always stated."""
+"""Sending transactions: one sender for each account, nonces counted from the chain, gas and fees always stated.
+
+A transaction that stays out of the blocks is sent again at the same nonce with higher fees, and whichever of the
+versions is mined counts. What the chain says of an account's nonce always goes before what was counted here: a chain
+may abandon blocks, and a process that used the account before this one may have left transactions in the pool. Those
+are replaced, not waited for.
+"""
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eth_account.signers.local import LocalAccount
 
-from chain.errors import ChainError, ContractRevert, NonceConflict, TransactionTimeout
+from chain.errors import (
+    ChainError,
+    ContractRevert,
+    FeeAboveCap,
+    InsufficientFunds,
+    NonceConflict,
+    TransactionRefused,
+    TransactionReplaced,
+    TransactionTimeout,
+    Underpriced,
+)
 
 if TYPE_CHECKING:
     from chain.access import Network
 
 GWEI = 10**9
 TIP = GWEI
-MAX_FEE = 500 * GWEI
+MAX_FEE_GWEI = 500.0
 FEE_SECONDS = 10.0
 RECEIPT_SECONDS = 120.0
+RESEND_SECONDS = 30.0
+LOOK_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 0.5
+LOOKS_UNTIL_LOST = 3
+KEPT_NONCES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +60,64 @@ class Mined:
     contract: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a transaction shall do: recipient (None creates a contract), calldata, limit of gas, value in wei."""
+
+    to: str | None
+    data: bytes = field(repr=False)
+    gas: int
+    value: int
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A content under way at one nonce, in one or more versions that differ in their fees (wei a unit of gas).
+
+    ``raw`` is the latest version, ``hashes`` are those of all. ``head`` is the chain's height when the fees were last
+    looked at, ``lost`` how many looks in a row it seemed lost. ``waiting``: a thread waits for it. ``ended``: it was
+    seen in a block, or gave its nonce up.
+    """
+
+    content: Content
+    nonce: int
+    fee: int
+    tip: int
+    raw: bytes = b""
+    hashes: list[bytes] = field(default_factory=list)
+    head: int | None = None
+    lost: int = 0
+    waiting: bool = True
+    ended: bool = False
+
+    def raise_fees(self, factor: tuple[int, int], least: int, cap: int) -> bool:
+        """Multiply both fees by the fraction, the fee to at least ``least``; False, and no change, above ``cap``."""
+        above, below = factor
+        fee = max(-(-self.fee * above // below), min(least, cap))
+        if fee > cap:
+            return False
+        self.fee, self.tip = fee, min(fee, -(-self.tip * above // below))
+        return True
+
+    def sign(self, account: LocalAccount, chain_id: int) -> None:
+        """Make ``raw`` with the fees of now."""
+        fields = {
+            "type": 2,
+            "chainId": chain_id,
+            "nonce": self.nonce,
+            "gas": self.content.gas,
+            "maxFeePerGas": self.fee,
+            "maxPriorityFeePerGas": self.tip,
+            "value": self.content.value,
+            "data": self.content.data,
+        }
+        if self.content.to is not None:
+            fields["to"] = self.content.to
+        signed = account.sign_transaction(fields)
+        self.raw = bytes(signed.raw_transaction)
+        self.hashes.append(bytes(signed.hash))
+
+
 class Sender:
     """Signs and sends for one account; safe to share among threads."""
 
@@ -46,7 +125,7 @@ class Sender:
         self._network = network
         self._account = account
         self._lock = threading.Lock()
-        self._nonce: int | None = None
+        self._attempts: dict[int, Attempt] = {}
         self._fee: tuple[float, int] | None = None
 
     @property
@@ -57,16 +136,15 @@ class Sender:
     def next_nonce(self) -> int:
         """The nonce of the next transaction."""
         with self._lock:
-            if self._nonce is None:
-                self._nonce = self._network.nonce(self.address)
-            return self._nonce
+            return self._next_nonce()
 
     def transact(
         self, to: str | None, data: bytes, gas: int, timeout: float = RECEIPT_SECONDS, value: int = 0
     ) -> Mined:
         """Send a transaction and wait until it is in a block; ``to`` is None for the creation of a contract.
 
-        ``gas`` is its limit, ``value`` in wei, ``timeout`` in seconds.
+        ``gas`` is its limit, ``value`` in wei, ``timeout`` in seconds. After an error other than ContractRevert the
+        same call may be made again: if what was sent then is still in the pool, it is waited for, not sent twice.
 
         Raises
         ------
@@ -74,65 +152,193 @@ class Sender:
             The contract refused it; the error says why.
         TransactionTimeout
             It is in no block after ``timeout`` seconds; it may still get there.
+        TransactionReplaced
+            Another transaction took its nonce, or the chain abandoned an earlier one that it needs.
+        FeeAboveCap
+            The chain asks for more than the network's ``max_fee``; nothing was sent.
         """
-        sent = self._send(to, data, gas, value)
-        mined = self._wait(sent, timeout)
+        content = Content(to, data, gas, value)
+        attempt = self._resume(content) or self._send(content)
+        try:
+            mined = self._wait(attempt, timeout)
+        finally:
+            attempt.waiting = False
         if not mined.succeeded:
-            raise self._reason(to, data, mined, gas)
+            raise self._reason(content, mined)
         return mined
 
-    def _send(self, to: str | None, data: bytes, gas: int, value: int) -> bytes:
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _resume(self, content: Content) -> Attempt | None:
+        """The attempt that nobody waits for any more, if the same content is still in the pool."""
+        with self._lock:
+            for attempt in self._attempts.values():
+                unresolved = attempt.content == content and not attempt.waiting and not attempt.ended
+                if unresolved and self._is_known(attempt) and not self._find(attempt):
+                    attempt.waiting, attempt.lost = True, 0
+                    return attempt
+        return None
+
+    def _send(self, content: Content) -> Attempt:
         with self._lock:
             try:
-                return self._send_once(to, data, gas, value)
+                return self._send_once(content)
             except NonceConflict:
                 # Another process sent from this account: count anew, once.
-                return self._send_once(to, data, gas, value)
+                return self._send_once(content)
 
-    def _send_once(self, to: str | None, data: bytes, gas: int, value: int) -> bytes:
-        nonce = self._network.nonce(self.address) if self._nonce is None else self._nonce
-        # If anything below fails, what the chain knows of the nonce is uncertain, so it is read again.
-        self._nonce = None
-        fields = {
-            "type": 2,
-            "chainId": self._network.chain_id,
-            "nonce": nonce,
-            "gas": gas,
-            "maxFeePerGas": self._max_fee(),
-            "maxPriorityFeePerGas": min(TIP, self._max_fee()),
-            "value": value,
-            "data": data,
-        }
-        if to is not None:
-            fields["to"] = to
-        sent = self._network.send(bytes(self._account.sign_transaction(fields).raw_transaction))
-        self._nonce = nonce + 1
-        return sent
+    def _send_once(self, content: Content) -> Attempt:
+        fee = self._max_fee()
+        attempt = Attempt(content, self._next_nonce(), fee, min(TIP, fee))
+        try:
+            self._submit(attempt)
+        except (TransactionRefused, InsufficientFunds, FeeAboveCap):
+            raise
+        except ChainError:
+            # It may have got there, so it is known to a later call.
+            attempt.waiting = False
+            self._attempts[attempt.nonce] = attempt
+            raise
+        self._attempts[attempt.nonce] = attempt
+        return attempt
+
+    def _submit(self, attempt: Attempt) -> None:
+        """Send it; where the pool wants more, as for replacing what an earlier process left, double the fees."""
+        while True:
+            attempt.sign(self._account, self._network.chain_id)
+            try:
+                self._network.send(attempt.raw)
+                return
+            except Underpriced:
+                self._fee = None
+                if not attempt.raise_fees((2, 1), 0, self._network.max_fee):
+                    raise FeeAboveCap(
+                        f"The node wants more than {attempt.fee / GWEI:g} gwei for a transaction at nonce "
+                        f"{attempt.nonce} of {self.address}; raise max_fee_gwei ({self._cap()}), or wait until what "
+                        "is in its pool is mined."
+                    ) from None
+
+    def _next_nonce(self) -> int:
+        """The lowest nonce that the chain has not mined and that nothing known to be under way from here has."""
+        nonce = self._network.nonce(self.address)
+        self._attempts = {at: attempt for at, attempt in self._attempts.items() if at >= nonce - KEPT_NONCES}
+        while (attempt := self._attempts.get(nonce)) is not None and (attempt.waiting or self._is_known(attempt)):
+            nonce += 1
+        return nonce
+
+    def _is_known(self, attempt: Attempt) -> bool:
+        return any(self._network.knows(sent) for sent in reversed(attempt.hashes))
 
     def _max_fee(self) -> int:
-        """Twice the base fee and a tip, at most MAX_FEE: good for five full blocks in a row. Read every few seconds."""
+        """Twice the base fee and a tip, at most the cap: good for five full blocks in a row. Read every few seconds."""
         now = time.monotonic()
         if self._fee is None or now - self._fee[0] > FEE_SECONDS:
-            self._fee = (now, min(MAX_FEE, 2 * self._network.base_fee() + TIP))
-        return self._fee[1]
+            self._fee = (now, self._network.base_fee())
+        base, cap = self._fee[1], self._network.max_fee
+        if base > cap:
+            self._fee = None
+            raise FeeAboveCap(
+                f"The chain's base fee of {base / GWEI:g} gwei is above the limit of {self._cap()}; raise "
+                "max_fee_gwei, or wait until fees fall."
+            )
+        return min(cap, 2 * base + TIP)
 
-    def _wait(self, sent: bytes, timeout: float) -> Mined:
-        deadline = time.monotonic() + timeout
-        while (mined := self._network.mined(sent)) is None:
-            if time.monotonic() > deadline:
-                raise TransactionTimeout(
-                    f"Transaction 0x{sent.hex()} is in no block after {timeout:.0f} s; look it up before you retry."
-                )
-            time.sleep(self._network.poll_seconds)
+    def _cap(self) -> str:
+        return f"{self._network.max_fee / GWEI:g} gwei"
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    def _wait(self, attempt: Attempt, timeout: float) -> Mined:
+        now = time.monotonic()
+        deadline, next_look, next_resend = now + timeout, now + LOOK_SECONDS, now + self._network.resend_seconds
+        pause = self._network.poll_seconds
+        while (mined := self._network.mined(attempt.hashes[-1])) is None:
+            now = time.monotonic()
+            if now > deadline:
+                raise self._too_late(attempt, timeout)
+            if now >= next_look:
+                if (mined := self._look(attempt)) is not None:
+                    break
+                next_look = now + LOOK_SECONDS
+            if now >= next_resend:
+                self._resend(attempt)
+                next_resend = now + self._network.resend_seconds
+            time.sleep(pause)
+            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
+        attempt.ended = True
         return mined
 
-    def _reason(self, to: str | None, data: bytes, mined: Mined, gas: int) -> ContractRevert:
+    def _find(self, attempt: Attempt) -> Mined | None:
+        """Whichever version is in a block."""
+        return next(filter(None, map(self._network.mined, reversed(attempt.hashes))), None)
+
+    def _look(self, attempt: Attempt) -> Mined | None:
+        """See whether an earlier version was mined, whether it can still be, and that the pool has it."""
+        count = self._network.nonce(self.address)
+        if count > attempt.nonce and (mined := self._find(attempt)) is not None:
+            return mined
+        if count > attempt.nonce:
+            self._count_lost(attempt, "another transaction took it, so send it again")
+        elif self._has_gap(count, attempt):
+            self._count_lost(attempt, "an earlier one was lost with blocks that the chain abandoned, so send it again")
+        else:
+            attempt.lost = 0
+            if attempt.head is None:
+                attempt.head = self._network.block_number()
+            if not self._network.knows(attempt.hashes[-1]):
+                self._offer(attempt)
+        return None
+
+    def _count_lost(self, attempt: Attempt, why: str) -> None:
+        # Not at once: after a failover the node may be a block behind the one that was asked before.
+        attempt.lost += 1
+        if attempt.lost >= LOOKS_UNTIL_LOST:
+            attempt.ended = True
+            raise TransactionReplaced(
+                f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} will not be mined at nonce "
+                f"{attempt.nonce}: {why}."
+            )
+
+    def _has_gap(self, count: int, attempt: Attempt) -> bool:
+        """Whether nothing is under way at a nonce below, without which this one is never mined."""
+        with self._lock:
+            before = [self._attempts.get(nonce) for nonce in range(count, attempt.nonce)]
+            return any(one is None or not (one.waiting or self._is_known(one)) for one in before)
+
+    def _resend(self, attempt: Attempt) -> None:
+        """Raise the fees by an eighth, at most to the cap, unless no block was made that could have taken it."""
+        before, attempt.head = attempt.head, self._network.block_number()
+        if before is None or attempt.head <= before:
+            return
+        try:
+            least = self._max_fee()
+        except FeeAboveCap:
+            least = self._network.max_fee
+        if attempt.raise_fees((9, 8), least, self._network.max_fee):
+            attempt.sign(self._account, self._network.chain_id)
+            self._offer(attempt)
+
+    def _offer(self, attempt: Attempt) -> None:
+        """Send the latest version; a refusal is no fault, for an earlier one may be mined by now."""
+        try:
+            self._network.send(attempt.raw)
+        except (TransactionRefused, InsufficientFunds):
+            return
+
+    def _too_late(self, attempt: Attempt, timeout: float) -> TransactionTimeout:
+        return TransactionTimeout(
+            f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} (nonce {attempt.nonce}, at most "
+            f"{attempt.fee / GWEI:g} of {self._cap()}) is in no block after {timeout:g} s; check that the chain makes "
+            "blocks, raise max_fee_gwei if its fees are higher, and look it up before you retry."
+        )
+
+    def _reason(self, content: Content, mined: Mined) -> ContractRevert:
         """Ask the chain again, upon the block in which the transaction failed: its number decides the phase."""
-        if mined.gas_used >= gas or to is None:
+        if mined.gas_used >= content.gas or content.to is None:
             return ContractRevert("")
         for block in (mined.block, None):  # a pruned node has the latest state only
             try:
-                self._network.call(to, data, self.address, block)
+                self._network.call(content.to, content.data, self.address, block)
             except ContractRevert as refusal:
                 return refusal
             except ChainError:
