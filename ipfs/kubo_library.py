@@ -31,7 +31,7 @@ from ipfs.unixfs import Block
 Answer = TypeVar("Answer")
 
 MAX_ARCHIVE_BYTES = 2 << 30
-_MAX_WAITING = 32
+_MAX_WAITING = 64
 _MAX_PEERS = 64
 _RECONNECT_SECONDS = 1.0
 _CONNECT_SECONDS = 10.0
@@ -269,12 +269,12 @@ class Node:
             except TimeoutError:
                 raise Refusal("context deadline exceeded") from None
             except Refusal:
-                if restarts == self._restarts:
+                if restarts == self._restarts or time.monotonic() > deadline:
                     raise
 
     def _begin(self, key: tuple[str, str], call: Callable[[], Answer], deadline: float) -> "Future[Answer]":
         """Start a call in a thread of its own, or join the same call where it still waits."""
-        for _ in range(2):
+        while True:
             with self._waiting_lock:
                 if key in self._waiting:
                     return self._waiting[key]
@@ -283,7 +283,6 @@ class Node:
                     threading.Thread(target=self._run, args=(key, future, call), daemon=True).start()
                     return future
             self._end_waiting(deadline)
-        raise Refusal(f"the node looks for {_MAX_WAITING} blocks already: try again")
 
     def _run(self, key: tuple[str, str], future: Future, call: Callable[[], object]) -> None:
         self._running.wait()
@@ -297,15 +296,17 @@ class Node:
         future.set_exception(fault) if fault else future.set_result(answer)
 
     def _end_waiting(self, deadline: float) -> None:
-        """End all calls that wait; whoever still needs one makes it again."""
-        if not self._changes.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        """Make room: end all calls that wait, after which whoever still needs one makes it again."""
+        if time.monotonic() > deadline or not self._changes.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Refusal("context deadline exceeded")
         try:
             if len(self._waiting) >= _MAX_WAITING:
                 with self._waiting_lock:
                     ended = list(self._waiting.values())
                 with self._closed():
-                    wait(ended, _CLOSE_SECONDS)
+                    give_up = time.monotonic() + _CLOSE_SECONDS
+                    while wait(ended, 0.05).not_done and time.monotonic() < give_up:
+                        self._kubo.close()  # a call that was just beginning has opened it again
         finally:
             self._changes.release()
 

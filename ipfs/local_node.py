@@ -144,7 +144,7 @@ class LocalKubo:
         for address in map(_checked, addresses):
             if address in self.addresses:
                 continue
-            self._peers.append(address)
+            self._peers += [] if address in self._peers else [address]
             self._request("swarm/peering/add", address)
             self._request("swarm/connect", address)
 

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 import pytest
 import requests
@@ -184,8 +185,13 @@ config = json.loads((repo / "config").read_text())
 assert config["Bootstrap"] == [] and config["AutoConf"] == {{"Enabled": False}} and (repo / "swarm.key").exists()
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
-        self.send_response(200)
+        with open(repo / "requests", "a") as log:
+            print(self.path, file=log)
+        refused = "tcp/6" in self.path.replace("%2F", "/") and "/swarm/connect" in self.path
+        body = {{"ID": "Qm", "Addresses": []}} if not refused else {{"Message": "no route", "Type": "error"}}
+        self.send_response(500 if refused else 200)
         self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
 server = HTTPServer(("127.0.0.1", 0), Handler)
 (repo / "api").write_text(f"/ip4/127.0.0.1/tcp/{{server.server_address[1]}}")
 server.serve_forever()
@@ -205,6 +211,24 @@ def test_kubos_own_program_is_initialised_made_private_and_started(tmp_path, mon
         assert requests.post(f"{node.url}/api/v0/version", timeout=5).ok
     assert process.poll() is not None
     assert node.url == ""
+    with pytest.raises(StoreError, match="does not run: start it first"):
+        node.connected()
+
+
+def test_kubos_own_program_is_told_its_peers(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDGROVE_KUBO", make_program(tmp_path / "ipfs", _PROGRAM.format(python=sys.executable)))
+    peers = [f"/ip4/127.0.0.1/tcp/{number}/p2p/{'Q' * 46}" for number in (4, 5, 6)]
+    with LocalKubo(tmp_path / "repo", swarm_key="ab" * 32, peers=peers[:1]) as node:
+        node.connect(peers[1:2])
+        with pytest.raises(Unreachable, match=f"refused swarm/connect {peers[2]}: no route"):
+            node.connect(peers[2:])
+    asked = [unquote(line) for line in (node.repo / "requests").read_text().splitlines()]
+    told = [line.removeprefix("/api/v0/swarm/") for line in asked if "/swarm/" in line]
+    assert told == [
+        f"peering/add?arg={peers[0]}",
+        *(f"{command}?arg={peer}" for peer in peers[1:] for command in ("peering/add", "connect")),
+    ]
+    assert node.swarm_key == "ab" * 32
 
 
 @pytest.mark.parametrize(
