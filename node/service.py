@@ -21,6 +21,7 @@ class Participant(Protocol):
     """A role that acts one step at a time."""
 
     view: LedgerView
+    account: str
     finished: bool
 
     def step(self) -> Step:
@@ -90,6 +91,8 @@ class Service:
                 self._away(name, fault, str(fault))
                 continue
             number = role.view.rounds.latest.number if role.view.rounds.latest else 0
+            member = role.view.rounds.member(role.account)
+            self._log.client = member.client if member else 0
             self._log.step(name, number, role.view.block, step)
             self._metrics.step(name, number, role.view.block, step)
             if step.phase == "store":
