@@ -3,6 +3,9 @@
 Nothing is read or checked twice. The records of a running round are held back, because how it ends decides which blobs
 must be at hand. Blocks that the chain replaces are read anew; if anything in them was audited already, that is itself a
 bad record: nobody can rewrite a history that was looked at.
+
+A wrong closing is a bad record unless its members have voided it by the time it is looked at; then it is a remark, as
+in any audit.
 """
 
 from dataclasses import replace
@@ -46,18 +49,18 @@ class GrowingHistory:
             raise BadHistory(number, f"it is not among blocks {self.first} to {self.last}")
         return self._hashes[number - self.first]
 
-    def drop_replaced(self) -> int:
-        """Forget the blocks that the chain no longer has and return the last that stands.
-
-        A node that is behind replaces nothing.
-        """
+    def standing(self) -> int:
+        """The last block read that the chain still has. A node that is behind replaces nothing."""
         common = min(self.last, self._network.block_number())
         if self._stands(common):
             return self.last
         while not self._stands(common):
             common -= 1
-        del self._hashes[common + 1 - self.first :]
         return common
+
+    def forget_after(self, number: int) -> None:
+        """Forget the blocks after this one, to read them anew."""
+        del self._hashes[number + 1 - self.first :]
 
     def read(self) -> list[Record]:
         """Read the blocks that are new and return their records.
@@ -142,10 +145,11 @@ class Follower:
         return replace(self._auditor.so_far(), reason=STOPPED)
 
     def _read(self) -> None:
-        standing = self._history.drop_replaced()
-        self._held = [record for record in self._held if record.at.block <= standing]
+        standing = self._history.standing()
         if standing < self._audited:
             raise self._rewritten(standing + 1)
+        self._history.forget_after(standing)
+        self._held = [record for record in self._held if record.at.block <= standing]
         try:
             self._held += self._history.read()
         except BadHistory as fault:

@@ -161,16 +161,20 @@ class _Said:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._rounds = 0
+        self._remarks = 0
         self._waiting = ""
 
     def news(self) -> None:
-        """One line for audited rounds, one where the watch begins to wait, one where it goes on."""
+        """One line for audited rounds and for each remark, one where the watch begins to wait or goes on."""
         rounds, waiting = self._follower.rounds, self._follower.waiting
         if waiting != self._waiting:
             complain(f"waiting: {waiting}" if waiting else "goes on")
         if rounds != self._rounds:
             console.print(f"rounds that ended and are audited: {rounds}", markup=False)
-        self._rounds, self._waiting = rounds, waiting
+        remarks = self._follower.so_far().remarks
+        for remark in remarks[self._remarks :]:
+            console.print(f"remark: {remark}", markup=False, soft_wrap=True)
+        self._rounds, self._remarks, self._waiting = rounds, len(remarks), waiting
 
 
 def _bell(url: str | None) -> Webhook | None:
