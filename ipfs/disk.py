@@ -130,6 +130,8 @@ class DiskStore(BlockReader):
                     data = file.read(MAX_BLOCK_BYTES + 1)
             except FileNotFoundError:
                 raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
+        if len(data) > MAX_BLOCK_BYTES:
+            raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than any block has")
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
         return data

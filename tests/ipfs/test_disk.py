@@ -249,6 +249,32 @@ def test_quota_is_checked_before_anything_is_written(tmp_path):
     store.put(b"x" * 401)
 
 
+def test_writers_that_race_for_the_quota_never_exceed_it(tmp_path):
+    quota, kept, refused = 10 * MIB, [], []
+
+    def write(number):
+        own = DiskStore(tmp_path, quota)
+        for turn in range(4):
+            data = random.Random(number * 100 + turn).randbytes(MIB + 100)
+            try:
+                kept.append((own.put(data), data))
+            except QuotaExceeded:
+                refused.append(cid_of(data))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    store = DiskStore(tmp_path, quota)
+    assert (len(kept), len(refused)) == (9, 7)  # ten would need 1,000 bytes and their roots more than there are
+    assert store.used_bytes() <= quota
+    assert all(store.get(cid, 2 * MIB) == data for cid, data in kept)
+    assert not any(store.has(cid.digest) for cid in refused)
+    assert store.collect_garbage() == 0  # nothing half-written
+    assert list((tmp_path / "temp").iterdir()) == []
+
+
 def test_a_failing_disk_is_one_sentence_and_leaves_nothing(store, monkeypatch):
     def no_space(descriptor):
         raise OSError(28, "No space left on device")
