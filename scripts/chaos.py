@@ -1,9 +1,9 @@
 """Kill a testnet's processes at random while it trains, and see that nothing is lost that the ledger does not explain.
 
 ``python scripts/chaos.py --clients 12 --rounds 6 --seed 1`` brings a testnet up, kills clients, the coordinator, the
-chain and a store with SIGKILL every few seconds until the last round opens, waits for the end, audits the history, takes
-the testnet down and looks for what it left. Exit code 0: verified, each round closed or with its reason on the ledger,
-nothing left.
+chain and a store with SIGKILL every few seconds until the last round opens, waits for the end, audits the history,
+takes the testnet down and looks for what it left. Exit code 0: verified, each round closed or with its reason on the
+ledger, nothing left.
 """
 
 import argparse
@@ -230,7 +230,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, help="the testnet's directory, kept; default: a temporary one")
     parser.add_argument("--store", default="kubo", choices=("kubo", "disk"))
     parser.add_argument("--kubo-nodes", type=int, default=2)
-    parser.add_argument("--block-seconds", type=float, default=1.0)
+    parser.add_argument("--block-seconds", type=float, default=0.5)
     parser.add_argument("--standby", type=int, default=2)
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which the run has failed")
