@@ -41,6 +41,9 @@ class Network(ABC):
         The most that a transaction offers for a unit of gas, in wei.
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
+    head_tolerance : int
+        By so many blocks the latest block may go back without any having been abandoned: with several nodes, the one
+        that is asked next may be a little behind.
     """
 
     web3: Web3
@@ -49,6 +52,7 @@ class Network(ABC):
     poll_seconds: float = 0.0
     max_fee: int = int(MAX_FEE_GWEI * GWEI)
     resend_seconds: float = RESEND_SECONDS
+    head_tolerance: int = 0
 
     def __init__(self) -> None:
         self._shared = threading.Lock()

@@ -1,49 +1,38 @@
 """Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
-import requests
 from eth_utils import keccak, to_checksum_address, to_wei
-from web3 import HTTPProvider, Web3
-from web3.exceptions import Web3Exception
+from web3 import Web3
+from web3.providers.base import JSONBaseProvider
 
 from chain.access import Body, Network
 from chain.block_rlp import header_rlp, receipt_rlp, transaction_rlp
+from chain.endpoints import MAX_LAG_BLOCKS, Endpoint, Endpoints, Lacking, RpcError
 from chain.errors import (
     ChainError,
-    ConnectionFailed,
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
     TransactionTimeout,
     Underpriced,
-    WrongChain,
     decode_revert,
 )
 from chain.hexadecimal import Malformed, to_bytes, to_int
 from chain.records import Log, Position
 from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 
-BATCH = 100
+BODY_BATCH = 20
 LOG_SPAN = 2_000
 FUND_SECONDS = 60
-_FAILURES = (requests.RequestException, Web3Exception, OSError, ValueError, RecursionError)
 
-
-class RpcError(ChainError):
-    """The node answered a request with an error."""
-
-    def __init__(self, method: str, message: str, data: Any) -> None:
-        super().__init__(f"The node refused {method} ({message[:200]}); check that it offers this method.")
-        self.message = message
-        self.data = data
+T = TypeVar("T")
 
 
 class RpcNetwork(Network):
-    """A chain at an http or https URL.
+    """A chain at one or more http or https URLs, of which the first that works is asked; see ``endpoints``.
 
     Parameters
     ----------
@@ -66,102 +55,67 @@ class RpcNetwork(Network):
         resend_seconds: float = RESEND_SECONDS,
     ) -> None:
         super().__init__()
-        url = urls if isinstance(urls, str) else urls[0]
         self.max_fee, self.resend_seconds = int(max_fee_gwei * GWEI), resend_seconds
-        self._where = _origin(url)
-        options = {"timeout": timeout}
-        self._provider = HTTPProvider(url, request_kwargs=options, exception_retry_configuration=None)
-        self.web3 = Web3(self._provider)
-        self.chain_id = self._number("eth_chainId")
-        if expected_chain_id is not None and self.chain_id != expected_chain_id:
-            raise WrongChain(
-                f"The node at {self._where} serves chain {self.chain_id}, not {expected_chain_id}; give another URL."
-            )
+        self._endpoints = Endpoints([urls] if isinstance(urls, str) else list(urls), expected_chain_id, timeout)
+        self.chain_id = self._endpoints.chain_id
+        self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
+        self.web3 = Web3(_Provider(self._endpoints))
         self._is_test_node = self._find_test_node()
         self.can_mine = self._is_test_node and self.request("anvil_getAutomine") is True
 
     def request(self, method: str, *parameters: Any) -> Any:
         """The result of one request. Raises ConnectionFailed or RpcError."""
-        return self._result(method, self._ask(lambda: self._provider.make_request(method, list(parameters))))
+        return self._endpoints.ask(lambda node: node.request(method, *parameters))
 
     def requests(self, calls: Iterable[tuple[str, tuple]]) -> list[Any]:
-        """The results of many requests, a hundred at a time."""
+        """The results of many requests, a hundred at a time, all by the same endpoint."""
         calls = list(calls)
-        results = []
-        for start in range(0, len(calls), BATCH):
-            chunk = [(method, list(parameters)) for method, parameters in calls[start : start + BATCH]]
-            answers = self._ask(lambda chunk=chunk: self._provider.make_batch_request(chunk))
-            if not isinstance(answers, list) or len(answers) != len(chunk):
-                raise ConnectionFailed(f"The node at {self._where} takes no batches of requests; use another node.")
-            results += [self._result(method, answer) for (method, _), answer in zip(chunk, answers, strict=True)]
-        return results
+        return self._endpoints.ask(lambda node: node.requests(calls))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def block_number(self) -> int:
-        return self._number("eth_blockNumber")
+        return self._endpoints.ask(_head)
 
     def block_hash(self, number: int) -> bytes:
-        return self._parse(lambda: to_bytes(self._block(number)["hash"], 32))
+        return self._endpoints.ask(lambda node: to_bytes(_block(node, number)["hash"], 32))
 
     def block_time(self, number: int) -> int:
-        return self._parse(lambda: to_int(self._block(number)["timestamp"]))
+        return self._endpoints.ask(lambda node: to_int(_block(node, number)["timestamp"]))
 
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         fields = {"to": to, "data": "0x" + data.hex()} | ({"from": sender} if sender else {})
         try:
-            answer = self.request("eth_call", fields, "latest" if block is None else hex(block))
+            return self._read(to_bytes, "eth_call", fields, "latest" if block is None else hex(block))
         except RpcError as fault:
-            revert = self._revert_data(fault)
+            revert = _revert_data(fault)
             if revert is None:
                 raise
             raise decode_revert(revert) from None
-        return self._parse(lambda: to_bytes(answer))
 
     def code(self, address: str) -> bytes:
-        return self._parse(lambda: to_bytes(self.request("eth_getCode", address, "latest")))
+        return self._read(to_bytes, "eth_getCode", address, "latest")
 
     def balance(self, address: str) -> int:
-        return self._number("eth_getBalance", address, "latest")
+        return self._read(to_int, "eth_getBalance", address, "latest")
 
     def nonce(self, address: str) -> int:
-        return self._number("eth_getTransactionCount", address, "latest")
+        return self._read(to_int, "eth_getTransactionCount", address, "latest")
 
     def base_fee(self) -> int:
-        block = self.request("eth_getBlockByNumber", "latest", False)
-        return self._parse(lambda: to_int(block.get("baseFeePerGas", "0x0")))
+        method, block = "eth_getBlockByNumber", "latest"
+        return self._read(lambda found: to_int(found.get("baseFeePerGas", "0x0")), method, block, False)
 
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
-        found: list[Log] = []
-        span = LOG_SPAN
-        while first <= last:
-            end = min(last, first + span - 1)
-            wanted = {"fromBlock": hex(first), "toBlock": hex(end), "address": list(addresses)}
-            try:
-                answer = self.request("eth_getLogs", wanted)
-            except RpcError:
-                # Nodes limit the span or the size of an answer, each in its own way.
-                if span == 1:
-                    raise
-                span = max(1, span // 4)
-                continue
-            found += self._parse(lambda answer=answer: [_log(item) for item in answer])
-            first = end + 1
+        found = self._endpoints.ask(lambda node: _logs(node, first, last, addresses))
         return sorted(found, key=lambda log: (log.at.block, log.at.log_index))
 
     def headers(self, first: int, last: int) -> list[bytes]:
-        calls = (("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1))
-        return self._parse(lambda: [header_rlp(block) for block in self.requests(calls)])
+        calls = [("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1)]
+        return self._endpoints.ask(lambda node: [header_rlp(block) for block in node.requests(calls)])
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
-        blocks = self.requests(("eth_getBlockByNumber", (hex(number), True)) for number in numbers)
-        receipts = self.requests(("eth_getBlockReceipts", (hex(number),)) for number in numbers)
-        return self._parse(
-            lambda: [
-                Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
-                for block, of_block in zip(blocks, receipts, strict=True)
-            ]
-        )
+        return self._endpoints.ask(lambda node: _bodies(node, numbers))
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -178,10 +132,8 @@ class RpcNetwork(Network):
         return transaction
 
     def mined(self, transaction: bytes) -> Mined | None:
-        receipt = self.request("eth_getTransactionReceipt", "0x" + transaction.hex())
-        if receipt is None:
-            return None
-        return self._parse(lambda: _mined(transaction, receipt))
+        method, name = "eth_getTransactionReceipt", "0x" + transaction.hex()
+        return self._read(lambda receipt: None if receipt is None else _mined(transaction, receipt), method, name)
 
     def knows(self, transaction: bytes) -> bool:
         return self.request("eth_getTransactionByHash", "0x" + transaction.hex()) is not None
@@ -194,8 +146,8 @@ class RpcNetwork(Network):
         accounts = self.request("eth_accounts") or []
         if not accounts:
             raise InsufficientFunds(f"Account {address} has no funds here; send it {ether} ether from another account.")
-        sent = self.request("eth_sendTransaction", {"from": accounts[0], "to": address, "value": hex(amount)})
-        transaction = self._parse(lambda: to_bytes(sent, 32))
+        transfer = {"from": accounts[0], "to": address, "value": hex(amount)}
+        transaction = self._read(lambda sent: to_bytes(sent, 32), "eth_sendTransaction", transfer)
         deadline = time.monotonic() + FUND_SECONDS
         while self.mined(transaction) is None:
             if time.monotonic() > deadline:
@@ -207,66 +159,81 @@ class RpcNetwork(Network):
             self.request("anvil_mine", hex(blocks))
 
     def close(self) -> None:
-        """Nothing to end: connections are freed with the object."""
+        self._endpoints.close()
 
     # --- talking to the node ----------------------------------------------------------------------------------------
 
-    def _ask(self, ask: Any) -> Any:
-        try:
-            return ask()
-        except _FAILURES as fault:
-            raise ConnectionFailed(
-                f"The node at {self._where} does not answer ({type(fault).__name__}); check that it runs, and its URL."
-            ) from None
-
-    def _result(self, method: str, answer: Any) -> Any:
-        if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-            fault = answer["error"]
-            raise RpcError(method, str(fault.get("message", "")), fault.get("data"))
-        if not isinstance(answer, dict) or "result" not in answer:
-            raise self._nonsense()
-        return answer["result"]
-
-    def _parse(self, parse: Any) -> Any:
-        try:
-            return parse()
-        except (Malformed, KeyError, TypeError, AttributeError, ValueError):
-            raise self._nonsense() from None
-
-    def _nonsense(self) -> ConnectionFailed:
-        return ConnectionFailed(f"The node at {self._where} answers what no EVM node answers; give the URL of one.")
-
-    def _number(self, method: str, *parameters: Any) -> int:
-        return self._parse(lambda: to_int(self.request(method, *parameters)))
-
-    def _block(self, number: int) -> dict:
-        block = self.request("eth_getBlockByNumber", hex(number), False)
-        if block is None:
-            raise ConnectionFailed(f"The node at {self._where} has no block {number}; wait, or use an archive node.")
-        return block
-
-    def _revert_data(self, fault: RpcError) -> bytes | None:
-        """The data of a revert, None when the call failed for another reason."""
-        data = fault.data.get("data") if isinstance(fault.data, dict) else fault.data
-        if isinstance(data, str) and data.startswith("0x"):
-            return self._parse(lambda: to_bytes(data))
-        return b"" if "revert" in fault.message.lower() else None
+    def _read(self, parse: Callable[[Any], T], method: str, *parameters: Any) -> T:
+        return self._endpoints.ask(lambda node: parse(node.request(method, *parameters)))
 
     def _find_test_node(self) -> bool:
         version = self.request("web3_clientVersion")
         return isinstance(version, str) and version.startswith("anvil/")
 
 
-def _origin(url: str) -> str:
-    """Scheme, host and port: a URL's path and user may hold a secret."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or parts.scheme not in ("http", "https"):
-        raise ConnectionFailed("The node's URL must look like http://HOST:PORT or https://HOST; correct it.")
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+class _Provider(JSONBaseProvider):
+    """The endpoints as web3 wants them."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        super().__init__()
+        self._endpoints = endpoints
+
+    def make_request(self, method: str, params: Any) -> dict[str, Any]:
+        result = self._endpoints.ask(lambda node: node.request(method, *params))
+        return {"jsonrpc": "2.0", "id": 0, "result": result}
+
+
+def _head(node: Endpoint) -> int:
+    node.standing.head = to_int(node.request("eth_blockNumber"))
+    return node.standing.head
+
+
+def _block(node: Endpoint, number: int) -> dict:
+    block = node.request("eth_getBlockByNumber", hex(number), False)
+    if block is None:
+        raise Lacking(f"has no block {number}", "wait, or use an archive node")
+    return block
+
+
+def _logs(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+    # Asked for blocks that it does not have yet, a node answers with fewer logs rather than with an error.
+    _block(node, last)
+    found: list[Log] = []
+    span = LOG_SPAN
+    while first <= last:
+        end = min(last, first + span - 1)
+        wanted = {"fromBlock": hex(first), "toBlock": hex(end), "address": list(addresses)}
+        try:
+            answer = node.request("eth_getLogs", wanted)
+        except RpcError:
+            # Nodes limit the span or the size of an answer, each in its own way.
+            if span == 1:
+                raise
+            span = max(1, span // 4)
+            continue
+        found += [_log(item) for item in answer]
+        first = end + 1
+    return found
+
+
+def _bodies(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
+    blocks = node.requests((("eth_getBlockByNumber", (hex(number), True)) for number in numbers), BODY_BATCH)
+    receipts = node.requests((("eth_getBlockReceipts", (hex(number),)) for number in numbers), BODY_BATCH)
+    return [
+        Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
+        for block, of_block in zip(blocks, receipts, strict=True)
+    ]
+
+
+def _revert_data(fault: RpcError) -> bytes | None:
+    """The data of a revert, None when the call failed for another reason."""
+    data = fault.data.get("data") if isinstance(fault.data, dict) else fault.data
+    if isinstance(data, str) and data.startswith("0x"):
+        try:
+            return to_bytes(data)
+        except ValueError:
+            return b""
+    return b"" if "revert" in fault.message.lower() else None
 
 
 def _log(item: dict) -> Log:
