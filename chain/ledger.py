@@ -37,7 +37,7 @@ GAS = {
     "recover": 150_000,
     "close": 150_000,
     "fail": 150_000,
-    "dispute": 250_000,
+    "disputeRound": 200_000,
 }
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
@@ -208,7 +208,7 @@ class Ledger:
 
         ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
         """
-        return self._transact(self._ledger, "dispute", round, evidence)
+        return self._transact(self._ledger, "disputeRound", round, evidence)
 
     def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
         """Count absences in the latest ended round; above 100 accounts in several transactions (last receipt)."""

@@ -101,12 +101,13 @@ struct SignedDraw {
 /// window of blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped,
 /// and the model of the round before stands. One round runs at a time.
 ///
-/// The clients whose updates a closing stands for may dispute it until another round closes. When more than half of them
-/// did, the round is void, with any round that runs on its model, and the model that it trained from stands again.
+/// The clients that committed in a round may dispute its closing until another round closes. When more than half of
+/// them did, the round is void, as is the round that runs on its model, and the model that it trained from stands again.
 ///
 /// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is
-/// for an auditor to recompute, and for the clients to dispute. After `coordinatorGrace` any active client may act in the coordinator's stead, so where
-/// membership is open, a model on the ledger is no better than its audit.
+/// for an auditor to recompute, and for the clients to dispute, whose majority may err or collude. After
+/// `coordinatorGrace` any active client may act in the coordinator's stead, so where membership is open, a model on the
+/// ledger is no better than its audit.
 interface ITrainingLedger {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
@@ -273,12 +274,13 @@ interface ITrainingLedger {
     /// given); otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
     function fail(uint64 round, FailureReason reason, bytes32 evidence) external;
 
-    /// @notice Says that the closing of {lastClosed} is wrong; for the clients that committed in it, once each, until
-    /// another round closes. With the dispute of more than half of them the round ends as voided: {currentModel} is again
-    /// the one that it trained from, no closing is left to dispute, and the round that runs, if any, is voided as well.
-    /// NOTE: a round that closed without a commitment has nobody who could dispute it.
+    /// @notice Says that the closing of {lastClosed} is wrong; for the clients that committed in that round, once each,
+    /// until another round closes. When more than half of them did, the round ends as voided: the model that it trained
+    /// from is {currentModel} again, no closing is left to dispute, and the round that runs, if any, is voided as well.
+    /// NOTE: rounds that were skipped or failed since stay so; a round that closed without a commitment has nobody who
+    /// could dispute it.
     /// @param evidence digest of what says why. NOTE: not checked
-    function dispute(uint64 round, bytes32 evidence) external;
+    function disputeRound(uint64 round, bytes32 evidence) external;
 
     /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where
     /// everyone was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before

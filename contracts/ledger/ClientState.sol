@@ -7,7 +7,7 @@ pragma solidity 0.8.37;
 /// | ------- | ------------ | ----------------------------------------------------------------------------- |
 /// | 0-31    | client       | index in the registry; 0 before the first draw                                |
 /// | 32-71   | round        | round of the latest draw                                                      |
-/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; of rounds before: BEFORE_…, MADE_MODEL |
+/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; before: BEFORE_…, MADE_MODEL         |
 /// | 80-119  | sitsOutUntil | last round that the client sits out                                           |
 /// | 120-159 | reported     | latest round for which an absence was counted                                 |
 /// | 160-255 | prefix       | top 96 bits of the VRF output of `round`                                      |
@@ -78,9 +78,9 @@ function withFlag(ClientState state, uint256 flag) pure returns (ClientState) {
     return ClientState.wrap(ClientState.unwrap(state) | flag);
 }
 
-/// @dev The state after a draw in `round`, which trains from the model of `modelRound` (0: of no round). The ticket
-/// holds both the prefix and the index.
-function withDraw(ClientState state, uint64 round, uint64 modelRound, uint128 ticket) pure returns (ClientState) {
+/// @dev The state after a draw in `round`, whose ticket holds both the prefix and the index.
+/// @param madeModel whether the client committed in the round from whose model `round` trains
+function withDraw(ClientState state, uint64 round, uint128 ticket, bool madeModel) pure returns (ClientState) {
     uint256 word = ClientState.unwrap(state) & ABSENCE_MASK;
     word |= uint32(ticket) | (uint256(round) << 32) | (uint256(ticket >> 32) << 160);
     uint64 before;
@@ -91,8 +91,7 @@ function withDraw(ClientState state, uint64 round, uint64 modelRound, uint128 ti
     if (before != 0 && state.drawRound() == before) {
         word |= BEFORE_DRAWN | (state.has(COMMITTED) ? BEFORE_COMMITTED : 0);
     }
-    if (state.madeModelOf(modelRound)) word |= MADE_MODEL;
-    return ClientState.wrap(word);
+    return ClientState.wrap(madeModel ? word | MADE_MODEL : word);
 }
 
 /// @dev The state after an absence in `round` was counted.

@@ -5,7 +5,7 @@ import {ClientRecord, keyTagOf} from "../ClientRecord.sol";
 import {CooperationTree} from "../CooperationTree.sol";
 import {ECVRF} from "../ECVRF.sol";
 import {Phase, SignedDraw} from "../interfaces/ITrainingLedger.sol";
-import {ClientState} from "./ClientState.sol";
+import {ClientState, COMMITTED, MADE_MODEL} from "./ClientState.sol";
 import {DrawSignature} from "./DrawSignature.sol";
 import {RoundState, Status} from "./RoundState.sol";
 import {RoundStore} from "./RoundStore.sol";
@@ -153,9 +153,19 @@ abstract contract DrawPhase is RoundStore {
         uint128 ticket
     ) private {
         if (before.client() == 0) accounts[uint32(ticket)] = account;
-        // Where the round before did not close, only the storage knows which one did; a cold slot, so asked then alone.
-        client.state = before.withDraw(round, state.followsClosed() ? round - 1 : lastClosed, ticket);
+        client.state = before.withDraw(round, ticket, _madeModel(round, state, before));
         entry.state = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
+    }
+
+    /// @dev Whether the client, whose state before its draw this is, committed in the round from whose model `round`
+    /// trains. Storage is asked only where the states do not say which one that was.
+    function _madeModel(uint64 round, RoundState state, ClientState before) private view returns (bool) {
+        uint64 previous;
+        unchecked {
+            previous = round - 1; // rounds count from 1
+        }
+        if (state.followsClosed()) return before.isAt(previous, COMMITTED, COMMITTED);
+        return before.isAt(previous, 0, 0) ? before.has(MADE_MODEL) : before.madeModelOf(lastClosed);
     }
 
     /// @dev The round, which must be in its draw phase, and its state.

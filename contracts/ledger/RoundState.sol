@@ -73,7 +73,7 @@ function isWithin(RoundState state, Status expected, uint256 first, uint256 leng
     assembly ("memory-safe") {
         // Before `first` the difference wraps around to a number above any length.
         let since := sub(sub(blockNumber, and(state, 0xffffffffff)), first)
-        inside := and(eq(and(shr(60, state), 0x7), expected), lt(since, length))
+        inside := and(eq(and(state, shl(60, 0x7)), shl(60, expected)), lt(since, length))
     }
 }
 

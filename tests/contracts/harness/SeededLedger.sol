@@ -19,7 +19,7 @@ contract SeededLedger is TrainingLedger {
             address account = address(uint160(uint32(tickets[i])));
             accounts[uint32(tickets[i])] = account;
             Client storage client = _client(account);
-            client.state = client.state.withDraw(round, 0, tickets[i]);
+            client.state = client.state.withDraw(round, tickets[i], false);
             state = state.withDraw(CooperationTree.chain(state.chainLink(), tickets[i]));
         }
         _round(round).state = state;
