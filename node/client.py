@@ -32,7 +32,7 @@ from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
-from node.step import Step, missing
+from node.step import Step, missing, name_clients
 from node.tensors import InvalidModel
 from node.view import LedgerView
 
@@ -240,8 +240,13 @@ class Client:
             return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
+        gone = self._disclosure.unpublished(entry)
+        patience = deadlines.commit_end + self.view.settings.recover_window // 2
+        if gone and block < patience:
+            # An update is published after its commitment is confirmed: the last one may still be on its way.
+            return Step.wait("recover", f"{name_clients(gone)} to publish what they committed to", patience)
         try:
-            blob = self._disclosure.released(entry, member.client)
+            blob = self._disclosure.released(entry, member.client, gone)
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
         send = partial(self._ledger.release, entry.number, self._store.put(blob).digest)

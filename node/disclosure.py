@@ -86,8 +86,14 @@ class Disclosure:
         listed = entry.commits.get(client)
         return data if data is not None and listed is not None and cid_of(data).digest == listed.digest else None
 
-    def released(self, entry: RoundRecords, client: int) -> bytes:
-        """The shares that this client releases (spec 02, step 5).
+    def unpublished(self, entry: RoundRecords) -> list[int]:
+        """Clients whose committed update cannot be had; none once the shares to release are chosen."""
+        if self._journal.read(entry.number, "released") is not None:
+            return []
+        return [peer for peer, record in entry.commits.items() if not self._store.available(record.digest)]
+
+    def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
+        """The shares that this client releases (spec 02, step 5), given whose update cannot be had.
 
         Raises
         ------
@@ -98,7 +104,7 @@ class Disclosure:
         stored = self._journal.read(entry.number, "released")
         if stored is not None:
             return stored
-        blob = self._release(entry, client)
+        blob = self._release(entry, client, gone)
         self._journal.write(entry.number, "released", blob)
         return blob
 
@@ -132,11 +138,10 @@ class Disclosure:
         )
         return masked.astype("<u4").tobytes()
 
-    def _release(self, entry: RoundRecords, client: int) -> bytes:
+    def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         graph, position = self._graph(entry), entry.order.index(client)
         digests = {entry.order.index(peer): record.digest for peer, record in entry.shares.items()}
         blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
-        gone = [peer for peer, record in entry.commits.items() if not self._store.available(record.digest)]
         committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None
         return release(
             graph,

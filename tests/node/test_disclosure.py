@@ -46,7 +46,7 @@ def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
     with pytest.raises(OrderAbandoned):
         client._disclosure.shares(other, 2)
     with pytest.raises(OrderAbandoned):
-        client._disclosure.released(other, 2)
+        client._disclosure.released(other, 2, [])
 
 
 def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
@@ -77,9 +77,10 @@ def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client
         # Past the commit phase: what is left to do is to release.
         settings = federation.config.ledger
         federation.network.advance_to(entry.opened.opened_at + sum_of_windows(settings))
+        for peer in (*federation.clients().values(), client):
+            while peer.step().acted:  # what is committed is published: it serves the sum that it was made for
+                pass
         step = client.step()
-        while step.acted:  # what is committed is published: it serves the sum that it was made for
-            step = client.step()
         assert step.phase == "sit out" and "abandoned" in step.waiting and step.until
     finally:
         client._journal.save(note)

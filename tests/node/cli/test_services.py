@@ -17,6 +17,7 @@ import requests
 from chain.deployment import Settings, deploy
 from chain.history import capture
 from chain.keys import Keys, save
+from chain.ledger import Ledger
 from chain.networks import AnvilNetwork, anvil
 from chain.records import Closed, Committed, Drawn
 from ipfs.disk import DiskStore
@@ -25,18 +26,20 @@ from node.auditor import Auditor
 from node.demo import Plan, make_config
 from node.journal import Journal, JournalDamaged
 from node.learning.datasets import load_dataset
+from node.testnet.pacer import Pacer
 
 COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()"]
 SECONDS = 120
+# Long, for busy machines: the pacer skips what is not needed.
 WINDOWS = Settings(
     seed_delay=1,
-    draw_window=9,
-    seal_window=5,
-    share_window=9,
-    commit_window=14,
-    recover_window=12,
-    close_window=12,
-    coordinator_grace=4,
+    draw_window=60,
+    seal_window=60,
+    share_window=60,
+    commit_window=120,
+    recover_window=60,
+    close_window=60,
+    coordinator_grace=20,
     max_clients=8,
 )
 
@@ -49,6 +52,7 @@ class Processes:
     root: Path
     keys: dict[str, Keys]
     deployment: object
+    pacer: Pacer
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
     round_secrets: set[str] = field(default_factory=set)
 
@@ -62,7 +66,7 @@ class Processes:
             network.fund(each.address, 1)
         founder = keys["coordinator"]
         deployment = deploy(network, founder.account, founder.address, WINDOWS)
-        made = cls(network, root, keys, deployment)
+        made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
         train, test = dataset.train(), dataset.test()
         np.savez(root / "coordinator.npz", x_test=test.x, y_test=test.y)
         for number, name in enumerate(list(keys)[1:]):
@@ -92,6 +96,7 @@ class Processes:
         while self.running[name].poll() is None:
             assert time.monotonic() < deadline, f"{name} does not end: {self.lines(name)[-3:]}"
             self.look_at_journals()
+            self.pacer.step()
             time.sleep(0.1)
         return self.running[name].returncode
 
@@ -199,7 +204,9 @@ def test_logs_are_json_and_say_who_did_what_when(finished):
     lines = made.lines("client-1")
     assert all({"time", "level", "event", "role"} <= set(line) for line in lines)
     acted = [line["event"] for line in lines if line.get("round") == 1 and "gas" in line]
-    assert acted == ["drew", "shared", "committed", "published its masked update", "released shares"]
+    # Enough others may have released before: then the round closes without this client's shares.
+    assert acted[:4] == ["drew", "shared", "committed", "published its masked update"]
+    assert acted[4:] in ([], ["released shares"])
     assert all(line["client"] for line in lines if "gas" in line and line["round"])
     waits = [line for line in lines if line["event"].startswith("waits for")]
     assert waits and all("until" in line and line["phase"] for line in waits)
