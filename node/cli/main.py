@@ -5,7 +5,7 @@ import sys
 import typer
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 
-from node.cli import audit, bench, demo, keys, membership, network, services
+from node.cli import audit, bench, demo, keys, membership, network, services, status
 from node.cli.output import USER_ERRORS, CommandError, complain
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app.add_typer(keys.app, name="keys")
 app.command("deploy")(membership.deploy)
 app.command("register")(membership.register)
 app.command("approve")(membership.approve)
-app.command("status")(membership.status)
+app.command("status")(status.status)
 app.command("client")(services.client)
 app.command("coordinator")(services.coordinator)
 app.add_typer(network.app, name="network")

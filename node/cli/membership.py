@@ -1,4 +1,4 @@
-"""``fedgrove deploy``, ``register`` and ``status``: found a federation, join it, see where it stands."""
+"""``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,6 @@ from node.cli.output import CommandError, console, print_json, read_password
 from node.cli.reach import open_ledger
 from node.config import load_config
 from node.files import write_atomically
-from node.standing import Standing, standing
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
@@ -102,30 +101,3 @@ def approve(
         act(account)
     console.print(f"{'revoked' if revoke else 'approved'} {account}", soft_wrap=True)
     return 0
-
-
-def status(
-    config: ConfigFile,
-    account: Annotated[str | None, typer.Option(help="Also tell how this account stands.")] = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Tell which round and phase it is, who has acted, who is waited for, and until which block.
-
-    Example: fedgrove status --config federation.toml
-    """
-    with open_ledger(config, None) as ledger:
-        now = standing(ledger, account)
-    if as_json:
-        print_json(now.to_dict())
-    else:
-        _print_standing(now)
-    return 0
-
-
-def _print_standing(now: Standing) -> None:
-    console.print(f"block {now.block}, {now.members} members, round {now.round} of the ledger, phase {now.phase}")
-    console.print(f"acted: {', '.join(map(str, now.acted)) or 'nobody'}")
-    until = f" until block {now.until}" if now.until else ""
-    console.print(f"waiting for: {now.waiting}{until}")
-    if now.account:
-        console.print(f"your account: {now.account}")

@@ -1,0 +1,218 @@
+"""``fedgrove status``: where a federation stands, why my last round did not count, and what my key can pay for."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from eth_utils import is_address, to_checksum_address
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from chain.access import Network
+from chain.deployment import read_deployment
+from chain.errors import ChainError
+from chain.keys import Keys, load
+from chain.ledger import Ledger
+from node.budget import ETHER, Budget, Purse
+from node.cli.membership import ConfigFile, PasswordFile
+from node.cli.output import CommandError, complain, console, print_json, read_password
+from node.cli.reach import check_reach, open_network
+from node.config import load_config
+from node.pace import pace
+from node.standing import DisputedRound, Standing, standing
+from node.view import LedgerView
+
+Rows = list[tuple[str, str]]
+
+
+def status(
+    config: ConfigFile,
+    account: Annotated[str | None, typer.Option(help="Also tell how this account stands.")] = None,
+    keystore: Annotated[
+        Path | None, typer.Option(help="Also tell how its account stands; its VRF key tells who was in a sample.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C or the end of the federation.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between looks.")] = 1.0,
+    password_file: PasswordFile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print to stdout as JSON; with --watch a line a change.")
+    ] = False,
+) -> int:
+    """Tell which round and phase it is, who has acted, who is waited for, until which block and about when.
+
+    Of an account: why its last round did not count, and for how many rounds its balance pays.
+
+    Example: fedgrove status --config federation.toml
+
+    Example: fedgrove status --config federation.toml --keystore alice.json --watch
+    """
+    keys = load(keystore, read_password(password_file)) if keystore else None
+    with _window(config, _account(account, keys), keys) as look:
+        if watch:
+            return _watch(look, interval, as_json)
+        _show(look(), as_json)
+    return 0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means."""
+
+    standing: Standing
+    rounds: int
+    when: float | None
+    budget: Budget | None
+
+    def to_dict(self) -> dict:
+        extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
+        return self.standing.to_dict() | extra | {"budget": self.budget.to_dict() if self.budget else None}
+
+    @property
+    def substance(self) -> Standing:
+        """What has to change to be worth a new line."""
+        return replace(self.standing, block=0)
+
+
+Look = Callable[[], Sight]
+
+
+def _account(account: str | None, keys: Keys | None) -> str | None:
+    if account is not None and not is_address(account):
+        raise CommandError(f"{account!r} is not an account's address (0x and 40 hexadecimal digits)")
+    named = to_checksum_address(account) if account else None
+    if named and keys and named != keys.address:
+        raise CommandError(f"the keystore is that of account {keys.address}: give either --account or --keystore")
+    return keys.address if keys else named
+
+
+@contextmanager
+def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Look]:
+    """Looks at the federation that a TOML file names; what was read once is not read again."""
+    terms, reach = load_config(config)
+    check_reach(config, reach)
+    with open_network(reach) as network:
+        ledger = Ledger(network, read_deployment(network, reach.ledger, reach.block or None), None)
+        view = LedgerView(ledger)
+        purse = Purse(network, ledger, account) if account else None
+        rounds = terms.federation.rounds
+
+        def look() -> Sight:
+            now = standing(ledger, account, keys=keys, rounds=rounds, view=view)
+            return Sight(now, rounds, _when(network, now), purse.budget(view.rounds) if purse else None)
+
+        yield look
+
+
+def _when(network: Network, now: Standing) -> float | None:
+    speed = pace(network) if now.until else None
+    return speed.expected(now.until, time.time()) if speed else None
+
+
+# --- watching ---------------------------------------------------------------------------------------------------------
+
+
+def _watch(look: Look, interval: float, as_json: bool) -> int:
+    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    if live is None:
+        return _until_finished(look, interval, lambda sight, new: _line(sight, as_json) if new else None)
+    with live:
+        return _until_finished(look, interval, lambda sight, new: live.update(_table(sight), refresh=True))
+
+
+def _until_finished(look: Look, interval: float, show: Callable[[Sight, bool], None]) -> int:
+    last, away = None, ""
+    while last is None or not last.finished:
+        try:
+            sight = look()
+        except ChainError as fault:
+            if not away:
+                complain(f"waiting: {fault}")
+            away = str(fault)
+        else:
+            show(sight, sight.substance != last)
+            last, away = sight.substance, ""
+        if last is None or not last.finished:
+            time.sleep(interval)
+    return 0
+
+
+def _line(sight: Sight, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(sight.to_dict(), sort_keys=True), flush=True)
+    else:
+        _show(sight, as_json)
+        console.print()
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _show(sight: Sight, as_json: bool) -> None:
+    if as_json:
+        print_json(sight.to_dict())
+        return
+    for name, value in _rows(sight):
+        console.print(f"{name}: {value}", soft_wrap=True, markup=False)
+
+
+def _table(sight: Sight) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in _rows(sight):
+        table.add_row(Text(name, style="bold"), Text(value))
+    return table
+
+
+def _rows(sight: Sight) -> Rows:
+    now = sight.standing
+    rows = [
+        ("block", f"{now.block}, {now.members} members"),
+        ("round", f"{now.round} of {sight.rounds}"),
+        ("phase", now.phase),
+        ("acted", ", ".join(map(str, now.acted)) or "nobody"),
+        ("waiting for", now.waiting + (f" until block {now.until}, {_clock(sight.when)}" if now.until else "")),
+        *(("disputed", _dispute(entry)) for entry in now.disputes),
+    ]
+    if now.account:
+        rows.append(("your account", now.account))
+        rows.append(("your last round", _last(now)))
+        rows.append(("your budget", _budget(sight.budget)))
+    return rows
+
+
+def _clock(when: float | None) -> str:
+    """``about 12:03:20, in 40 s``."""
+    if when is None:
+        return "at a time unknown (the chain makes blocks on demand, or none at present)"
+    left = max(0, round(when - time.time()))
+    form = "%H:%M:%S" if left < 43_200 else "%Y-%m-%d %H:%M"
+    for unit, seconds in (("h", 3600), ("min", 60)):
+        if left >= 2 * seconds:
+            return f"about {time.strftime(form, time.localtime(when))}, in {left // seconds} {unit}"
+    return f"about {time.strftime(form, time.localtime(when))}, in {left} s"
+
+
+def _dispute(entry: DisputedRound) -> str:
+    if not entry.by:
+        return f"round {entry.round} is void: it trained from a model that was disputed"
+    who = f"round {entry.round} by {len(entry.by)} of {entry.committed} (clients {', '.join(map(str, entry.by))})"
+    return f"{who}; it is void" if entry.void else f"{who}; it is void when more than half do"
+
+
+def _last(now: Standing) -> str:
+    if now.last is None:
+        return "none has ended yet"
+    return f"{now.last.round} counted" if now.last.counted else f"{now.last.round} did not count: {now.last.reason}"
+
+
+def _budget(budget: Budget) -> str:
+    cost = budget.gas * budget.price / ETHER
+    source = f"as in the last {budget.measured}" if budget.measured else "at most"
+    return (
+        f"{budget.balance / ETHER:.6g} ether; a round costs {cost:.3g} ({source}): enough for {budget.rounds:,} rounds"
+    )
