@@ -99,9 +99,8 @@ class _Look:
         if not known.approved:
             return "the federation's admin has not approved the account"
         if active_from > entry.opened.opened_at:
-            return (
-                f"it was not active yet: it is from block {active_from} on, the round began in {entry.opened.opened_at}"
-            )
+            began = f"the round began in block {entry.opened.opened_at}"
+            return f"it was not active yet: {began}, it is active from block {active_from} on"
         until = self._sat_out_until(member)
         if until >= entry.number:
             return f"it sits out because of its absences, until round {until}"

@@ -1,19 +1,54 @@
-"""``fedgrove status``: phase, who acted, who is waited for, until which block."""
+"""``fedgrove status``: phase, who acted, who is waited for, until which block; why a last round did not count."""
 
+import numpy as np
 import pytest
 
+from chain.keys import Keys
 from chain.networks import embedded
+from node.config import FederationSettings
+from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
-from node.standing import standing
+from node.standing import DisputedRound, standing
 from tests.node.federation import Federation
+
+QUICK = TrainingSettings(batch_size=20)
 
 
 @pytest.fixture
 def federation(tmp_path):
     with embedded() as network:
-        made = Federation.found(network, tmp_path, clients=3, training=TrainingSettings(batch_size=20))
+        made = Federation.found(network, tmp_path, clients=3, training=QUICK)
         made.register()
         yield made
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Founds a federation of registered members on a chain of its own."""
+    with embedded() as network:
+
+        def make(clients=4, **terms):
+            made = Federation.found(
+                network, tmp_path, clients=clients, training=QUICK, federation=FederationSettings(**terms)
+            )
+            made.register()
+            return made
+
+        yield make
+
+
+def last(federation, number, knows_keys=False):
+    """What is told of member ``number``'s last round: its number, and why it did not count (empty: it did)."""
+    keys = federation.keys[number - 1]
+    told = standing(federation.ledger(keys), keys.address, keys=keys if knows_keys else None).last
+    assert told.counted is not bool(told.reason)
+    return told.round, told.reason
+
+
+def finish(federation, coordinator, clients, rounds):
+    """Run until so many rounds have ended and the next one is open, or all are over."""
+    while coordinator.round <= rounds and federation.turn(coordinator, clients):
+        pass
 
 
 def test_every_phase_of_a_round_is_told(federation):
@@ -54,3 +89,132 @@ def test_an_overdue_round_is_told(federation):
     federation.network.advance_to(reader.round(1).close_end + 1)
     now = standing(reader)
     assert (now.phase, now.waiting) == ("overdue", "anyone to record the round as failed")
+
+
+def test_the_end_of_all_rounds_is_told(federation):
+    federation.run()
+    reader = federation.ledger(federation.keys[0])
+    assert not standing(reader).finished and not standing(reader, rounds=2).finished
+    now = standing(reader, rounds=1)
+    assert now.finished and now.waiting.startswith("nobody")
+
+
+def test_who_may_act_in_the_coordinators_stead_is_told(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "released shares" not in federation.said("client 3"):
+        federation.turn(coordinator, clients)
+    reader = federation.ledger(federation.keys[0])
+    assert "the coordinator to recover" in standing(reader).waiting
+    settings = federation.config.ledger
+    federation.network.advance_to(reader.round(1).commit_end + settings.coordinator_grace)
+    assert "the coordinator or any stand-by to recover" in standing(reader).waiting
+
+
+# --- why a last round did not count -----------------------------------------------------------------------------------
+
+
+def test_every_way_to_miss_a_round_is_told(found):
+    federation = found(clients=5, rounds=6)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    watched = clients[5]
+    reader = federation.ledger(federation.keys[4])
+    assert standing(reader, federation.keys[4].address).last is None
+    told = []
+    for number, last_word in enumerate(("committed", "drew", "shared", ""), 1):
+        while coordinator.round == number - 1:
+            federation.turn(coordinator, clients)
+        before = len(federation.said("client 5"))
+        clients[5] = watched
+        while last_word and last_word not in federation.said("client 5")[before:]:
+            federation.turn(coordinator, clients)
+        if last_word != "committed":
+            del clients[5]
+        finish(federation, coordinator, clients, number)
+        told.append(last(federation, 5))
+    finish(federation, coordinator, clients, 5)
+    told.append(last(federation, 5))
+    deadlines = [reader.round(number) for number in range(1, 6)]
+    assert told == [
+        (1, ""),
+        (2, f"it drew, but did not share in time (by block {deadlines[1].share_end})"),
+        (3, f"it drew and shared, but did not commit in time (by block {deadlines[2].commit_end})"),
+        (4, f"it did not draw in time (by block {deadlines[3].draw_end})"),
+        (5, "it sits out because of its absences, until round 5"),
+    ]
+
+
+def test_who_registers_in_a_running_round_is_told_when_it_is_active(federation):
+    late = Keys.generate()
+    federation.network.fund(late.address, 1)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while not coordinator.round:
+        federation.turn(coordinator, clients)
+    federation.ledger(late).register(late)
+    federation.run(coordinator, clients)
+    told = standing(federation.ledger(late), late.address)
+    active_from = federation.ledger(late).client_of(late.address).active_from
+    assert not told.last.counted and told.last.reason.endswith(f"it is active from block {active_from} on")
+
+
+def test_a_strangers_round_is_told(federation):
+    federation.run()
+    stranger = federation.coordinator_keys.address
+    now = standing(federation.ledger(federation.keys[0]), stranger)
+    assert now.last.reason == "the account is not registered" and now.account.startswith("the coordinator")
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"), [(0.999999, "it was in the sample, but did not draw in time"), (1e-6, "it was not in the sample")]
+)
+def test_only_its_keys_tell_whether_a_client_was_in_the_sample(found, rate, told):
+    federation = found(sampling_rate=rate)  # each of these is wrong once in a million runs
+    clients = federation.clients()
+    del clients[4]
+    federation.run(clients=clients)
+    assert "only its keystore can tell" in last(federation, 4)[1]
+    assert last(federation, 4, knows_keys=True)[1].startswith(told)
+
+
+def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "committed" not in federation.said("client 3"):
+        federation.turn(coordinator, clients)
+    federation.network.advance_to(federation.ledger(federation.keys[0]).round(1).close_end + 1)
+    finish(federation, coordinator, clients, 1)
+    assert last(federation, 1) == (1, "it committed, but the round failed: a deadline passed")
+    while federation.said("client 2").count("drew") < 2:
+        federation.turn(coordinator, {2: clients[2]})
+    federation.run(coordinator, {})
+    assert last(federation, 2) == (2, "it drew, but the round was skipped: only 1 clients drew")
+
+
+# --- disputes ---------------------------------------------------------------------------------------------------------
+
+
+class Liar(Coordinator):
+    """Closes with the model it likes."""
+
+    def _aggregate(self, entry, graph, record):
+        model = super()._aggregate(entry, graph, record)
+        return {name: np.zeros_like(tensor) for name, tensor in model.items()}
+
+
+def test_disputes_and_the_void_round_are_told(found):
+    federation = found(clients=4, rounds=1)
+    coordinator, clients = federation.coordinator(Liar), federation.clients()
+    reader, account = federation.ledger(federation.keys[0]), federation.keys[0].address
+    seen = {}
+    while not coordinator.finished:
+        acted = False
+        for role in (coordinator, *clients.values()):
+            acted = bool(role.step().acted) or acted
+            now = standing(reader, account)
+            seen |= {entry: now for entry in now.disputes if entry not in seen}
+        if not acted:
+            federation.turn(coordinator, clients)
+    assert seen[DisputedRound(1, (1,), 4, False)].phase == "closed"
+    assert seen[DisputedRound(1, (1,), 4, False)].last.counted
+    void = seen[DisputedRound(1, (1, 2, 3), 4, True)]
+    assert void.phase == "voided"
+    assert void.last.reason.startswith("it committed, but the round was voided: 3 of its 4 clients")
