@@ -1,0 +1,206 @@
+"""``fedgrove status`` on a chain of its own process: once, for an account, and as a watch."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+from chain.keys import save
+from chain.networks import anvil
+from node.config import FederationSettings
+from node.learning.settings import TrainingSettings
+from tests.node.cli.test_bad_input import FEDERATION, fedgrove
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+PASSWORD = "secret password"
+SECONDS = 60
+COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()", "status", "--config", "federation.toml"]
+
+
+@pytest.fixture(scope="module")
+def chain():
+    with anvil() as network:
+        yield network
+
+
+@pytest.fixture
+def federation(chain, tmp_path):
+    """Three registered members on a chain that makes blocks on demand, and the TOML file that names it."""
+    return write_config(make(chain, tmp_path), chain, tmp_path)
+
+
+def make(network, directory):
+    made = Federation.found(network, directory, clients=3, training=QUICK, federation=FederationSettings(rounds=2))
+    made.register()
+    return made
+
+
+def write_config(made, network, directory):
+    reach = f'rpc = "{network.url}"\nledger = "{made.deployment.ledger}"\nblock = {made.deployment.block}\n'
+    text = f"{FEDERATION}\n[federation]\nrounds = 2\n[network]\n{reach}"
+    (directory / "federation.toml").write_text(text)
+    return made
+
+
+def status(place, *more):
+    result = fedgrove("status", "--config", "federation.toml", *more, cwd=place)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def run_until(federation, role, said):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while said not in federation.said(role):
+        federation.turn(coordinator, clients)
+    return coordinator, clients
+
+
+def test_it_tells_round_phase_and_who_is_waited_for(federation, tmp_path):
+    run_until(federation, "client 1", "drew")
+    shown = status(tmp_path)
+    end = federation.ledger(federation.keys[0]).round(1).draw_end
+    assert not shown.stdout
+    assert "round: 1 of 2\nphase: draw\n" in shown.stderr
+    assert f"until block {end}, at a time unknown" in shown.stderr
+    assert "account" not in shown.stderr
+
+
+def test_it_tells_about_when_on_a_chain_with_a_clock(tmp_path):
+    with anvil(block_seconds=1) as network:
+        made = write_config(make(network, tmp_path), network, tmp_path)
+        coordinator = made.coordinator()
+        while not coordinator.round:
+            coordinator.step()
+        network.advance_to(network.block_number() + 2)
+        told = json.loads(status(tmp_path, "--json").stdout)
+        assert told["until"] > told["block"]
+        left = told["until_time"] - network.block_time(told["block"])
+        assert left == pytest.approx(told["until"] - told["block"], rel=0.5, abs=2)
+        assert ", about " in status(tmp_path).stderr
+
+
+def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
+    federation.run()
+    account = federation.keys[0].address
+    told = json.loads(status(tmp_path, "--account", account.lower(), "--json").stdout)
+    assert told["finished"] and told["phase"] == "closed" and told["rounds"] == 2
+    assert told["last"] == {"round": 2, "counted": True, "reason": ""}
+    assert told["budget"]["measured"] == 2
+    assert told["budget"]["balance"] == federation.network.balance(account)
+    text = status(tmp_path, "--account", account).stderr
+    assert "your last round: 2 counted\n" in text
+    assert f"enough for {told['budget']['rounds']:,} rounds" in text
+
+
+def test_a_keystore_stands_for_its_account(federation, tmp_path):
+    save(tmp_path / "bob.json", federation.keys[1], PASSWORD, cost=1 << 12)
+    told = json.loads(status(tmp_path, "--keystore", "bob.json", "--json").stdout)
+    assert told["account"].startswith("client 2") and told["last"] is None and told["budget"]["measured"] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--account 0x12", "not an account's address"),
+        (f"--keystore bob.json --account 0x{'00' * 19}01", "give either"),
+        ("--keystore nobody.json", "nobody.json"),
+        ("--watch --interval 0", "interval"),
+    ],
+)
+def test_a_mistake_is_one_sentence(federation, tmp_path, line, named):
+    save(tmp_path / "bob.json", federation.keys[1], PASSWORD, cost=1 << 12)
+    result = fedgrove("status", "--config", "federation.toml", *line.split(), cwd=tmp_path)
+    assert result.returncode == 2 and named in result.stderr
+    assert result.stderr.startswith("fedgrove: ") and "\n" not in result.stderr.strip()
+
+
+# --- watching ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watch(place):
+    """A watch in a process of its own, which is killed if it hangs."""
+    command = [*COMMAND, "--watch", "--interval", "0.05", "--json"]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        killer = threading.Timer(SECONDS, process.kill)
+        killer.start()
+        try:
+            yield process
+        finally:
+            killer.cancel()
+            process.kill()
+
+
+def see(process, phase):
+    """What the watch tells up to a phase; all the rest for an empty one."""
+    sights = []
+    for line in process.stdout:
+        sights.append(json.loads(line))
+        if sights[-1]["phase"] == phase:
+            break
+    return sights
+
+
+def substance(sight):
+    return {name: value for name, value in sight.items() if name not in ("block", "until_time")}
+
+
+def test_a_watch_tells_every_change_up_to_the_end(federation, tmp_path):
+    with watch(tmp_path) as process:
+        sights = see(process, "open")
+        coordinator, clients = federation.coordinator(), federation.clients()
+        for role, said, phase in (("client 1", "drew", "draw"), ("client 2", "shared", "share")):
+            while said not in federation.said(role):
+                federation.turn(coordinator, clients)
+            sights += see(process, phase)
+        federation.run(coordinator, clients)
+        sights += see(process, "")
+        assert process.wait() == 0, process.stderr.read()
+    assert [sight["phase"] for sight in sights[:1]] == ["open"] and sights[-1]["phase"] == "closed"
+    assert [sight["finished"] for sight in sights] == [False] * (len(sights) - 1) + [True]
+    assert all(substance(one) != substance(following) for one, following in pairwise(sights))
+
+
+def test_a_watch_outlasts_an_endpoint_that_is_away(tmp_path):
+    state = tmp_path / "chain.json"
+    with anvil(state) as first:
+        port = int(first.url.rsplit(":", 1)[1])
+        made = write_config(make(first, tmp_path), first, tmp_path)
+        run_until(made, "client 3", "drew")
+        with watch(tmp_path) as process:
+            assert see(process, "draw")[0]["round"] == 1
+            first.close()
+            assert "waiting: The node at" in process.stderr.readline()
+            with anvil(state, port) as second:
+                made.network = second
+                made.run()
+                assert see(process, "")[-1]["finished"]
+                assert process.wait() == 0 and not process.stderr.read()
+
+
+def test_a_watch_on_a_terminal_is_one_picture(federation, tmp_path):
+    federation.run()
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*COMMAND, "--watch"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while piece := read(ours):
+            shown += piece
+        assert process.wait(SECONDS) == 0
+    os.close(ours)
+    assert b"2 of 2" in shown and b"all rounds have ended" in shown
+
+
+def read(terminal):
+    """What comes next; empty when the other end is closed."""
+    try:
+        return os.read(terminal, 1 << 12)
+    except OSError:
+        return b""
