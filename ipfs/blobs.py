@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.store import AmbiguousContent, Corrupt, NotFound, TooLarge
+from ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, TooLarge
 from ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
@@ -101,9 +101,9 @@ class BlockReader(ABC):
             try:
                 data = self._read_block(link.cid, link.size)
             except TooLarge:
-                raise Corrupt(link.cid, f"the block is larger than the {link.size} bytes its parent says") from None
+                raise Malformed(link.cid, f"the block is larger than the {link.size} bytes its parent says") from None
             if len(data) != link.size:
-                raise Corrupt(link.cid, f"the block has {len(data)} bytes, its parent says {link.size}")
+                raise Malformed(link.cid, f"the block has {len(data)} bytes, its parent says {link.size}")
             yield data
 
     def _read_node(self, link: Link, depth: int) -> tuple[Link, ...]:
@@ -111,7 +111,7 @@ class BlockReader(ABC):
         try:
             return decode_node(data, link.size, depth, self.profile)
         except InvalidNode as fault:
-            raise Corrupt(link.cid, str(fault)) from None
+            raise Malformed(link.cid, str(fault)) from None
 
     def _walk(self, root: Root) -> Iterator[CID]:
         """Yield the CID of every block of a blob once; only nodes are read, not leaves.

@@ -29,6 +29,10 @@ class Corrupt(BlobError):
     """The bytes do not match the CID, or the block is not what its CID or its parent says."""
 
 
+class Malformed(Corrupt):
+    """Every block is what its CID says, but they do not make a file: whoever published the content lied."""
+
+
 class TooLarge(BlobError):
     """The content is larger than the caller allows; found before its parts are fetched."""
 

@@ -4,12 +4,12 @@ The coordinator runs it to close a round and the auditor to check it; the same i
 step 6).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ipfs.store import ContentStore
+from ipfs.store import ContentStore, Malformed, TooLarge
 from node.config import FederationConfig
 from node.content import update_chunks
-from node.masking.aggregate import Aggregate
+from node.masking.aggregate import Aggregate, InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import RecoveryRecord
 from node.rounds import RoundRecords
@@ -41,7 +41,7 @@ def next_model(
     StoreError
         An update cannot be fetched.
     node.masking.aggregate.InvalidUpdate
-        An update has the wrong length.
+        An update has the wrong length, or its blocks make no file.
     """
     layout = Layout.of(previous)
     aggregate = Aggregate(
@@ -53,14 +53,12 @@ def next_model(
         config.masking.bound,
         kappa=config.masking.kappa,
     )
-    for position, chunks in _updates(store, entry, layout):
-        aggregate.add(position, chunks)
+    for client, commit in entry.commits.items():
+        try:
+            aggregate.add(entry.order.index(client), update_chunks(store, commit.digest, layout.length))
+        except (TooLarge, Malformed) as lie:
+            raise InvalidUpdate(f"client {client}: {lie}") from None
     vector = aggregate.close()
     if config.masking.masked == "delta":
         vector = flatten(previous) + vector
     return unflatten(vector, layout)
-
-
-def _updates(store: ContentStore, entry: RoundRecords, layout: Layout) -> Iterable[tuple[int, Iterable[bytes]]]:
-    for client, commit in entry.commits.items():
-        yield entry.order.index(client), update_chunks(store, commit.digest, layout.length)

@@ -17,7 +17,7 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.transactions import Receipt
-from ipfs.store import ContentStore, NotFound, StoreError
+from ipfs.store import BlobError, ContentStore, NotFound, StoreError
 from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
 from node.config import FederationConfig
@@ -105,6 +105,8 @@ class Client:
         entry = self.view.refresh()
         try:
             return self._act(entry)
+        except BlobError as fault:
+            return Step.wait("content", f"what others published: {fault}", self.view.block + 1)
         except StoreError as fault:
             return Step.wait("store", f"the store: {fault}", self.view.block + 1)
         except (JournalDamaged, OrderAbandoned) as fault:

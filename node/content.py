@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
-from ipfs.store import ContentStore, NotFound, StoreError, TooLarge, Unreachable
+from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.config import FederationConfig
 from node.tensors import Layout, Tensors, load
 
@@ -84,7 +84,8 @@ def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes
 def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
     """Copy every blob that the records name, and the shared sets of their configurations, to another store.
 
-    A blob that was never published (a client that was killed after its commitment) is left out; the audit says so.
+    What was never published (by a client that was killed after its commitment), or is no file, is left out; the audit
+    says so.
     """
     limit = MAX_JSON_BYTES
     for record in records:
@@ -96,7 +97,7 @@ def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]
         for digest in digests:
             try:
                 target.put(source.fetch(digest, limit))
-            except (NotFound, TooLarge):
+            except (NotFound, TooLarge, Malformed):
                 continue
 
 

@@ -12,7 +12,7 @@ from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import FailureReason
-from ipfs.store import ContentStore, StoreError
+from ipfs.store import BlobError, ContentStore, StoreError
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.config import FederationConfig
@@ -93,6 +93,8 @@ class Coordinator:
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
+        except BlobError as fault:
+            return Step.wait("content", f"what others published: {fault}", self.view.block + 1)
         except StoreError as fault:
             return Step.wait("store", f"the store: {fault}", self.view.block + 1)
 
@@ -202,7 +204,8 @@ class Coordinator:
     def _recover(self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines) -> Step:
         releases = self._releases(entry)
         lost = unavailable_updates(graph, entry.positions(entry.shares), survivors, releases)
-        gone = [position for position in lost if not self._store.available(self._update_digest(entry, position))]
+        limit = self._config.max_blob_bytes
+        gone = [position for position in lost if not self._store.available(self._update_digest(entry, position), limit)]
         if gone:
             clients = [entry.order[position] for position in gone]
             return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": clients})

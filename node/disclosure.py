@@ -90,7 +90,8 @@ class Disclosure:
         """Clients whose committed update cannot be had; none once the shares to release are chosen."""
         if self._journal.read(entry.number, "released") is not None:
             return []
-        return [peer for peer, record in entry.commits.items() if not self._store.available(record.digest)]
+        limit = self._config.max_blob_bytes
+        return [peer for peer, record in entry.commits.items() if not self._store.available(record.digest, limit)]
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.

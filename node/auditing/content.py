@@ -17,7 +17,7 @@ from chain.records import (
     Shared,
     Voided,
 )
-from ipfs.store import ContentStore, NotFound, StoreError, TooLarge, Unreachable
+from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.auditing.rules import ChainFacts
@@ -129,6 +129,10 @@ class ContentRules:
             return
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
+        except (TooLarge, Malformed) as lie:
+            # A member's lie; the round cannot have closed over it. Whether it did is checked at its closing.
+            self._remark("commit.content", str(lie), record.round, record.client)
+            return
         except StoreError as fault:
             raise bad("commit.content", str(fault), record.round, record.client) from None
         if size != 4 * length:
@@ -229,14 +233,14 @@ class ContentRules:
     ) -> bytes | None:
         """Fetch a blob that no model depends on.
 
-        When it is missing or too large it is a remark, else any member could spoil an honest history by recording the
-        digest of nothing. Bytes that do not match their digest are a bad record.
+        When it is missing, too large or no file it is a remark, else any member could spoil an honest history by
+        recording the digest of nothing. Bytes that do not match their digest are a bad record.
         """
         try:
             return self.store.fetch(digest, max_bytes)
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
-        except (NotFound, TooLarge) as fault:
+        except (NotFound, TooLarge, Malformed) as fault:
             self._remark(what, str(fault), number, client)
             return None
         except StoreError as fault:

@@ -36,7 +36,13 @@ def check_reach(config: Path, reach: NetworkSettings) -> None:
 
 def open_network(reach: NetworkSettings) -> Network:
     """A connection to the chain; close it."""
-    return connect(reach.rpc[0], expected_chain_id=reach.chain_id or None, timeout=reach.rpc_seconds)
+    return connect(
+        reach.rpc,
+        expected_chain_id=reach.chain_id or None,
+        timeout=reach.rpc_seconds,
+        max_fee_gwei=reach.max_fee_gwei,
+        resend_seconds=reach.resend_seconds,
+    )
 
 
 def find_federation(network: Network, reach: NetworkSettings) -> Deployment:

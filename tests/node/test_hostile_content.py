@@ -1,25 +1,38 @@
 """Blobs of dishonest members end in an error that the caller expects, never in another exception."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from chain.networks import embedded
-from chain.records import Failed, FailureReason, Recovered
+from chain.records import Closed, Failed, FailureReason, Recovered
+from ipfs.cid import CID, RAW
+from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
-from node.config import FederationConfig, InvalidConfig
+from ipfs.unixfs import Block, cid_of
+from node.config import FederationConfig, FederationSettings, InvalidConfig
 from node.content import InvalidBlob, Metrics
 from node.coordinator import Coordinator
+from node.evaluation import initial_model
 from node.learning.settings import TrainingSettings
+from node.tensors import dump, load
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
 
 @pytest.fixture
-def federation(tmp_path):
-    with embedded() as network:
-        made = Federation.found(network, tmp_path, training=QUICK)
-        made.register()
-        yield made
+def network():
+    with embedded() as chain:
+        yield chain
+
+
+@pytest.fixture
+def federation(network, tmp_path):
+    made = Federation.found(network, tmp_path, training=QUICK)
+    made.register()
+    return made
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"1" + b"0" * 400])
@@ -65,3 +78,114 @@ def test_roles_wait_for_a_store_that_is_away(federation, monkeypatch):
     monkeypatch.setattr(federation.store, "put", away)
     step = federation.coordinator().step()
     assert not step.acted and "does not answer" in step.waiting and step.until
+
+
+def models(config):
+    """Blobs that a coordinator may call the first model, by what is wrong with them."""
+    honest = initial_model(config)
+    tensors = load(honest)
+    name = min(tensors)
+    poisoned = {kind: dict(tensors) for kind in ("nan", "infinite", "wide", "renamed")}
+    poisoned["nan"][name] = np.full_like(tensors[name], np.nan)
+    poisoned["infinite"][name] = np.full_like(tensors[name], np.inf)
+    poisoned["wide"][name] = np.zeros((3, 3), np.float32)
+    poisoned["renamed"][name + "x"] = poisoned["renamed"].pop(name)
+    safetensors = {kind: _unchecked(tensors) for kind, tensors in poisoned.items()}
+    return {
+        **safetensors,
+        "truncated": honest[: len(honest) // 2],
+        "no safetensors": b"\x80\x04a pickle, say",
+        "empty": b"",
+        "an endless header": b"\xff" * 8 + honest[8:],
+        "huge": bytes(3 << 20),
+    }
+
+
+def _unchecked(tensors):
+    from safetensors.numpy import save
+
+    return save(tensors)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["nan", "infinite", "wide", "renamed", "truncated", "no safetensors", "empty", "an endless header", "huge"],
+)
+def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(network, tmp_path, kind):
+    federation = Federation.found(
+        network, tmp_path, training=QUICK, federation=FederationSettings(rounds=1, max_blob_mib=1)
+    )
+    federation.register()
+    ledger = federation.ledger(federation.coordinator_keys)
+    villain = Coordinator(ledger, federation.store, federation.config, models(federation.config)[kind])
+    clients = federation.clients()
+    federation.run(coordinator=villain, clients=clients)
+    assert villain.finished
+    assert {"drew", "shared"} <= set(federation.said("client 1"))
+    assert "committed" not in federation.said("client 1")
+    verdict = federation.audit()
+    if kind in ("wide", "renamed"):
+        # Tensors nobody agreed on: the audit does not know the architecture, and nothing came of them.
+        assert verdict.verdict == "verified"
+        assert any("tensor" in reason for reason in federation.said("client 1")), federation.said("client 1")
+    else:
+        assert verdict.first_bad_record.field == "opened.model"
+
+
+def lying_root(size):
+    """A root block whose leaves are not what it says."""
+    from ipfs.unixfs import UNIXFS_V1_2025, build, chunks
+
+    leaf = Block(CID.of_block(b"short", RAW), b"short")
+    (*_, root) = build(chunks(bytes(size), UNIXFS_V1_2025), UNIXFS_V1_2025)
+    honest = CID.of_block(bytes(1 << 20), RAW).digest
+    data = bytes(root.data).replace(honest, leaf.cid.digest)
+    return leaf, Block(CID.of_block(data, RAW), data)
+
+
+@pytest.mark.parametrize("kind", ["lies about its leaves", "huge", "not there"])
+def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history(federation, kind):
+    """Client 2 commits to a blob that is no update."""
+    federation.config = replace(federation.config, federation=FederationSettings(rounds=1, max_blob_mib=1))
+    store = DiskStore(federation.directory / "store")
+    leaf, root = lying_root(2 << 20)
+    blob = {"lies about its leaves": bytes(root.data), "huge": bytes(3 << 20), "not there": b"never put"}[kind]
+
+    class Deaf(DiskStore):
+        def put(self, data):
+            return cid_of(data) if data == blob else super().put(data)
+
+    if kind == "lies about its leaves":
+        store.add_blocks([leaf, root])
+    if kind == "huge":
+        store.put(blob)
+    clients = {**federation.clients(), 2: federation.client(2, store=Deaf(federation.directory / "store"))}
+    clients[2]._disclosure._mask = lambda *arguments: blob
+    federation.run(clients=clients)
+    records = federation.history().records()
+    (failed,) = [record for record in records if isinstance(record, Failed)]
+    assert failed.reason in (FailureReason.UPDATE_UNAVAILABLE, FailureReason.INVALID_UPDATE)
+    assert not any(isinstance(record, Closed) for record in records)
+    evidence = federation.store.fetch(failed.evidence, 10_000)
+    assert b"client 2" in evidence or b'"clients":[2]' in evidence
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert {(remark.client, remark.field) for remark in verdict.remarks} == {(2, "commit.content")}
+
+
+def test_hostile_shares_and_releases_are_left_out_and_remarked(federation):
+    """With three honest holders the round closes nevertheless."""
+    clients = federation.clients()
+    seal = clients[3]._disclosure.shares
+    clients[3]._disclosure.shares = lambda entry, client: seal(entry, client) and b"no shares"
+    clients[3]._disclosure.released = lambda entry, client, gone: b"no release"
+    federation.run(clients=clients)
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert {remark.client for remark in verdict.remarks} == {3}
+    assert {remark.field for remark in verdict.remarks} <= {"share.content", "release.content"}
+
+
+def test_tensors_that_are_not_finite_are_never_written():
+    with pytest.raises(ValueError, match=r"finite|NaN|nan"):
+        load(dump({"w": np.array([np.nan], np.float32)}))

@@ -7,7 +7,7 @@ import pytest
 
 from chain.keys import Keys
 from chain.records import Committed, Drawn, Recovered
-from node.client import RoundSecrets
+from node.masking.client import RoundSecrets
 from node.demo import Plan
 from tests.node.conftest import run_federation
 
