@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 
+from chain import anvil_state
 from chain.access import Network
 from chain.errors import ConnectionFailed
 from chain.rpc import RpcNetwork
@@ -80,7 +81,8 @@ def anvil(
     Parameters
     ----------
     state_file : Path, optional
-        Where the chain is kept, written every second; without one it is gone in the end.
+        Where the chain is kept, written every second; without one it is gone in the end. A copy, ``….kept``, lies
+        beside it for a node that was killed while it wrote.
     port : int
         0 takes a free one.
     block_seconds : float, optional
@@ -107,10 +109,12 @@ def anvil_command(port: int, state_file: Path | None = None, block_seconds: floa
     """The command line of an anvil node on 127.0.0.1; the parameters are those of ``anvil``."""
     # Without pruning it keeps the state of every block and fills the disk.
     command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port), "--silent", "--prune-history"]
-    if state_file is not None:
-        command += ["--state", str(state_file), "--state-interval", "1"]
     if block_seconds is not None:
         command += ["--block-time", f"{block_seconds:.9g}"]
+    if state_file is not None:
+        command += ["--state", str(state_file), "--state-interval", "1"]
+        # Becomes anvil under the same process id; see there.
+        command = [sys.executable, "-I", "-S", str(Path(anvil_state.__file__)), str(state_file), *command]
     return command
 
 

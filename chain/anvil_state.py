@@ -1,0 +1,77 @@
+"""Keeps an anvil node's state file safe from a kill.
+
+anvil writes the file in place every second, so a node that is killed while it writes leaves half of one, on which no
+node starts. Run as a program, ``python anvil_state.py STATE COMMAND...``, this puts a whole copy back where it is
+needed and becomes the command, under the same process id, beside a child that copies every whole state and ends with
+it. It imports nothing of this package, so that it starts at once.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+KEEP_SECONDS = 1.0
+IDLE_SHARE = 20
+_PR_SET_PDEATHSIG = 1
+
+
+def copy_of(state: Path) -> Path:
+    """Where the copy of a state file is."""
+    return state.with_name(state.name + ".kept")
+
+
+def mend(state: Path) -> None:
+    """Put the copy in place of a state file that was not written to its end; without a copy change nothing."""
+    copy = copy_of(state)
+    if state.exists() and copy.exists() and not _is_whole(state.read_bytes()):
+        _write(state, copy.read_bytes())
+
+
+def keep(state: Path, parent: int) -> None:
+    """Copy the state whenever it is whole and new, while the parent lives; takes at most a twentieth of a processor."""
+    copied = None
+    while os.getppid() == parent:
+        started = time.monotonic()
+        try:
+            written = state.stat().st_mtime_ns
+            if written != copied and _is_whole(content := state.read_bytes()):
+                _write(copy_of(state), content)
+                copied = written
+        except OSError:
+            # It may not be there yet, and its folder may be gone when a test ends.
+            copied = None
+        time.sleep(max(KEEP_SECONDS, IDLE_SHARE * (time.monotonic() - started)))
+
+
+def _is_whole(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(content)
+    os.replace(new, path)
+
+
+def _main(state: Path, command: list[str]) -> None:
+    mend(state)
+    parent = os.getpid()
+    if os.fork() == 0:
+        # The parent is about to become anvil. Linux ends the child with it, elsewhere it takes a moment.
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        keep(state, parent)
+        os._exit(0)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]), sys.argv[2:])

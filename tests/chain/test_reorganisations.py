@@ -1,0 +1,295 @@
+"""Blocks that a chain abandons, nodes that are a little behind, and a node that was killed: what we make of them."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from federations import found
+from nodes import proxy, until
+
+from chain import anvil_state, endpoints
+from chain.errors import ChainError, ConnectionFailed
+from chain.ledger import Ledger
+from chain.networks import anvil, anvil_command, connect, free_port
+
+DEEP = 5
+
+
+@pytest.fixture(scope="module")
+def archive():
+    """A node that keeps all states, as anvil needs to abandon blocks by itself; a block for each transaction."""
+    port = free_port()
+    command = [word for word in anvil_command(port) if word != "--prune-history"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield wait_for(f"http://127.0.0.1:{port}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(url):
+    for _ in range(600):
+        try:
+            network = connect(url, timeout=5)
+            network.poll_seconds = 0.01
+            network.url = url
+            return network
+        except ConnectionFailed:
+            time.sleep(0.05)
+    raise AssertionError("the node does not start")
+
+
+def reader(federation, network):
+    return Ledger(network, federation.deployment)
+
+
+def rotate(federation, client=0):
+    return federation.clients[client].rotate_mailbox_key(federation.keys[client].with_new_mailbox())
+
+
+def reorganise(network, depth):
+    """Abandon the last blocks and make as many empty ones, and one more, in their stead."""
+    network.request("anvil_reorg", depth, [])
+    network.mine()
+
+
+def digest(records):
+    return [(type(record).__name__, record.at) for record in records]
+
+
+def test_abandoned_records_are_dropped_and_told_again(archive):
+    federation = found(archive, clients=2)
+    ledger = reader(federation, archive)
+    before = ledger.records()
+    receipt = rotate(federation)
+    assert len(ledger.records()) == len(before) + 1
+    reorganise(archive, 2)
+    assert ledger.records() == before
+    assert archive.mined(receipt.transaction) is None
+    assert not archive.knows(receipt.transaction)
+    again = rotate(federation)
+    records = ledger.records()
+    assert records[:-1] == before
+    assert records[-1].at.transaction == again.transaction
+    assert records == reader(federation, connect(archive.url)).records()
+
+
+def test_a_deep_reorganisation_below_every_reading(archive):
+    federation = found(archive, clients=1)
+    ledger = reader(federation, archive)
+    kept = ledger.records()
+    head = archive.block_number()
+    for _ in range(DEEP):
+        rotate(federation)
+        ledger.records()
+    reorganise(archive, archive.block_number() - head)
+    assert ledger.records() == kept
+    rotate(federation)
+    assert digest(ledger.records()) == digest(reader(federation, connect(archive.url)).records())
+
+
+def test_a_record_that_moved_to_another_block_is_told_once(archive):
+    federation = found(archive, clients=1)
+    ledger = reader(federation, archive)
+    receipt = rotate(federation)
+    first = ledger.records()[-1].at
+    raw = archive.request("eth_getRawTransactionByHash", "0x" + receipt.transaction.hex())
+    reorganise(archive, 2)
+    archive.request("eth_sendRawTransaction", raw)
+    archive.mine()
+    moved = [record.at for record in ledger.records() if record.at.transaction == receipt.transaction]
+    assert len(moved) == 1 and moved[0].block > first.block
+    assert archive.mined(receipt.transaction).block == moved[0].block
+
+
+@pytest.mark.parametrize("method", ["eth_getLogs", "eth_getBlockByNumber", "eth_blockNumber"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_blocks_abandoned_in_the_midst_of_a_reading(archive, method, nth):
+    """The reorganisation takes place just before the nth request of a kind."""
+    federation = found(archive, clients=1)
+    with proxy(archive.url) as node, connect(node.url) as network:
+        ledger = reader(federation, network)
+        ledger.records()
+        rotate(federation)
+        ledger.records()
+        rotate(federation)
+        seen, handed_on = [], node.answer
+
+        def answer(payload):
+            seen.append(payload["method"])
+            if payload["method"] == method and seen.count(method) == nth:
+                reorganise(archive, 2)
+            return handed_on(payload)
+
+        node.answer = answer
+        for _ in range(3):
+            ledger.records()
+        node.answer = handed_on
+        assert digest(ledger.records()) == digest(reader(federation, connect(archive.url)).records())
+
+
+def test_a_chain_that_never_settles_is_told(archive):
+    federation = found(archive, clients=1)
+    with proxy(archive.url) as node, connect(node.url) as network:
+        ledger = reader(federation, network)
+        ledger.records()
+        handed_on = node.answer
+
+        def answer(payload):
+            if payload["method"] == "eth_getLogs":
+                reorganise(archive, 1)
+            return handed_on(payload)
+
+        archive.mine()
+        node.answer = answer
+        with pytest.raises(ConnectionFailed, match="settled"):
+            ledger.records()
+        node.answer = handed_on
+        assert ledger.records() == federation.coordinator.records()
+
+
+def test_a_node_a_little_behind_is_no_reorganisation(archive, monkeypatch):
+    monkeypatch.setattr(endpoints, "SURVEY_SECONDS", 1000.0)
+    monkeypatch.setattr(endpoints, "COOL_DOWN_SECONDS", 0.0)
+    federation = found(archive, clients=2)
+    archive.mine(5)
+    with (
+        proxy(archive.url) as ahead,
+        proxy(archive.url, lag=2) as behind,
+        connect([ahead.url, behind.url]) as network,
+    ):
+        ledger = reader(federation, network)
+        ledger.records()
+        rotate(federation, 0)
+        rotate(federation, 1)
+        records = ledger.records()
+        read = ahead.methods.count("eth_getLogs") + behind.methods.count("eth_getLogs")
+        for bad in (ahead, behind) * 3:
+            bad.mode = "drop"
+            assert ledger.records() == records
+            bad.mode = "ok"
+        assert network.block_number() in (archive.block_number(), archive.block_number() - 2)
+        assert ahead.methods.count("eth_getLogs") + behind.methods.count("eth_getLogs") == read
+        ahead.mode = "drop"
+        rotate(federation, 0)
+        archive.mine(2)
+        assert len(ledger.records()) == len(records) + 1
+
+
+def test_a_reorganisation_is_seen_by_a_node_a_little_behind(archive, monkeypatch):
+    monkeypatch.setattr(endpoints, "SURVEY_SECONDS", 1000.0)
+    federation = found(archive, clients=1)
+    archive.mine(5)
+    with (
+        proxy(archive.url) as ahead,
+        proxy(archive.url, lag=2) as behind,
+        connect([ahead.url, behind.url]) as network,
+    ):
+        ledger = reader(federation, network)
+        before = ledger.records()
+        rotate(federation)
+        assert len(ledger.records()) == len(before) + 1
+        archive.mine(2)
+        ledger.records()
+        reorganise(archive, 5)
+        ahead.mode = "drop"
+        assert ledger.records() == before
+
+
+# --- a node that was killed -------------------------------------------------------------------------------------------
+
+
+def saved_block(state):
+    """The block at which anvil last saved its state, -1 while it does."""
+    try:
+        return json.loads(state.read_bytes())["best_block_number"]
+    except (OSError, ValueError):
+        return -1
+
+
+def kill(network):
+    os.kill(network.pid, signal.SIGKILL)
+    network.close()
+
+
+def test_a_killed_node_keeps_what_it_saved_and_we_follow_it(tmp_path):
+    state, port = tmp_path / "anvil.json", free_port()
+    node = anvil(state, port)
+    federation = found(node, clients=2)
+    federation.open()
+    node.mine(20)
+    head = node.block_number()
+    hashes = [node.block_hash(number) for number in range(head + 1)]
+    times = [node.block_time(number) for number in range(head + 1)]
+    until(lambda: saved_block(state) == head)
+    with connect(node.url) as network:
+        client = Ledger(network, federation.deployment, federation.keys[0].account)
+        saved = client.records()
+        mined = network.mined(saved[-1].at.transaction)
+        rotate(federation)
+        rotate(federation)
+        client.records()
+        kill(node)
+        with pytest.raises(ChainError):
+            client.records()
+        with anvil(state, port) as again:
+            restarted = again.block_number()
+            assert restarted >= head
+            assert [network.block_hash(number) for number in range(head + 1)] == hashes
+            assert [network.block_time(number) for number in range(head + 1)] == times
+            assert network.mined(saved[-1].at.transaction) == mined
+            assert client.records()[: len(saved)] == saved
+            # Other blocks than those that were lost, at the same heights.
+            again.mine(3)
+            client.rotate_mailbox_key(federation.keys[0].with_new_mailbox())
+            assert client.records() == Ledger(again, federation.deployment).records()
+            assert all(historic_hash(again, number) == hashes[number] for number in range(head + 1))
+
+
+def historic_hash(network, number):
+    """Hash of an old block from the history contract of EIP-2935."""
+    return network.call("0x0000F90827F1C53a10cb7A02335B175320002935", number.to_bytes(32, "big"))
+
+
+def test_a_node_killed_while_it_wrote_starts_from_the_copy(tmp_path):
+    state, port = tmp_path / "anvil.json", free_port()
+    node = anvil(state, port)
+    for _ in range(4):
+        node.mine(250)
+    copy = anvil_state.copy_of(state)
+    until(lambda: saved_block(copy) == 1000)
+    node.mine(10)
+    until(lambda: state.exists() and saved_block(state) < 0)
+    kill(node)
+    for content in (state.read_bytes(), b"", copy.read_bytes()[:-1]):
+        state.write_bytes(content)
+        with anvil(state, port) as again:
+            assert 1000 <= again.block_number() <= 1010
+            hashes = again.block_hash(1000)
+    with anvil(state, port) as again:
+        assert again.block_hash(1000) == hashes
+
+
+def test_nothing_is_left_of_a_killed_node(tmp_path):
+    node = anvil(tmp_path / "anvil.json")
+    node.mine(5)
+    until(lambda: saved_block(anvil_state.copy_of(tmp_path / "anvil.json")) == 5)
+    assert processes_about(tmp_path)
+    kill(node)
+    until(lambda: not processes_about(tmp_path))
+
+
+def processes_about(path):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as command:
+                if os.fsencode(path) in command.read():
+                    found.append(int(entry))
+        except OSError:
+            continue
+    return found
