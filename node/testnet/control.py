@@ -20,11 +20,13 @@ from node.standing import Standing, standing
 from node.testnet.identity import Identity
 from node.testnet.keeper import Status
 from node.testnet.layout import Layout, Testnet, TestnetError, TestnetPlan, read_record
-from node.testnet.lock import claim
+from node.testnet.lock import Busy, claim
 from node.testnet.processes import chain_url
 from node.testnet.supervisor import ENDED, FAILED, RUNNING, STOP_SECONDS
 
 KILL_SECONDS = 5.0
+CLAIM_SECONDS = 30.0
+START_SECONDS, START_SECONDS_EACH = 120.0, 20.0
 _POLL_SECONDS = 0.2
 
 Progress = Callable[[str], None]
@@ -94,20 +96,10 @@ def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset], say: P
     TestnetError
         It cannot be made, or did not start in time.
     """
-    if look(layout) is not None:
-        return False
-    lock = claim(layout)
-    try:
-        if not layout.record.exists():
-            from node.testnet.setup import make  # needs torch, which looking at a testnet does without
-
-            make(layout, plan, dataset(), say)
-        testnet = read_record(layout)
-        supervisor = _supervise(layout, lock)
-    finally:
-        os.close(lock)
-    _await_start(layout, supervisor, 120.0 + 20.0 * testnet.plan.clients, say)
-    return True
+    lock = _claim(layout)
+    supervisor = _start(layout, lock, plan, dataset, say) if lock is not None else None
+    _await_start(layout, supervisor, say)
+    return supervisor is not None
 
 
 def wait_until_ended(layout: Layout, say: Progress) -> bool:
@@ -138,8 +130,12 @@ def down(layout: Layout) -> int:
     TestnetError
         A process could not be ended.
     """
-    now = look(layout)
-    left = _left_behind(layout)
+    if not layout.root.exists():
+        return 0
+    lock = _claim(layout)
+    if lock is not None:
+        os.close(lock)
+    now, left = look(layout), _left_behind(layout)
     ended = len(left) + (now is not None)
     if now is not None and now.supervisor.send(SIGTERM) and not now.supervisor.wait(STOP_SECONDS):
         left = _left_behind(layout)  # before its death, as it may have started others meanwhile
@@ -179,8 +175,35 @@ def federation(testnet: Testnet) -> Standing:
         return standing(Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None))
 
 
+def _claim(layout: Layout) -> int | None:
+    """The lock on the directory, or None when it is supervised; waits a while for another command that is at work."""
+    deadline = time.monotonic() + CLAIM_SECONDS
+    while look(layout) is None:
+        try:
+            return claim(layout)
+        except Busy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _start(
+    layout: Layout, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset], say: Progress
+) -> subprocess.Popen:
+    """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
+    try:
+        if not layout.record.exists():
+            from node.testnet.setup import make  # needs torch, which looking at a testnet does without
+
+            make(layout, plan, dataset(), say)
+        return _supervise(layout, lock)
+    finally:
+        os.close(lock)
+
+
 def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
-    """Start the supervisor, which outlives this process and takes the lock over."""
+    """Start the supervisor, which outlives this process."""
     layout.processes.unlink(missing_ok=True)
     with layout.log("supervisor").open("ab") as log:
         return subprocess.Popen(
@@ -193,14 +216,16 @@ def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
         )
 
 
-def _await_start(layout: Layout, supervisor: subprocess.Popen, seconds: float, say: Progress) -> None:
+def _await_start(layout: Layout, supervisor: subprocess.Popen | None, say: Progress) -> None:
+    """Return when everything was started, by this supervisor or (None) by one that was there before."""
+    seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).plan.clients
     deadline, last = time.monotonic() + seconds, ""
     while time.monotonic() < deadline:
-        if supervisor.poll() is not None:
-            raise TestnetError(f"the testnet's supervisor ended while starting: see {layout.log('supervisor')}")
         now = look(layout)
         if now is not None and now.up:
             return
+        if now is None and (supervisor is None or supervisor.poll() is not None):
+            raise TestnetError(f"the testnet's supervisor ended while starting: see {layout.log('supervisor')}")
         if now is not None and now.phase != last:
             say(now.phase)
             last = now.phase

@@ -146,8 +146,8 @@ class Keeper:
             pause = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
             self._set(state="paused", pid=0, code=code)
             self._tell(f"{self.job.name} ended{_named(code)}: starts again in {pause:g} s")
-            self._stopping.wait(pause)
-            self._set(restarts=self.status.restarts + 1)
+            if not self._stopping.wait(pause):
+                self._set(restarts=self.status.restarts + 1)
 
     def _live(self) -> int | None:
         """Start the process and wait for its end; None when it could not be started."""

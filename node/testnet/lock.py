@@ -6,13 +6,19 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from node.testnet.layout import Layout, TestnetError
 
 
+class Busy(TestnetError):
+    """Somebody else works on the directory."""
+
+
 def claim(layout: Layout) -> int:
     """Make the directory if need be, and lock it; returns the open directory, which keeps the lock until it is closed.
 
     Raises
     ------
+    Busy
+        Somebody else holds the lock.
     TestnetError
-        Somebody else holds the lock, or the directory holds other things than a testnet.
+        The directory holds other things than a testnet, or cannot be made.
     """
     try:
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -23,7 +29,7 @@ def claim(layout: Layout) -> int:
         flock(directory, LOCK_EX | LOCK_NB)
     except OSError:
         os.close(directory)
-        raise TestnetError(f"another command works on {layout.root}: wait until it is done") from None
+        raise Busy(f"another command works on {layout.root}: wait until it is done") from None
     if not layout.record.exists() and not layout.unfinished.exists() and any(layout.root.iterdir()):
         os.close(directory)
         raise TestnetError(f"{layout.root} holds other things than a testnet: give another --dir")

@@ -1,0 +1,165 @@
+"""``fedgrove network``: real processes, brought up, looked at, killed and taken down."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from node.testnet.identity import Identity
+from tests.node.cli.test_bad_input import fedgrove
+
+PATIENCE = 90.0
+SMALL = ("--clients", "3", "--rounds", "1", "--store", "disk", "--block-seconds", "0.3")
+
+
+def network(*arguments, cwd):
+    """Run the command in a process of its own, as users do; its supervisor outlives it."""
+    command = [sys.executable, "-m", "node.cli", "network", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+
+
+def status(place):
+    done = network("status", "--json", cwd=place)
+    return done.returncode, json.loads(done.stdout)
+
+
+def until(place, condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition(told := status(place)[1]):
+        assert time.monotonic() < deadline, told
+        time.sleep(0.3)
+    return told
+
+
+def by_name(told):
+    return {one["name"]: one for one in told["processes"]}
+
+
+def identities(told):
+    running = [Identity(one["pid"], one["started"]) for one in told["processes"] if one["pid"]]
+    return [*running, Identity.of(told["supervisor"]["pid"])]
+
+
+def nobody_listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.fixture
+def place(tmp_path):
+    yield tmp_path
+    network("down", "--delete", cwd=tmp_path)
+
+
+def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
+    up = network("up", *SMALL, "--wait", cwd=place)
+    assert up.returncode == 0, up.stderr
+    code, told = status(place)
+    assert code == 0 and told["phase"] == "ended"
+    assert {one["state"] for one in told["processes"] if one["kind"] == "client"} == {"finished"}
+    assert told["federation"]["round"] == 1 and told["federation"]["members"] == 3
+    assert all(Path(one["log"]).exists() for one in told["processes"])
+    shown = network("status", cwd=place)
+    assert shown.returncode == 0 and "client-03" in shown.stderr and "round 1" in shown.stderr
+
+    again = network("up", cwd=place)
+    assert again.returncode == 0 and "already" in again.stderr
+
+    keys = (place / "testnet" / "client-01" / "keystore.json").read_bytes()
+    record = json.loads((place / "testnet" / "testnet.json").read_text())
+    alive = identities(told)
+    assert network("down", cwd=place).returncode == 0
+    assert not any(one.alive for one in alive)
+    assert all(nobody_listens(port) for port in record["ports"].values())
+    assert status(place)[0] == 1
+
+    other = network("up", "--clients", "4", cwd=place)
+    assert other.returncode == 2 and "--clients 3" in other.stderr
+
+    resumed = network("up", *SMALL, "--wait", cwd=place)
+    assert resumed.returncode == 0, resumed.stderr
+    assert (place / "testnet" / "client-01" / "keystore.json").read_bytes() == keys
+    later = status(place)[1]
+    assert later["federation"]["round"] == 1, "the federation had ended: no other round is opened"
+    assert later["federation"]["block"] > told["federation"]["block"]
+
+
+def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place):
+    rounds = ("--clients", "3", "--rounds", "50", "--kubo-nodes", "1", "--block-seconds", "0.3")
+    up = network("up", *rounds, cwd=place)
+    assert up.returncode == 0, up.stderr
+    code, told = status(place)
+    assert code == 0, told
+    assert set(by_name(told)) == {"chain", "kubo-1", "client-01", "client-02", "client-03", "coordinator"}
+    for name in ("client-02", "chain", "kubo-1"):
+        one = by_name(told)[name]
+        assert Identity(one["pid"], one["started"]).send(signal.SIGKILL)
+    back = until(
+        place,
+        lambda now: (
+            all(one["state"] == "running" and one["pid"] for one in now["processes"])
+            and all(by_name(now)[name]["restarts"] >= 1 for name in ("client-02", "chain", "kubo-1"))
+        ),
+    )
+    assert by_name(back)["client-01"]["pid"] == by_name(told)["client-01"]["pid"]
+    ports = json.loads((place / "testnet" / "testnet.json").read_text())["ports"]
+
+    alive = identities(back)
+    assert alive[-1].send(signal.SIGKILL)
+    assert all(one.wait(PATIENCE) for one in alive)
+    code, told = status(place)
+    assert code == 1 and told["phase"] == "down"
+    down = network("down", cwd=place)
+    assert down.returncode == 0
+    assert all(nobody_listens(port) for port in ports.values())
+    # The lock went with the supervisor: the testnet can go on.
+    assert network("up", cwd=place).returncode == 0
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 5.0])
+def test_up_can_be_killed_at_any_moment_and_run_again(place, seconds):
+    command = [sys.executable, "-m", "node.cli", "network", "up", *SMALL]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        time.sleep(seconds)
+        process.kill()
+    up = network("up", *SMALL, cwd=place)
+    assert up.returncode == 0, up.stderr
+    assert status(place)[1]["federation"]["members"] == 3
+
+
+def test_down_and_status_without_a_testnet(tmp_path):
+    down = fedgrove("network", "down", cwd=tmp_path)
+    assert down.returncode == 0 and "nothing ran" in down.stderr
+    told = fedgrove("network", "status", cwd=tmp_path)
+    assert told.returncode == 2 and "no testnet" in told.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--strategy", "magic"), "--strategy"),
+        (("--store", "tape"), "--store"),
+        (("--alpha", "0"), "--alpha"),
+        (("--clients", "4", "--standby", "5"), "--standby"),
+        (("--dataset", "nothing"), "data set"),
+    ],
+)
+def test_a_mistake_in_the_options_is_named(tmp_path, options, named):
+    refused = fedgrove("network", "up", *options, cwd=tmp_path)
+    assert refused.returncode == 2 and named in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_other_peoples_files_are_not_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for arguments in (("up",), ("down", "--delete")):
+        refused = fedgrove("network", *arguments, "--dir", str(tmp_path), cwd=tmp_path)
+        assert refused.returncode == 1 and "holds other things" in refused.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
