@@ -32,12 +32,14 @@ class Participation:
 def last_participation(
     ledger: Ledger, view: LedgerView, account: str, keys: Keys | None = None
 ) -> Participation | None:
-    """What became of an account's part in the latest round that has ended; None before the first has.
+    """What became of an account's part in the latest round that has ended.
 
+    None before the first has, and for a coordinator that is no client.
     Only the account's own keys can tell whether it was in a sample that it did not draw in.
     """
     ended = view.rounds.ended()
-    if not ended:
+    only_coordinates = account == ledger.deployment.coordinator and view.rounds.member(account) is None
+    if not ended or only_coordinates:
         return None
     entry = ended[-1]
     reason = _Look(ledger, view, entry, account, keys).reason()
@@ -54,7 +56,7 @@ def fate(entry: RoundRecords) -> str:
         case Voided():
             return "the round was voided: it trained from a model that was disputed"
         case Skipped():
-            return f"the round was skipped: only {len(entry.draws)} clients drew"
+            return f"the round was skipped: only {len(entry.draws)} drew"
         case Failed(reason=reason):
             return f"the round failed: {FAILURES.get(reason, reason.name.lower())}"
 

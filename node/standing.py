@@ -164,10 +164,10 @@ def _disputes(view: LedgerView) -> tuple[DisputedRound, ...]:
 
 def _account(ledger: Ledger, view: LedgerView, entry: RoundRecords | None, account: str) -> str:
     member = view.rounds.member(account)
-    role = "the coordinator, " if account == ledger.deployment.coordinator else ""
+    coordinates = account == ledger.deployment.coordinator
     if member is None:
-        return f"{role}{account} is not registered"
-    parts = [f"{role}client {member.client}"]
+        return "the coordinator" if coordinates else f"{account} is not registered"
+    parts = ["the coordinator"] * coordinates + [f"client {member.client}"]
     if entry is not None:
         names = {"drew": entry.draws, "shared": entry.shares, "committed": entry.commits, "released": entry.releases}
         done = [name for name, by_client in names.items() if member.client in by_client]

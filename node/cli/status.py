@@ -25,6 +25,7 @@ from node.cli.output import CommandError, complain, console, print_json, read_pa
 from node.cli.reach import check_reach, open_network
 from node.config import load_config
 from node.pace import pace
+from node.participation import Participation
 from node.standing import DisputedRound, Standing, standing
 from node.view import LedgerView
 
@@ -175,14 +176,21 @@ def _rows(sight: Sight) -> Rows:
         ("round", f"{now.round} of {sight.rounds}"),
         ("phase", now.phase),
         ("acted", ", ".join(map(str, now.acted)) or "nobody"),
-        ("waiting for", now.waiting + (f" until block {now.until}, {_clock(sight.when)}" if now.until else "")),
+        ("waiting for", _waiting(now, sight.when)),
         *(("disputed", _dispute(entry)) for entry in now.disputes),
     ]
     if now.account:
         rows.append(("your account", now.account))
-        rows.append(("your last round", _last(now)))
+        rows += [("your last round", _last(now.last))] if now.last else []
         rows.append(("your budget", _budget(sight.budget)))
     return rows
+
+
+def _waiting(now: Standing, when: float | None) -> str:
+    if not now.until:
+        return now.waiting
+    until = f"until block {now.until}, {_clock(when)}"
+    return f"nobody, the phase goes on {until}" if now.waiting == "nobody" else f"{now.waiting} {until}"
 
 
 def _clock(when: float | None) -> str:
@@ -204,15 +212,12 @@ def _dispute(entry: DisputedRound) -> str:
     return f"{who}; it is void" if entry.void else f"{who}; it is void when more than half do"
 
 
-def _last(now: Standing) -> str:
-    if now.last is None:
-        return "none has ended yet"
-    return f"{now.last.round} counted" if now.last.counted else f"{now.last.round} did not count: {now.last.reason}"
+def _last(last: Participation) -> str:
+    return f"{last.round} counted" if last.counted else f"{last.round} did not count: {last.reason}"
 
 
 def _budget(budget: Budget) -> str:
     cost = budget.gas * budget.price / ETHER
-    source = f"as in the last {budget.measured}" if budget.measured else "at most"
-    return (
-        f"{budget.balance / ETHER:.6g} ether; a round costs {cost:.3g} ({source}): enough for {budget.rounds:,} rounds"
-    )
+    source = f"of the last {budget.measured}" if budget.measured else "by the limits of gas"
+    need = f"a round costs {cost:.3g} at most ({source})"
+    return f"{budget.balance / ETHER:.6g} ether; {need}: enough for {budget.rounds:,} rounds"

@@ -76,9 +76,13 @@ def test_it_names_who_is_waited_for(federation):
     assert "client 2 to draw" in seen
 
 
-def test_a_stranger_is_told_so(federation):
-    stranger = federation.coordinator_keys.address
-    assert "not registered" in standing(federation.ledger(federation.keys[0]), stranger).account
+def test_a_stranger_is_told_so_and_the_coordinator_is_none(federation):
+    reader, stranger = federation.ledger(federation.keys[0]), Keys.generate().address
+    assert standing(reader, stranger).account == f"{stranger} is not registered"
+    federation.run()
+    assert standing(reader, stranger).last.reason == "the account is not registered"
+    coordinator = standing(reader, federation.coordinator_keys.address)
+    assert coordinator.account == "the coordinator" and coordinator.last is None
 
 
 def test_an_overdue_round_is_told(federation):
@@ -156,13 +160,6 @@ def test_who_registers_in_a_running_round_is_told_when_it_is_active(federation):
     assert not told.last.counted and told.last.reason.endswith(f"it is active from block {active_from} on")
 
 
-def test_a_strangers_round_is_told(federation):
-    federation.run()
-    stranger = federation.coordinator_keys.address
-    now = standing(federation.ledger(federation.keys[0]), stranger)
-    assert now.last.reason == "the account is not registered" and now.account.startswith("the coordinator")
-
-
 @pytest.mark.parametrize(
     ("rate", "told"), [(0.999999, "it was in the sample, but did not draw in time"), (1e-6, "it was not in the sample")]
 )
@@ -186,7 +183,7 @@ def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
     while federation.said("client 2").count("drew") < 2:
         federation.turn(coordinator, {2: clients[2]})
     federation.run(coordinator, {})
-    assert last(federation, 2) == (2, "it drew, but the round was skipped: only 1 clients drew")
+    assert last(federation, 2) == (2, "it drew, but the round was skipped: only 1 drew")
 
 
 # --- disputes ---------------------------------------------------------------------------------------------------------
