@@ -258,7 +258,14 @@ def _mined(transaction: bytes, receipt: dict) -> Mined:
     )
 
 
-_TAKEN = ("already known", "alreadyknown", "already imported", "already exists", "known transaction")
+_TAKEN = (
+    "already known",
+    "alreadyknown",
+    "already imported",
+    "already exists",
+    "already in mempool",
+    "known transaction",
+)
 _UNDERPRICED = ("underpriced", "less than block base fee", "fee too low", "feetoolow", "gas price too low")
 
 
