@@ -191,6 +191,8 @@ class NetworkSettings:
         Block of the deployment.
     store : str
         ``disk:PATH``, or the address of a Kubo API (never a public one).
+    quota_mib : int
+        A directory as store takes no more than this many MiB; 0 sets no limit.
     confirmations : int
         Blocks on top of a record before a role acts on it.
     max_fee_gwei : float
@@ -212,6 +214,7 @@ class NetworkSettings:
     ledger: str = ""
     block: int = 0
     store: str = ""
+    quota_mib: int = 0
     confirmations: int = 0
     max_fee_gwei: float = 500.0
     check_rounds: float = 1.0
@@ -221,6 +224,7 @@ class NetworkSettings:
     patience_seconds: float = 600.0
 
     def __post_init__(self) -> None:
+        _check(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or up to 1073741824")
         _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
         _check(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
         _check(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")

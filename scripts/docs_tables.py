@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chain import tree
 from chain.deployment import Settings
+from node.config import NetworkSettings
 from node.learning.strategies import fedaom
 from node.masking.collusion import collusion_table
 
@@ -33,6 +34,11 @@ def ledger() -> str:
     return _fields(Settings)
 
 
+def network() -> str:
+    """Keys, defaults and meaning of the ``[network]`` table, all waits of the services among them."""
+    return _fields(NetworkSettings)
+
+
 def strategy() -> str:
     """Options of FedAom."""
     return _fields(fedaom.FedAom)
@@ -41,6 +47,7 @@ def strategy() -> str:
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
+    "network": ("reference.md", network),
     "fedaom": ("reference.md", strategy),
 }
 
@@ -61,8 +68,12 @@ def _fields(kind: type) -> str:
     for names, meaning in _attributes(kind.__doc__ or ""):
         defaults = {item.name: item.default for item in dataclasses.fields(kind)}
         keys = ", ".join(f"`{name}`" for name in names)
-        lines.append(_row([keys, ", ".join(str(defaults[name]) for name in names), meaning]))
+        lines.append(_row([keys, ", ".join(_default(defaults[name]) for name in names), meaning]))
     return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    return {"": '`""`', (): "none"}.get(value, str(value))
 
 
 def _attributes(docstring: str) -> list[tuple[list[str], str]]:
@@ -74,7 +85,7 @@ def _attributes(docstring: str) -> list[tuple[list[str], str]]:
             found.append((entry[1].split(", "), ""))
         elif line.strip() and found:
             names, meaning = found[-1]
-            found[-1] = (names, f"{meaning} {line.strip()}".strip())
+            found[-1] = (names, f"{meaning} {line.strip()}".strip().replace("``", "`"))
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from node.cli.output import console, print_json
+from node.cli.output import CommandError, console, print_json
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,6 +65,24 @@ def ipfs(as_json: JsonFlag = False) -> int:
     from node.cli import bench_ipfs
 
     return _show("Store", bench_ipfs.run, as_json)
+
+
+@app.command("dropouts")
+def dropouts(
+    clients: Annotated[int, typer.Option(min=5, max=1000, help="Clients of the federation.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Rounds of each run.")] = 3,
+    drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.2,
+    as_json: JsonFlag = False,
+) -> int:
+    """Seconds a round with clients that drop out, beside the same federation without.
+
+    Example: fedgrove bench dropouts --clients 10 --drop 0.2
+    """
+    from node.cli import bench_dropouts
+
+    if not 0 < drop < 1:
+        raise CommandError(f"--drop must be above 0 and below 1, not {drop}")
+    return _show("Dropouts", lambda: bench_dropouts.run(clients, rounds, drop), as_json)
 
 
 def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:

@@ -55,7 +55,7 @@ def find_federation(network: Network, reach: NetworkSettings) -> Deployment:
 def open_store(config: Path, reach: NetworkSettings) -> ContentStore:
     """The store of a member, made when it is a directory that is missing."""
     if reach.store.startswith("disk:") and len(reach.store) > len("disk:"):
-        return DiskStore(Path(reach.store.removeprefix("disk:")))
+        return DiskStore(Path(reach.store.removeprefix("disk:")), reach.quota_mib << 20 or None)
     if reach.store.startswith(("http://", "https://")):
         return KuboStore(reach.store, reach.store_seconds)
     raise CommandError(f"network.store in {config} must be disk:PATH or the URL of a Kubo API: add it")
