@@ -52,7 +52,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print the verdict to std
 @app.command("run", hidden=True)
 def run(
     directory: Annotated[Path | None, typer.Argument(help="A run's directory, as `demo --out` leaves it.")] = None,
-    rpc: Annotated[str | None, typer.Option(help="URL of an EVM JSON-RPC endpoint.")] = None,
+    rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
     from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
@@ -124,7 +124,7 @@ def open_content(store: str) -> ContentStore:
 
 
 @contextmanager
-def _federation(rpc: str, ledger: str, from_block: int) -> Iterator[tuple[Network, Deployment]]:
+def _federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[Network, Deployment]]:
     with connect(rpc) as network:
         deployment = read_deployment(network, ledger, from_block or None)
         verify_code(network, deployment)

@@ -270,7 +270,7 @@ class Bell:
 
 def follow_line(federation, chain, *more):
     reach = ("--rpc", chain.url, "--ledger", federation.deployment.ledger, "--store", f"disk:{federation.store.path}")
-    return ("audit", "--follow", *reach, "--interval", "0.1", "--json", *more)
+    return ("audit", "--follow", *more, *reach, "--interval", "0.1", "--json")
 
 
 @pytest.fixture
@@ -290,6 +290,13 @@ def test_it_ends_with_the_federation(chain, found, tmp_path):
         result = fedgrove(*follow_line(federation, chain, "--webhook", bell.url), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["verdict"] == "verified" and not bell.told
+
+
+def test_it_goes_on_with_another_endpoint_where_one_is_away(chain, found, tmp_path):
+    federation = found(rounds=1)
+    federation.run()
+    result = fedgrove(*follow_line(federation, chain, "--rpc", "http://127.0.0.1:1"), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
 
 
 def test_it_rings_at_the_first_bad_record(chain, lie, tmp_path):
