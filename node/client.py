@@ -172,6 +172,9 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
+        barred = self._barred(entry)
+        if barred:
+            return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
         if not tree.is_drawn(beta, entry.opened.sampling_rate):
@@ -180,6 +183,13 @@ class Client:
         keys = (secrets.mask_key, secrets.seal_key)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, self._sample_count)
         return self._send(entry, "draw", "drew", send)
+
+    def _barred(self, entry: RoundRecords) -> str:
+        """Why the ledger would refuse this client's draw, empty when it would not."""
+        if not self._ledger.client_of(self.account).approved:
+            return "the federation's admin: this client is not approved"
+        until = self._ledger.sits_out_until(self.account)
+        return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
 
     # --- after the draw ---------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from chain.records import Closed, Committed, Failed, FailureReason, Released, Sh
 from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
 from ipfs.unixfs import cid_of
-from node.config import FederationSettings, MaskingSettings
+from node.config import FederationSettings, MaskingSettings, MembershipSettings
 from node.coordinator import Coordinator
+from node.demo import windows
 from node.journal import Journal
 from node.learning.settings import TrainingSettings
 from node.tensors import flatten, load
@@ -296,3 +297,29 @@ def test_an_outage_is_no_reason_to_release_nothing(federation):
     (mine,) = [r for r in federation.history().records() if isinstance(r, Released) and r.client == 2]
     assert len(federation.store.fetch(mine.digest, 1 << 20)) == 48 + 3 * 38  # a share of each other survivor
     assert federation.audit().verdict == "verified"
+
+
+def test_a_client_that_is_not_approved_waits_for_the_admin(network, tmp_path):
+    federation = Federation.found(
+        network, tmp_path, training=QUICK, rounds=2, membership=MembershipSettings(mode="approved")
+    )
+    federation.register()
+    admin = federation.ledger(federation.coordinator_keys)
+    for keys in federation.keys[:3]:
+        admin.approve(keys.address)
+    federation.run()
+    assert any("not approved" in reason for reason in federation.said("client 4"))
+    assert "drew" not in federation.said("client 4") and "drew" in federation.said("client 3")
+
+
+def test_a_client_that_was_absent_too_often_says_until_when_it_sits_out(network, tmp_path):
+    settings = replace(windows(4), absence_limit=1, absence_rounds=1)
+    federation = Federation.found(network, tmp_path, training=QUICK, rounds=3, ledger=settings)
+    federation.register()
+    coordinator, clients = federation.coordinator(), federation.clients()
+    asleep = clients.pop(4)
+    while coordinator.round < 2:
+        federation.turn(coordinator, clients)
+    federation.run(coordinator, {**clients, 4: asleep})
+    assert any("sits out until round" in reason for reason in federation.said("client 4"))
+    assert "drew" in federation.said("client 4")
