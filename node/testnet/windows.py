@@ -36,7 +36,7 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
     def blocks(seconds: float) -> int:
         return _BLOCKS + math.ceil(seconds / block_seconds)
 
-    grace = blocks(4)
+    grace = blocks(2)
     return Settings(
         seed_delay=1,
         draw_window=blocks(1 + 0.1 * clients),
