@@ -1,0 +1,199 @@
+"""Kills a process from within, at steps that have names: ``SIGKILL``, so nothing is unwound and nothing is flushed.
+
+``install`` wraps the real objects of one process. Steps are named by what happens, never by where in the code:
+
+- ``transaction NAME: before | sent | confirmed``, by the contract's function;
+- ``blob KIND: before | written | renamed | stored``, by what the bytes are (see ``kind_of``). Written: the block lies
+  whole in a temporary file; renamed: it is in place and not pinned;
+- ``record NAME: before | written | renamed | after``, by the journal's name, the note by what it says last. Written:
+  the temporary file is whole and durable, the old one is still there;
+- ``destruction: before | half | after`` of the journal's files of ended rounds;
+- ``keystore: before | written | renamed | after``.
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import chain.keys
+import ipfs.disk
+import node.files
+import node.journal
+from chain.contract import functions
+from chain.rpc import RpcNetwork
+from chain.transactions import Sender
+from ipfs.disk import DiskStore
+from node.journal import Journal, RoundNote
+
+PASSED, KILLED = "passed", "killed"
+_FUNCTIONS = {f.selector: name for book in ("ClientRegistry", "TrainingLedger") for name, f in functions(book).items()}
+_MAGIC = {b"FGS1": "shares", b"FGR1": "release", b"FGV1": "recovery"}
+_WORDS = {b'"accuracy"': "metrics", b'"federation"': "config", b'"round"': "evidence"}
+
+
+class Injector:
+    """Notes every step that this process passes, and kills it at those that are due.
+
+    Parameters
+    ----------
+    log : Path
+        One line a step, ``passed NAME``, and a last ``killed NAME``; it outlives the process.
+    kills : mapping of str to int
+        Steps to be killed at, if more than 0.
+    initial : bytes
+        The first model, which is no round's.
+    """
+
+    def __init__(self, log: Path, kills: Mapping[str, int], initial: bytes = b"") -> None:
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._kills = kills
+        self.initial = initial
+
+    def passes(self, step: str) -> None:
+        """The process is at a step; it may never return."""
+        due = self._kills.get(step, 0) > 0
+        os.write(self._log, f"{KILLED if due else PASSED} {step}\n".encode())
+        if due:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def install(injector: Injector) -> None:
+    """Let every step of this process pass by the injector; it cannot be undone."""
+    renaming = _Renaming(injector)
+    _watch_transactions(injector)
+    _watch_blobs(injector, renaming)
+    _watch_records(injector, renaming)
+    _watch_destruction(injector)
+    _watch_keystore(injector, renaming)
+
+
+def kind_of(data: bytes) -> str:
+    """What a blob is, by its first bytes."""
+    if data[:4] in _MAGIC:
+        return _MAGIC[data[:4]]
+    if data[:2] == b'{"' and data[-1:] == b"}":
+        return next((kind for word, kind in _WORDS.items() if word in data), "other")
+    # Safetensors: the length of a JSON header in 8 bytes, then the header. What is left is uniform.
+    return "model" if data[2:9] == bytes(6) + b"{" else "masked update"
+
+
+class _Renaming:
+    """What is being written at the moment; ``os.replace`` is where it comes into place."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+        self.name = ""
+        replace = os.replace
+
+        def watched(source: str | Path, target: str | Path) -> None:
+            if self.name:
+                injector.passes(f"{self.name}: written")
+            replace(source, target)
+
+        os.replace = watched
+
+    def renamed(self) -> None:
+        if self.name:
+            self._injector.passes(f"{self.name}: renamed")
+
+
+def _watch_transactions(injector: Injector) -> None:
+    transact, send, under_way = Sender.transact, RpcNetwork.send, []
+
+    def watched(self: Sender, to: str | None, data: bytes, *rest: object, **more: object) -> object:
+        name = f"transaction {_FUNCTIONS[data[:4]]}"
+        under_way[:] = [name]
+        injector.passes(f"{name}: before")
+        mined = transact(self, to, data, *rest, **more)
+        injector.passes(f"{name}: confirmed")
+        return mined
+
+    def sent(self: RpcNetwork, raw: bytes) -> bytes:
+        known = send(self, raw)
+        injector.passes(f"{under_way[0]}: sent")
+        return known
+
+    Sender.transact, RpcNetwork.send = watched, sent
+
+
+def _watch_blobs(injector: Injector, renaming: _Renaming) -> None:
+    put, sync = DiskStore.put, ipfs.disk._sync
+
+    def watched(self: DiskStore, data: bytes) -> object:
+        renaming.name = "blob initial model" if data == injector.initial else f"blob {kind_of(data)}"
+        injector.passes(f"{renaming.name}: before")
+        cid = put(self, data)
+        injector.passes(f"{renaming.name}: stored")
+        renaming.name = ""
+        return cid
+
+    def synced(path: Path) -> None:
+        if path.name == "blocks":
+            renaming.renamed()
+        sync(path)
+
+    DiskStore.put, ipfs.disk._sync = watched, synced
+
+
+def _watch_records(injector: Injector, renaming: _Renaming) -> None:
+    save, write, sync = Journal.save, node.journal.write_atomically, node.files.sync_directory
+    noted = []
+
+    def saved(self: Journal, note: RoundNote) -> None:
+        noted[:] = ["commitment" if note.committed else "sum" if note.summed else "order" if note.order else "secrets"]
+        save(self, note)
+
+    def watched(path: Path, data: bytes, mode: int) -> None:
+        name = path.name.removesuffix(".sealed").partition("-")[2]
+        renaming.name = f"record {noted[0] if name == 'note' else name}"
+        injector.passes(f"{renaming.name}: before")
+        write(path, data, mode)
+        injector.passes(f"{renaming.name}: after")
+        renaming.name = ""
+
+    def synced(directory: Path) -> None:
+        renaming.renamed()
+        sync(directory)
+
+    Journal.save, node.journal.write_atomically, node.files.sync_directory = saved, watched, synced
+
+
+def _watch_destruction(injector: Injector) -> None:
+    destroy, unlink = Journal.destroy, Path.unlink
+    removed: list[Path] = []
+
+    def watched(self: Journal, before: int) -> None:
+        removed.clear()
+        destroy(self, before)
+        if removed:
+            injector.passes("destruction: after")
+
+    def unlinked(self: Path, missing_ok: bool = False) -> None:
+        ours = ".sealed" in self.suffixes
+        if ours and not removed:
+            injector.passes("destruction: before")
+        unlink(self, missing_ok)
+        if ours:
+            removed.append(self)
+            if len(removed) == 1:
+                injector.passes("destruction: half")
+
+    Journal.destroy, Path.unlink = watched, unlinked
+
+
+def _watch_keystore(injector: Injector, renaming: _Renaming) -> None:
+    write, sync = chain.keys._write, chain.keys._sync_directory
+
+    def watched(path: Path, data: bytes, overwrite: bool) -> None:
+        renaming.name = "keystore"
+        injector.passes("keystore: before")
+        write(path, data, overwrite)
+        injector.passes("keystore: after")
+        renaming.name = ""
+
+    def synced(directory: Path) -> None:
+        renaming.renamed()
+        sync(directory)
+
+    chain.keys._write, chain.keys._sync_directory = watched, synced

@@ -1,0 +1,343 @@
+"""A federation whose roles are processes that die at named steps and are started again, on a real chain and store.
+
+A *life* is one process of one role: ``node.service.Service`` with a real role, as the commands run it. Lives are forked
+from a server that has imported everything, so that a hundred of them are cheap.
+
+Windows are long and the chain makes blocks slowly by itself, so that no round is lost to a slow machine. ``World``
+makes a block whenever a transaction waits for one, and skips to the end of a phase in which everybody has acted.
+"""
+
+import multiprocessing
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from chain.deployment import Deployment, Settings
+from chain.heads import Heads
+from chain.keys import load, save
+from chain.ledger import Ledger
+from chain.networks import AnvilNetwork, anvil, connect
+from chain.phases import Deadlines
+from chain.records import Closed
+from ipfs.cid import CID
+from ipfs.disk import DiskStore
+from node.client import Client
+from node.config import FederationConfig
+from node.coordinator import Coordinator
+from node.evaluation import evaluator, initial_model
+from node.learning.samples import Samples
+from node.learning.settings import TrainingSettings
+from node.logs import ServiceLog
+from node.metrics import Metrics
+from node.rounds import RoundRecords, Rounds
+from node.service import Service
+from node.tensors import Tensors
+from node.testnet.pacer import Pacer
+from node.view import LedgerView
+from tests.node.faults.killing import KILLED, PASSED, Injector, install
+from tests.node.faults.witness import told_by, violations
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+WINDOWS = Settings(
+    seed_delay=1,
+    draw_window=150,
+    seal_window=150,
+    share_window=150,
+    commit_window=150,
+    recover_window=300,
+    close_window=150,
+    coordinator_grace=20,
+    max_clients=8,
+)
+BLOCK_SECONDS = 1.0
+PATIENCE_SECONDS = 120.0
+KEYSTORE_COST = 2
+PASSWORD = "of a test"
+
+_PRELOADED = ["tests.node.faults.lives"]
+
+
+class Liar(Coordinator):
+    """Closes every round with a model of its own."""
+
+    def _aggregate(self, *inputs: object) -> Tensors:
+        return {name: np.zeros_like(tensor) for name, tensor in super()._aggregate(*inputs).items()}
+
+
+@dataclass(frozen=True)
+class Life:
+    """All that a process is told; the rest it finds on the chain, in the store and in its own folder."""
+
+    name: str
+    kind: type[Client] | type[Coordinator]
+    root: Path
+    url: str
+    deployment: Deployment
+    config: FederationConfig
+    samples: Samples
+    members: int
+    kills: Mapping[str, int]
+
+
+class TellingStore(DiskStore):
+    """Keeps a copy of whatever a role hands out, before anybody can have it.
+
+    Copies are named by round and digest, so that they also tell when bytes that must never change did.
+    """
+
+    view: LedgerView
+
+    def __init__(self, path: Path, told: Path) -> None:
+        super().__init__(path)
+        self._told = told
+        told.mkdir(parents=True, exist_ok=True)
+
+    def put(self, data: bytes) -> CID:
+        number, digest = max(self.view.rounds.rounds, default=0), self._split(data)[-1].cid.digest
+        (self._told / f"{number:08d}-{digest.hex()}").write_bytes(data)
+        return super().put(data)
+
+
+def live(life: Life) -> None:
+    """The process: goes on where the life before was killed, until all rounds are over or a step kills it."""
+    torch.set_num_threads(1)
+    initial = initial_model(life.config)
+    install(Injector(steps_of(life.root, life.name), life.kills, initial))
+    keys = load(keystore_of(life.root, life.name), PASSWORD)
+    with connect(life.url) as network, Heads(life.url) as heads, log_of(life.root, life.name).open("a") as log:
+        ledger = Ledger(network, life.deployment, keys.account)
+        store = TellingStore(life.root / "store", told_of(life.root, life.name))
+        if life.kind is Client:
+            role = Client(ledger, store, keys, life.config, life.samples, journal_of(life.root, life.name))
+        else:
+            score = evaluator(life.config, life.samples)
+            role = life.kind(ledger, store, life.config, initial, score, members=life.members)
+        store.view = role.view
+        name = life.name.split("-")[0]
+        Service({name: role}, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
+
+
+def steps_of(root: Path, name: str) -> Path:
+    return root / f"{name}.steps"
+
+
+def keystore_of(root: Path, name: str) -> Path:
+    return root / f"{name}.json"
+
+
+def log_of(root: Path, name: str) -> Path:
+    return root / f"{name}.log"
+
+
+def journal_of(root: Path, name: str) -> Path:
+    return root / name / "journal"
+
+
+def told_of(root: Path, name: str) -> Path:
+    return root / name / "told"
+
+
+@dataclass
+class Role:
+    """One role and its lives.
+
+    Attributes
+    ----------
+    kills : Counter
+        Steps at which it is still to be killed.
+    deaths : list of str
+        Steps at which it was.
+    patient : bool
+        Killed between sending and confirming: no block is made until its next life sends again.
+    """
+
+    name: str
+    kind: type[Client] | type[Coordinator]
+    samples: Samples
+    kills: Counter = field(default_factory=Counter)
+    deaths: list[str] = field(default_factory=list)
+    process: BaseProcess | None = None
+    finished: bool = False
+    patient: bool = False
+
+
+class World:
+    """A federation of processes; a context manager that leaves none behind.
+
+    Parameters
+    ----------
+    directory : Path
+        For chain, store, journals, logs; must be empty.
+    clients, rounds : int
+    seed : int
+        Decides whether a transaction is mined before the process that sent it, and was killed, is back.
+    """
+
+    def __init__(self, directory: Path, clients: int = 4, rounds: int = 2, seed: int = 0) -> None:
+        self.root = directory
+        self._chance = random.Random(seed)
+        self._spawner = multiprocessing.get_context("forkserver")
+        self._spawner.set_forkserver_preload(_PRELOADED)
+        self.network: AnvilNetwork = anvil(block_seconds=BLOCK_SECONDS)
+        try:
+            self.federation = self._found(clients, rounds)
+        except BaseException:
+            self.network.close()
+            raise
+
+    def _found(self, clients: int, rounds: int) -> Federation:
+        made = Federation.found(self.network, self.root, clients, rounds, training=QUICK, ledger=WINDOWS)
+        self.roles = {"coordinator": Role("coordinator", Coordinator, made.test)}
+        save(keystore_of(self.root, "coordinator"), made.coordinator_keys, PASSWORD, KEYSTORE_COST)
+        for number, (keys, samples) in enumerate(zip(made.keys, made.samples, strict=True), 1):
+            name = f"client-{number}"
+            self.roles[name] = Role(name, Client, samples)
+            save(keystore_of(self.root, name), keys, PASSWORD, KEYSTORE_COST)
+        self.ledger = Ledger(self.network, made.deployment)
+        self._pacer = Pacer(self.network, self.ledger)
+        return made
+
+    @property
+    def clients(self) -> list[str]:
+        return [name for name in self.roles if name.startswith("client")]
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def run(self, names: Iterable[str] | None = None, until: Callable[[], bool] = lambda: False) -> None:
+        """Let these roles live, again and again, until the condition holds or all of them have come to their end."""
+        running = [self.roles[name] for name in names or self.roles]
+        quiet, seen = time.monotonic(), None
+        while not until() and not all(role.finished for role in running):
+            for role in running:
+                self._care_for(role)
+            self._make_blocks(running)
+            # Not a limit for the machine, but for a federation that has come to a standstill.
+            if seen != (seen := (self.network.block_number(), sum(len(role.deaths) for role in running))):
+                quiet = time.monotonic()
+            assert time.monotonic() - quiet < PATIENCE_SECONDS, "nothing happens any more"
+            time.sleep(0.01)
+
+    def kill(self, *names: str) -> None:
+        """Kill roles wherever they are."""
+        for name in names:
+            role = self.roles[name]
+            if role.process is not None:
+                role.process.kill()
+                role.process.join()
+                role.process = None
+
+    def _care_for(self, role: Role) -> None:
+        if role.finished:
+            return
+        if role.process is None:
+            self._start(role)
+        elif not role.process.is_alive():
+            self._bury(role)
+
+    def _start(self, role: Role) -> None:
+        made = self.federation
+        life = Life(
+            role.name,
+            role.kind,
+            self.root,
+            self.network.url,
+            made.deployment,
+            made.config,
+            role.samples,
+            len(made.keys),
+            dict(role.kills),
+        )
+        role.process = self._spawner.Process(target=live, args=(life,), name=role.name, daemon=True)
+        role.process.start()
+
+    def _bury(self, role: Role) -> None:
+        role.process.join()
+        code, role.process = role.process.exitcode, None
+        if code == 0:
+            role.finished = True
+            return
+        lines = self.steps(role.name)
+        word, _, step = lines[-1].partition(" ") if lines else ("", "", "")
+        assert (code, word) == (-9, KILLED), f"{role.name} ended with code {code}: {self.log(role.name)}"
+        role.kills -= Counter([step])
+        role.deaths.append(step)
+        role.patient = step.endswith(": sent") and self._chance.random() < 0.5
+
+    def _make_blocks(self, running: list[Role]) -> None:
+        if int(self.network.request("txpool_status")["pending"], 16) == 0:
+            self._pacer.step()
+            return
+        for role in running:
+            role.patient = role.patient and not self.steps(role.name)[-1].startswith(f"{PASSED} transaction")
+        if not any(role.patient for role in running):
+            self.network.mine()
+
+    def skip_to(self, deadline: str) -> None:
+        """Let a window of the latest round pass in which somebody will not act."""
+        entry = self.latest
+        end = getattr(Deadlines.of(entry.opened.opened_at, self.federation.config.ledger), deadline)
+        self.network.mine(max(0, end - self.network.block_number()))
+
+    # --- what came of it --------------------------------------------------------------------------------------------
+
+    def steps(self, name: str) -> list[str]:
+        """The steps that a role passed or was killed at, over all its lives."""
+        path = steps_of(self.root, name)
+        return path.read_text().splitlines() if path.exists() else []
+
+    def past(self, name: str, step: str) -> bool:
+        """Whether a role has passed a step and is not to be killed at it any more."""
+        lines = self.steps(name)
+        return (f"{PASSED} {step}" in lines or f"{KILLED} {step}" in lines) and not self.roles[name].kills[step]
+
+    def log(self, name: str) -> str:
+        """The end of a role's log."""
+        path = log_of(self.root, name)
+        return path.read_text()[-2000:] if path.exists() else ""
+
+    def rounds(self) -> Rounds:
+        """The ledger as it stands, sorted."""
+        found = Rounds()
+        for record in self.ledger.records():
+            found.add(record)
+        return found
+
+    @property
+    def latest(self) -> RoundRecords:
+        """The latest round."""
+        return self.rounds().latest
+
+    def models(self) -> dict[int, bytes]:
+        """Digest of the model of each closed round."""
+        ended = self.rounds().ended()
+        return {entry.number: entry.end.model_digest for entry in ended if isinstance(entry.end, Closed)}
+
+    def violations(self) -> list[str]:
+        """What clients handed out and must not have."""
+        rounds, made = self.rounds(), self.federation
+        told = []
+        for name, keys in zip(self.clients, made.keys, strict=True):
+            told += told_by(rounds.member(keys.address).client, told_of(self.root, name))
+        place = (self.ledger.chain_id, self.ledger.address, made.config.masking)
+        graphs = {entry.number: entry.graph(*place) for entry in rounds.rounds.values() if entry.sealed}
+        return violations(told, rounds.rounds, graphs)
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill(*self.roles)
+        self.network.close()
+
+
+def passed(lines: Iterable[str]) -> list[str]:
+    """The names of all steps in these lines, each once, in order."""
+    return list(dict.fromkeys(line.partition(" ")[2] for line in lines))

@@ -1,0 +1,150 @@
+"""kill -9 at every named step: it goes on, nothing is lost that the ledger does not explain, no client tells too much.
+
+The campaign takes six rounds: in the first two every step of an undisturbed round is somebody's last; in round 3 nobody
+draws, in round 4 nobody commits, in round 5 the coordinator lies. The plan is drawn from a seed.
+"""
+
+import pytest
+
+from tests.node.faults.lives import World, passed
+
+SEED = 1
+CLIENTS, ROUNDS = 4, 6
+DEATHS_A_STEP = 2
+
+TRANSACTION = ("before", "sent", "confirmed")
+BLOB = ("before", "written", "renamed", "stored")
+RECORD = ("before", "written", "renamed", "after")
+
+
+def every(kind, names, moments):
+    return [f"{kind} {name}: {moment}" for name in names for moment in moments]
+
+
+REGISTRATION = every("transaction", ["register"], TRANSACTION)
+CLIENT_STEPS = [
+    *every("record", ["secrets", "order", "shares", "update", "sum", "masked", "commitment", "released"], RECORD),
+    *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
+    *every("blob", ["shares", "masked update", "release"], BLOB),
+    *("destruction: before", "destruction: half", "destruction: after"),
+]
+COORDINATOR_STEPS = [
+    *every("blob", ["initial model", "config", "recovery", "model", "metrics"], BLOB),
+    *every("transaction", ["open", "fixSeed", "seal", "recover", "close"], TRANSACTION),
+]
+DISPUTE = [*every("blob", ["evidence"], BLOB), *every("transaction", ["disputeRound"], TRANSACTION)]
+SKIPPING = every("transaction", ["skip", "reportAbsences"], TRANSACTION)
+FAILING = [*every("blob", ["evidence"], BLOB), *every("transaction", ["fail"], TRANSACTION)]
+
+
+def begin(world):
+    """Members register one after the other, and the coordinator fixes the first seed before anybody can draw."""
+    for name in world.clients:
+        world.run([name], until=lambda name=name: world.past(name, "transaction register: confirmed"))
+    world.kill(*world.clients)
+    world.run(["coordinator"], until=lambda: world.past("coordinator", "transaction fixSeed: confirmed"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Two rounds of a federation in which nobody is killed, and the steps that client 1 and the coordinator passed."""
+    with World(tmp_path_factory.mktemp("undisturbed"), CLIENTS, ROUNDS) as world:
+        begin(world)
+        world.run(until=lambda: len(world.models()) == 2)
+        yield world.models(), passed(world.steps("client-1")), passed(world.steps("coordinator"))
+
+
+def test_the_injector_knows_every_step_of_an_undisturbed_federation(undisturbed):
+    """A new transaction, blob or record must be added to the campaign."""
+    _, client, coordinator = undisturbed
+    assert sorted(client) == sorted(REGISTRATION + CLIENT_STEPS)
+    assert sorted(coordinator) == sorted(COORDINATOR_STEPS)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What a federation left behind whose every step was somebody's last."""
+
+    deaths: list[tuple[str, str]]
+    models: dict[int, bytes]
+    rounds: Rounds
+    verdict: Verdict
+    violations: list[str]
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    with World(tmp_path_factory.mktemp("campaign"), CLIENTS, ROUNDS, SEED) as world:
+        started = time.monotonic()
+        wage(world)
+        deaths = [(role.name, step) for role in world.roles.values() for step in role.deaths]
+        rounds = world.rounds()
+        yield Campaign(
+            deaths, world.models(), rounds, world.federation.audit(), world.violations(), time.monotonic() - started
+        )
+
+
+def wage(world):
+    """The campaign, to the end of the federation."""
+    chance, coordinator = random.Random(SEED), world.roles["coordinator"]
+    for name in world.clients:
+        world.roles[name].kills.update(REGISTRATION)
+    for step in CLIENT_STEPS:
+        for name in chance.sample(world.clients, DEATHS_A_STEP):
+            world.roles[name].kills[step] += 1
+    coordinator.kills.update([*COORDINATOR_STEPS, "transaction close: confirmed"])
+    begin(world)
+    world.run(until=lambda: coordinator.deaths.count("transaction close: confirmed") == 2)
+    # Round 3: nobody draws. Round 4: nobody commits. Round 5: a lie, which voids round 6, too.
+    world.kill(*world.clients)
+    coordinator.kills.update(SKIPPING)
+    world.run(["coordinator"], until=lambda: world.latest.number == 3)
+    world.skip_to("draw_end")
+    world.run(["coordinator"], until=lambda: world.latest.number == 4)
+    coordinator.kills.update(FAILING)
+    world.run(until=lambda: len(world.latest.shares) == CLIENTS)
+    world.kill(*world.clients)
+    world.skip_to("commit_end")
+    coordinator.kills.update(["transaction open: confirmed"])
+    world.run(["coordinator"], until=lambda: world.latest.number == 5)
+    world.kill("coordinator")
+    coordinator.kind = Liar
+    world.run(until=lambda: isinstance(world.latest.end, Closed))
+    world.kill("coordinator")
+    coordinator.kind = Coordinator
+    for step in DISPUTE:
+        for name in chance.sample(world.clients, DEATHS_A_STEP):
+            world.roles[name].kills[step] += 1
+    world.run()
+
+
+def test_every_step_was_the_last_of_somebody(campaign):
+    client = Counter(step for name, step in campaign.deaths if name != "coordinator")
+    coordinator = Counter(step for name, step in campaign.deaths if name == "coordinator")
+    print(len(campaign.deaths), campaign.seconds)
+    assert client.keys() >= {*REGISTRATION, *CLIENT_STEPS, *DISPUTE}
+    assert coordinator.keys() >= {*COORDINATOR_STEPS, *SKIPPING, *FAILING}
+    assert len(campaign.deaths) >= 100
+
+
+def test_training_went_on_as_if_nothing_had_happened(campaign, undisturbed):
+    expected, _, _ = undisturbed
+    assert {number: campaign.models[number] for number in (1, 2)} == expected
+
+
+def test_a_round_that_left_no_model_has_its_reason_on_the_ledger(campaign):
+    ends = [type(entry.end) for entry in campaign.rounds.rounds.values()]
+    assert ends[:5] == [Closed, Closed, Skipped, Failed, Closed]
+    assert campaign.rounds.rounds[4].end.reason == FailureReason.TOO_FEW_SURVIVORS
+    assert not campaign.rounds.rounds[5].stands
+    assert all(fate(entry) for entry in campaign.rounds.rounds.values() if not entry.stands)
+    assert {client for client in campaign.rounds.rounds[4].absences} == set(range(1, CLIENTS + 1))
+
+
+def test_the_history_is_verified(campaign):
+    assert campaign.verdict.verdict == "verified", campaign.verdict
+
+
+def test_no_client_told_too_much(campaign):
+    assert campaign.violations == []
