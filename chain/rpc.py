@@ -27,6 +27,7 @@ from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 BODY_BATCH = 20
 LOG_SPAN = 2_000
 FUND_SECONDS = 60
+OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 5  # anvil's word for a block whose state it has dropped
 
 T = TypeVar("T")
 
@@ -85,13 +86,19 @@ class RpcNetwork(Network):
 
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         fields = {"to": to, "data": "0x" + data.hex()} | ({"from": sender} if sender else {})
-        try:
-            return self._read(to_bytes, "eth_call", fields, "latest" if block is None else hex(block))
-        except RpcError as fault:
-            revert = _revert_data(fault)
-            if revert is None:
-                raise
-            raise decode_revert(revert) from None
+        tries = OVERTAKEN_TRIES if block is None else 1
+        while True:
+            tries -= 1
+            try:
+                return self._read(to_bytes, "eth_call", fields, "latest" if block is None else hex(block))
+            except RpcError as fault:
+                # A node without history that makes a block during the call has lost the block it had begun with.
+                if tries and OVERTAKEN in fault.message:
+                    continue
+                revert = _revert_data(fault)
+                if revert is None:
+                    raise
+                raise decode_revert(revert) from None
 
     def code(self, address: str) -> bytes:
         return self._read(to_bytes, "eth_getCode", address, "latest")

@@ -153,6 +153,13 @@ def test_blocks_at_an_interval_come_without_us(federation):
     assert federation.network.block_time(head) >= federation.network.block_time(head - 1) > 1_600_000_000
 
 
+def test_a_call_that_a_new_block_overtakes_is_made_again():
+    """Of 1,000 calls to a node that makes a hundred blocks a second, anvil itself refuses about fifteen."""
+    identity = "0x" + "0" * 39 + "4"
+    with anvil(block_seconds=0.01) as network:
+        assert all(network.call(identity, b"as it was") == b"as it was" for _ in range(2000))
+
+
 def test_anvil_ends_with_a_killed_parent():
     code = "import time; from chain.networks import anvil; print(anvil().pid, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
