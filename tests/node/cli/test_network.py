@@ -19,8 +19,12 @@ SMALL = ("--clients", "3", "--rounds", "1", "--store", "disk", "--block-seconds"
 
 
 def network(*arguments, cwd):
-    """Run the command in a process of its own, as users do; its supervisor outlives it."""
-    command = [sys.executable, "-m", "node.cli", "network", *arguments]
+    return fedgrove("network", *arguments, cwd=cwd)
+
+
+def up(*arguments, cwd):
+    """Run the command in a process of its own, as users do; the supervisor outlives it."""
+    command = [sys.executable, "-m", "node.cli", "network", "up", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
 
 
@@ -58,8 +62,8 @@ def place(tmp_path):
 
 
 def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
-    up = network("up", *SMALL, "--wait", cwd=place)
-    assert up.returncode == 0, up.stderr
+    first = up(*SMALL, "--wait", cwd=place)
+    assert first.returncode == 0, first.stderr
     code, told = status(place)
     assert code == 0 and told["phase"] == "ended"
     assert {one["state"] for one in told["processes"] if one["kind"] == "client"} == {"finished"}
@@ -68,7 +72,7 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     shown = network("status", cwd=place)
     assert shown.returncode == 0 and "client-03" in shown.stderr and "round 1" in shown.stderr
 
-    again = network("up", cwd=place)
+    again = up(cwd=place)
     assert again.returncode == 0 and "already" in again.stderr
 
     keys = (place / "testnet" / "client-01" / "keystore.json").read_bytes()
@@ -79,10 +83,10 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert all(nobody_listens(port) for port in record["ports"].values())
     assert status(place)[0] == 1
 
-    other = network("up", "--clients", "4", cwd=place)
+    other = up("--clients", "4", cwd=place)
     assert other.returncode == 2 and "--clients 3" in other.stderr
 
-    resumed = network("up", *SMALL, "--wait", cwd=place)
+    resumed = up(*SMALL, "--wait", cwd=place)
     assert resumed.returncode == 0, resumed.stderr
     assert (place / "testnet" / "client-01" / "keystore.json").read_bytes() == keys
     later = status(place)[1]
@@ -92,8 +96,8 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
 
 def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place):
     rounds = ("--clients", "3", "--rounds", "50", "--kubo-nodes", "1", "--block-seconds", "0.3")
-    up = network("up", *rounds, cwd=place)
-    assert up.returncode == 0, up.stderr
+    first = up(*rounds, cwd=place)
+    assert first.returncode == 0, first.stderr
     code, told = status(place)
     assert code == 0, told
     assert set(by_name(told)) == {"chain", "kubo-1", "client-01", "client-02", "client-03", "coordinator"}
@@ -119,7 +123,7 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
     assert down.returncode == 0
     assert all(nobody_listens(port) for port in ports.values())
     # The lock went with the supervisor: the testnet can go on.
-    assert network("up", cwd=place).returncode == 0
+    assert up(cwd=place).returncode == 0
 
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
@@ -128,8 +132,8 @@ def test_up_can_be_killed_at_any_moment_and_run_again(place):
         with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             time.sleep(seconds)
             process.kill()
-    up = network("up", *SMALL, cwd=place)
-    assert up.returncode == 0, up.stderr
+    last = up(*SMALL, cwd=place)
+    assert last.returncode == 0, last.stderr
     assert status(place)[1]["federation"]["members"] == 3
 
 
