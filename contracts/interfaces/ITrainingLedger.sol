@@ -217,8 +217,8 @@ interface ITrainingLedger {
     function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round);
 
     /// @notice Fixes the seed in the draw window; the first draw does it by itself.
-    /// WARNING: the hash must still be at hand, from the last 256 blocks or from the history contract of EIP-2935
-    /// (8,191).
+    /// WARNING: the hash must still be at hand, from the history contract of EIP-2935 (8,191 blocks) or, where there is
+    /// none, from the last 256 blocks.
     function fixSeed(uint64 round) external;
 
     /// @notice Draws the caller into the round.

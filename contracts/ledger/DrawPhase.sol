@@ -186,15 +186,17 @@ abstract contract DrawPhase is RoundStore {
     function _seed(uint64 round, RoundState state) private view returns (bytes32 seed, bytes32 blockHash) {
         uint256 seedBlock = state.openedAt() + seedOffset;
         if (state.status() == Status.None || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
-        blockHash = blockhash(seedBlock);
-        if (blockHash == 0) blockHash = _historicHash(round, seedBlock);
+        // History first: where both answer they agree, but a test node that was started again has lost the opcode's.
+        blockHash = _historicHash(seedBlock);
+        if (blockHash == 0) blockHash = blockhash(seedBlock);
+        if (blockHash == 0) revert SeedBlockUnavailable(round, seedBlock);
         seed = keccak256(abi.encode(blockHash, _round(lastSealed).orderRoot));
     }
 
-    function _historicHash(uint64 round, uint256 seedBlock) private view returns (bytes32) {
+    /// @dev Zero where the history contract does not know the block, or is not there.
+    function _historicHash(uint256 seedBlock) private view returns (bytes32) {
         (bool found, bytes memory answer) = HISTORY.staticcall(abi.encode(seedBlock));
-        if (!found || answer.length != 32 || bytes32(answer) == 0) revert SeedBlockUnavailable(round, seedBlock);
-        return bytes32(answer);
+        return found && answer.length == 32 ? bytes32(answer) : bytes32(0);
     }
 
     /// @dev keccak256(abi.encode("draw", block.chainid, address(this), round, seed))
