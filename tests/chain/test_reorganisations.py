@@ -14,6 +14,7 @@ from chain import anvil_state, endpoints
 from chain.errors import ChainError, ConnectionFailed
 from chain.ledger import Ledger
 from chain.networks import anvil, anvil_command, connect, free_port
+from chain.records import SeedFixed
 
 DEEP = 5
 
@@ -248,6 +249,24 @@ def test_a_killed_node_keeps_what_it_saved_and_we_follow_it(tmp_path):
             client.rotate_mailbox_key(federation.keys[0].with_new_mailbox())
             assert client.records() == Ledger(again, federation.deployment).records()
             assert all(historic_hash(again, number) == hashes[number] for number in range(head + 1))
+
+
+def test_a_round_whose_seed_block_lies_before_the_kill_gets_the_right_seed(tmp_path):
+    """A restarted anvil answers BLOCKHASH wrongly for older blocks: the ledger asks the history contract."""
+    state, port = tmp_path / "anvil.json", free_port()
+    node = anvil(state, port)
+    federation = found(node, clients=2)
+    federation.open()
+    seed_block = federation.coordinator.round(1).seed_block
+    node.mine(3)
+    until(lambda: saved_block(state) == node.block_number())
+    expected = node.block_hash(seed_block)
+    kill(node)
+    with anvil(state, port) as again:
+        ledger = Ledger(again, federation.deployment, federation.keys[0].account)
+        ledger.fix_seed(1)
+        (record,) = [each for each in ledger.records() if isinstance(each, SeedFixed)]
+        assert record.block_hash == expected == again.block_hash(seed_block)
 
 
 def historic_hash(network, number):
