@@ -14,6 +14,7 @@ from chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
+    Disputed,
     Drawn,
     DrawRejected,
     Failed,
@@ -28,6 +29,7 @@ from chain.records import (
     SeedFixed,
     Shared,
     Skipped,
+    Voided,
     VrfKeyRotated,
 )
 
@@ -197,6 +199,51 @@ def test_refusals_after_the_seal(federation):
     absent = [federation.keys[index].address for index in (1, 2, 3)]
     ledger.report_absences(number, absent)
     assert [record.client for record in ledger.records() if isinstance(record, AbsenceRecorded)] == [2, 3, 4]
+
+
+def closed(federation, committers, model):
+    """A round in which all clients draw, and which ``committers`` of them commit in, closed with ``model``."""
+    number = federation.sealed()
+    for client in federation.clients[:committers]:
+        client.share(number, b"x" * 32)
+    federation.network.advance_to(federation.coordinator.round(number).share_end)
+    for client in federation.clients[:committers]:
+        client.commit(number, b"x" * 32, b"y" * 32)
+    federation.network.advance_to(federation.coordinator.round(number).commit_end)
+    federation.coordinator.recover(number, b"R" * 32)
+    federation.coordinator.close(number, model, b"M" * 32)
+    return number
+
+
+def test_most_clients_void_a_round_and_the_one_that_runs_on_it(federation):
+    ledger, (first, second, third, fourth) = federation.coordinator, federation.clients
+    stood = closed(federation, 4, b"\x08" * 32)
+    number = closed(federation, 3, b"\x09" * 32)
+    running = federation.sealed(range(2))
+    refused("NotDisputable", first.dispute, stood, b"e" * 32)
+    refused("NotCommitted", fourth.dispute, number, b"e" * 32)
+    refused("NotCommitted", ledger.dispute, number, b"e" * 32)
+    first.dispute(number, b"e" * 32)
+    refused("AlreadyDisputed", first.dispute, number, b"e" * 32)
+    assert (ledger.phase(number), ledger.current_model()) == (Phase.CLOSED, b"\x09" * 32)
+    third.dispute(number, b"f" * 32)
+
+    last = ledger.records()[-4:]
+    places = [record.at for record in last]
+    assert last == [
+        Disputed(places[0], number, 1, b"e" * 32),
+        Disputed(places[1], number, 3, b"f" * 32),
+        Voided(places[2], number, b"\x08" * 32, 2),
+        Voided(places[3], running, b"\x08" * 32, 0),
+    ]
+    assert (ledger.phase(number), ledger.phase(running)) == (Phase.VOIDED, Phase.VOIDED)
+    assert ledger.current_model() == b"\x08" * 32
+    wrong = refused("WrongPhase", first.share, running, b"x" * 32)
+    assert "phase voided" in str(wrong)
+    refused("NotDisputable", second.dispute, number, b"e" * 32)
+    refused("NotAbsent", ledger.report_absences, running, [federation.keys[3].address])
+    refused("WrongModel", ledger.open, b"\x09" * 32, CONFIG, EVERYONE)
+    assert federation.open() == running + 1
 
 
 def test_an_overdue_round_fails_by_anyone_and_absentees_sit_out(federation):

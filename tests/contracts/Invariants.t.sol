@@ -12,6 +12,14 @@ contract Handler is Federation {
     mapping(uint64 round => uint256) public rank;
     mapping(uint64 round => uint256) public draws;
     mapping(uint64 round => bytes32) public ended;
+    mapping(uint64 round => Phase) public endedAs;
+    mapping(uint64 round => mapping(address => bool)) public committed;
+    mapping(uint64 round => mapping(address => bool)) public disputed;
+    mapping(uint64 round => uint256) public disputes;
+    /// @dev Rounds that the disputes so far make void.
+    mapping(uint64 round => bool) public isVoid;
+    /// @dev The round whose closing stands, as {lastClosed} should say.
+    uint64 public standing;
     mapping(uint64 round => bytes32) public expectedRoot;
 
     constructor() {
@@ -93,6 +101,15 @@ contract Handler is Federation {
         else this.fail(5, 0);
     }
 
+    /// @dev All that a round needs; chance alone would hardly ever close one.
+    function playToTheEnd(uint8 who) external {
+        // Enough for every round that can go on; one waits for blocks where too many clients sit out or are not drawn.
+        for (uint8 i = 0; i < 20; ++i) {
+            this.carryOn(who % 4 + i);
+            if (_isEnded(ledger.phase(lastRound))) return;
+        }
+    }
+
     function _everybody(uint8 kind, uint64 lastBlock) private {
         for (uint8 i = 0; i < 4; ++i) {
             this.record(i, kind);
@@ -129,6 +146,7 @@ contract Handler is Federation {
         vm.prank(_actor(who));
         (bool accepted,) = address(ledger).call(data);
         if (accepted) require(before == required && who % 6 < 4, "a record outside its window, or of a stranger");
+        if (accepted && required == Phase.Commit) committed[lastRound][_actor(who)] = true;
         _observe();
     }
 
@@ -147,8 +165,40 @@ contract Handler is Federation {
         try ledger.close(lastRound, model, keccak256("metrics")) {
             require(before == Phase.Close && who % 6 != 5, "closed outside the window, or by a stranger");
             require(ledger.currentModel() == model, "another model");
+            standing = lastRound;
         } catch {}
         _observe();
+    }
+
+    /// @dev Accepted exactly from those who committed in the round whose closing stands, once each.
+    function dispute(uint8 who, uint8 back) public {
+        uint64 round = back % 4 == 0 && lastRound > 0 ? lastRound - 1 : standing;
+        address account = _actor(who);
+        bytes32 before = ledger.currentModel();
+        bool expected = round != 0 && round == standing && committed[round][account] && !disputed[round][account];
+        vm.prank(account);
+        (bool accepted,) = address(ledger).call(abi.encodeCall(ledger.disputeRound, (round, before)));
+        require(accepted == expected, "a dispute was wrongly accepted or refused");
+        if (accepted) {
+            disputed[round][account] = true;
+            disputes[round] += 1;
+            if (2 * disputes[round] > ledger.round(round).committed) _expectVoid(round);
+            else require(ledger.currentModel() == before, "too few disputes changed the model");
+        }
+        _observe();
+    }
+
+    function disputeByAll() external {
+        for (uint8 i = 0; i < 4; ++i) {
+            dispute(i, 1);
+        }
+    }
+
+    function _expectVoid(uint64 round) private {
+        require(ledger.currentModel() == ledger.round(round).modelDigest, "another model stands again");
+        isVoid[round] = true;
+        if (endedAs[lastRound] == Phase.None) isVoid[lastRound] = true;
+        standing = 0;
     }
 
     function fail(uint8 who, uint8 reason) external {
@@ -179,25 +229,34 @@ contract Handler is Federation {
         uint32 before = registry.clientOf(accounts[0]).absences;
         try ledger.reportAbsences(round, accounts) {
             require(_isEnded(ledger.phase(round)), "reported in a running round");
-            require(registry.clientOf(accounts[0]).absences <= before + 1, "counted twice");
+            uint32 counted = registry.clientOf(accounts[0]).absences - before;
+            require(counted <= (isVoid[round] ? 0 : 1), "counted twice, or in a void round");
         } catch {}
     }
 
-    /// @dev Phases move forward only, and an ended round never changes.
+    /// @dev Phases move forward only, and an ended round never changes, unless disputes make it void.
     function _observe() private {
+        require(ledger.lastClosed() == standing, "another closing stands");
         for (uint64 round = 1; round <= lastRound; ++round) {
             RoundView memory view_ = ledger.round(round);
-            uint256 current = _isEnded(view_.phase) ? 200 : view_.phase == Phase.Overdue ? 100 : uint256(view_.phase);
+            Phase phase = view_.phase;
+            uint256 current = _isEnded(phase) ? 200 : phase == Phase.Overdue ? 100 : uint256(phase);
             require(current >= rank[round], "a phase moved back");
             rank[round] = current;
+            require((phase == Phase.Voided) == isVoid[round], "void against the disputes");
+            if (current != 200) continue;
+            bool becameVoid = phase == Phase.Voided && endedAs[round] == Phase.Closed;
+            if (endedAs[round] == Phase.None || becameVoid) endedAs[round] = phase;
+            require(endedAs[round] == phase, "an ended round ended otherwise");
+            view_.phase = Phase.None;
             bytes32 digest = keccak256(abi.encode(view_));
-            if (current == 200 && ended[round] == 0) ended[round] = digest;
-            if (current == 200) require(ended[round] == digest, "an ended round changed");
+            if (ended[round] == 0) ended[round] = digest;
+            require(ended[round] == digest, "an ended round changed");
         }
     }
 
     function _isEnded(Phase phase) private pure returns (bool) {
-        return phase == Phase.Closed || phase == Phase.Skipped || phase == Phase.Failed;
+        return phase == Phase.Closed || phase == Phase.Skipped || phase == Phase.Failed || phase == Phase.Voided;
     }
 
     /// @dev Four members, the coordinator, a stranger.
@@ -228,6 +287,17 @@ contract InvariantsTest {
         }
         RoundView[] memory list = handler.rounds();
         require(list.length > 2 && list[1].phase == Phase.Closed && list[1].committed > 1, "no round was closed");
+    }
+
+    /// @dev So that the invariants are known to have seen void rounds.
+    function test_DisputesByAll_VoidAClosedRoundAndTheOneThatRuns() public {
+        handler.playToTheEnd(0);
+        handler.playToTheEnd(1);
+        handler.carryOn(2);
+        handler.disputeByAll();
+        RoundView[] memory list = handler.rounds();
+        require(list.length == 3 && list[1].phase == Phase.Voided && list[2].phase == Phase.Voided, "nothing is void");
+        require(list[0].phase == Phase.Closed, "an earlier round is void");
     }
 
     function targetContracts() public view returns (address[] memory list) {
