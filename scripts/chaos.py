@@ -40,6 +40,9 @@ from node.view import LedgerView
 
 # Of every so many kills: each kind is met in a short run, clients most often.
 DECK = ("client",) * 6 + ("coordinator",) * 2 + ("chain", "store")
+SERVICES = ("client", "coordinator")
+# A slow machine takes its time to start a service again; there is no point in killing faster than that.
+MOST_AWAY = 3
 POLL_SECONDS = 0.2
 FEDGROVE = (sys.executable, "-m", "node.cli")
 
@@ -106,24 +109,32 @@ def harass(layout: Layout, testnet: Testnet, chooser: random.Random, pause: floa
     """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
     kills: Counter[str] = Counter()
     deck: list[str] = []
+    away: dict[str, int] = {}
     deadline = time.monotonic() + limit
     following = time.monotonic() + chooser.uniform(0, pause)
     while (now := look(layout)) is not None and now.phase not in (ENDED, FAILED):
         if time.monotonic() > deadline:
             raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
-        if time.monotonic() > following and _round(testnet) < testnet.plan.rounds:
+        away = {name: size for name, size in away.items() if _size(layout, name) == size}
+        if time.monotonic() > following and len(away) < MOST_AWAY and _round(testnet) < testnet.plan.rounds:
             deck = deck or chooser.sample(DECK, len(DECK))
             kind = deck.pop()
             running = [one for one in now.kept if one.kind == kind and one.state == "running"]
             victim = chooser.choice(running) if running else None
             if victim is not None and Identity(victim.pid, victim.started).send(SIGKILL):
                 kills[kind] += 1
+                away |= {victim.name: _size(layout, victim.name)} if kind in SERVICES else {}
                 console.print(f"killed {victim.name}")
             following = time.monotonic() + chooser.uniform(0.5 * pause, 1.5 * pause)
         time.sleep(POLL_SECONDS)
     if now is None or now.phase == FAILED:
         raise ChaosFailed("the supervisor died" if now is None else "a process could not be kept running")
     return kills
+
+
+def _size(layout: Layout, name: str) -> int:
+    """Bytes of a process's log: a service that was killed is back when it has said something."""
+    return layout.log(name).stat().st_size
 
 
 def outcome(entry: RoundRecords) -> Outcome:
