@@ -273,7 +273,14 @@ _TAKEN = (
     "already in mempool",
     "known transaction",
 )
-_UNDERPRICED = ("underpriced", "less than block base fee", "fee too low", "feetoolow", "gas price too low")
+_UNDERPRICED = (
+    "underpriced",
+    "insufficient fee",
+    "less than block base fee",
+    "fee too low",
+    "feetoolow",
+    "gas price too low",
+)
 
 
 def _refusal(message: str) -> ChainError | None:

@@ -334,7 +334,7 @@ class Sender:
 
     def _reason(self, content: Content, mined: Mined) -> ContractRevert:
         """Ask the chain again, upon the block in which the transaction failed: its number decides the phase."""
-        if mined.gas_used >= content.gas or content.to is None:
+        if content.to is None:
             return ContractRevert("")
         for block in (mined.block, None):  # a pruned node has the latest state only
             try:

@@ -17,7 +17,7 @@ from chain.history import BadHistory, History, capture
 from chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
 from ipfs.store import ContentStore, StoreError
 from node.auditing.archive import chain_facts
-from node.auditing.verdict import AuditFailure, Verdict, bad
+from node.auditing.verdict import AuditFailure, CannotTell, Verdict, bad
 from node.auditor import Auditor
 from node.content import fetch_config
 
@@ -130,6 +130,8 @@ class Follower:
         self.waiting = ""
         try:
             self._read()
+        except CannotTell as fault:
+            return replace(self.so_far(), verdict="cannot tell", reason=str(fault))
         except AuditFailure as failure:
             found = str(failure.record)
             return replace(self.so_far(), verdict="bad record", first_bad_record=failure.record, reason=found)
@@ -155,9 +157,12 @@ class Follower:
         except BadHistory as fault:
             # A chain that changes while it is read looks the same; it does so once, not again and again.
             self._bad_readings += 1
-            if self._bad_readings >= READINGS:
-                raise bad("ledger", str(fault)) from None
-            raise
+            if self._bad_readings < READINGS:
+                raise
+            if self._history.last < self._history.first:
+                # Not one block held together: rather a chain whose headers are not Ethereum's than a forged one.
+                raise CannotTell(f"this chain's history cannot be verified: {fault}") from None
+            raise bad("ledger", str(fault)) from None
         self._bad_readings = 0
 
     def _rewritten(self, block: int) -> AuditFailure:

@@ -215,24 +215,41 @@ def test_an_endpoint_that_is_away_is_waited_for(found, tmp_path):
         assert not watch.waiting
 
 
-def test_a_node_whose_answers_never_hold_together_is_a_bad_record(chain, found):
-    federation = found(rounds=1)
-    federation.run()
+def garbling(chain):
+    """The chain as a node shows it that may answer with headers that do not hash to what it claims."""
 
     class Garbling(type(chain)):
-        """Answers with headers that do not hash to what it claims."""
+        lies = True
 
         def __init__(self):
             self.__dict__.update(chain.__dict__)
 
         def headers(self, first, last):
             headers = super().headers(first, last)
-            return [*headers[:-1], headers[0]]
+            return [*headers[:-1], headers[0]] if self.lies else headers
 
-    watch = follower(federation, Garbling())
+    return Garbling()
+
+
+def test_a_node_whose_answers_no_longer_hold_together_is_a_bad_record(chain, found):
+    federation = found(rounds=1)
+    node = garbling(chain)
+    node.lies = False
+    watch = follower(federation, node)
+    assert watch.look() is None
+    federation.run()
+    node.lies = True
     looks = [watch.look() for _ in range(READINGS)]
     assert looks[:-1] == [None] * (READINGS - 1) and watch.rounds == 0
     assert looks[-1].exit_code == 1 and looks[-1].first_bad_record.field == "ledger"
+
+
+def test_of_a_chain_whose_headers_never_held_together_nothing_can_be_told(chain, found):
+    federation = found(rounds=1)
+    federation.run()
+    watch = follower(federation, garbling(chain))
+    looks = [watch.look() for _ in range(READINGS)]
+    assert looks[-1].exit_code == 2 and "cannot be verified" in looks[-1].reason
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
