@@ -79,6 +79,20 @@ def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes) -> Federatio
     )
 
 
+def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
+    """Deal the training samples to the clients; d_share is given by volunteers out of the same samples.
+
+    Raises
+    ------
+    ValueError
+        The data do not suit the plan.
+    """
+    training = dataset.train()
+    parts = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
+    shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
+    return [training.take(part) for part in parts], shared
+
+
 def windows(clients: int) -> Settings:
     """Windows in blocks for a chain that mines one block a transaction, as test chains do."""
     each = clients + 4
@@ -157,7 +171,7 @@ class Demo:
     def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         plan = self._plan
         try:
-            training, shared = self._deal()
+            training, shared = deal(self._plan, self._dataset)
             config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
             initial = initial_model(config)
         except ValueError as fault:
@@ -194,13 +208,6 @@ class Demo:
 
     def _ledger(self, keys: Keys) -> Ledger:
         return Ledger(self._network, self.deployment, keys.account)
-
-    def _deal(self) -> tuple[list[Samples], Samples]:
-        """Deal the training samples to the clients; d_share is given by volunteers out of the same samples."""
-        plan, training = self._plan, self._dataset.train()
-        parts = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
-        shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
-        return [training.take(part) for part in parts], shared
 
     # --- running ----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """``fedgrove network``: a federation of separate processes on this machine, brought up, looked at and taken down."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -185,6 +186,10 @@ def _print(layout: Layout, running: Processes | None, stands: Standing | None, f
 
 
 def _layout(directory: Path) -> Layout:
+    if sys.platform != "linux":
+        raise CommandError(
+            "`fedgrove network` needs Linux: elsewhere run the services one by one"
+        )
     return Layout(directory.absolute())
 
 

@@ -172,7 +172,8 @@ def delete(layout: Layout) -> None:
 def federation(testnet: Testnet) -> Standing:
     """Where the federation stands. Raises ChainError when the chain does not answer."""
     with connect(chain_url(testnet), testnet.chain_id) as network:
-        return standing(Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None))
+        ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None)
+        return standing(ledger, rounds=testnet.plan.rounds)
 
 
 def _claim(layout: Layout) -> int | None:

@@ -20,11 +20,9 @@ from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.config import FederationConfig
-from node.demo import SHARED_PER_CLASS, Plan, make_config
-from node.learning.partition import partition
+from node.demo import Plan, deal, make_config
 from node.learning.samples import Dataset, Samples
-from node.learning.settings import PartitionSettings
-from node.learning.shared import draw_shared, shared_to_bytes
+from node.learning.shared import shared_to_bytes
 from node.testnet.layout import (
     Layout,
     Participant,
@@ -96,20 +94,14 @@ def _empty(layout: Layout) -> None:
 
 def _terms(plan: TestnetPlan, dataset: Dataset) -> tuple[FederationConfig, list[Samples], bytes]:
     """The federation's terms, the clients' shares of the data, and the shared set's bytes."""
-    training = dataset.train()
-    dealt = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
-    parts = [training.take(part) for part in dealt]
-    shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
-    blob = shared_to_bytes(shared)
     demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed)
+    parts, shared = deal(demo, dataset)
+    blob = shared_to_bytes(shared)
     config = make_config(demo, dataset, cid_of(blob).digest)
     seconds = training_seconds(config, parts, shared)
     federation = replace(config.federation, name=f"{dataset.name} testnet")
-    return (
-        replace(config, federation=federation, ledger=windows(plan.clients, plan.block_seconds, seconds)),
-        parts,
-        blob,
-    )
+    ledger = windows(plan.clients, plan.block_seconds, seconds)
+    return replace(config, federation=federation, ledger=ledger), parts, blob
 
 
 def _equip(participant: Participant, keys: Keys) -> None:

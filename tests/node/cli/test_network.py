@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from node.testnet import control
 from node.testnet.identity import Identity
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -94,7 +95,7 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert later["federation"]["block"] > told["federation"]["block"]
 
 
-def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place):
+def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place, monkeypatch):
     rounds = ("--clients", "3", "--rounds", "50", "--kubo-nodes", "1", "--block-seconds", "0.3")
     first = up(*rounds, cwd=place)
     assert first.returncode == 0, first.stderr
@@ -124,6 +125,12 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
     assert all(nobody_listens(port) for port in ports.values())
     # The lock went with the supervisor: the testnet can go on.
     assert up(cwd=place).returncode == 0
+
+    alive = identities(status(place)[1])
+    assert alive[-1].send(signal.SIGSTOP), "a supervisor that does not answer"
+    monkeypatch.setattr(control, "STOP_SECONDS", 0.5)
+    assert network("down", cwd=place).returncode == 0
+    assert not any(one.alive for one in alive)
 
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
