@@ -187,9 +187,7 @@ def _print(layout: Layout, running: Processes | None, stands: Standing | None, f
 
 def _layout(directory: Path) -> Layout:
     if sys.platform != "linux":
-        raise CommandError(
-            "`fedgrove network` needs Linux: elsewhere run the services one by one"
-        )
+        raise CommandError("`fedgrove network` needs Linux: elsewhere run the services one by one")
     return Layout(directory.absolute())
 
 
