@@ -23,6 +23,7 @@ from node.files import write_atomically
 from node.testnet.identity import Identity
 from node.testnet.keeper import Job, Keeper
 from node.testnet.layout import Layout, Testnet, read_record, write_record
+from node.testnet.pacer import Pacer
 from node.testnet.processes import (
     chain_job,
     chain_url,
@@ -40,6 +41,7 @@ SERVICE_SECONDS, STORE_SECONDS, CHAIN_SECONDS = 10.0, 6.0, 5.0
 STOP_SECONDS = SERVICE_SECONDS + STORE_SECONDS + CHAIN_SECONDS + 5.0
 _POLL_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
+_CHAIN_ANSWER_SECONDS = 2.0
 
 
 class Supervisor:
@@ -51,6 +53,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._phase = "starting"
         self._written: bytes = b""
+        self._pacer: Pacer | None = None
 
     def stop(self, *_: object) -> None:
         """Make ``run`` end everything and return."""
@@ -61,10 +64,12 @@ class Supervisor:
         me = Identity.of(os.getpid())
         write_atomically(self._layout.supervisor, json.dumps(asdict(me) | {"since": time.time()}).encode())
         try:
-            self._start(self._prepare())
+            testnet = self._prepare()
+            self._start(testnet)
             while not self._stop.wait(_POLL_SECONDS):
                 self._phase = self._outcome()
                 self._write()
+                self._hurry(testnet)
         finally:
             self._end()
             for path in (self._layout.processes, self._layout.supervisor):
@@ -122,6 +127,17 @@ class Supervisor:
             return members >= testnet.plan.clients - lost
 
         return ready
+
+    def _hurry(self, testnet: Testnet) -> None:
+        """Skip blocks for which everybody would only wait; the chain may be away for a moment."""
+        try:
+            if self._pacer is None:
+                network = connect(chain_url(testnet), testnet.chain_id, timeout=_CHAIN_ANSWER_SECONDS)
+                ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block))
+                self._pacer = Pacer(network, ledger)
+            self._pacer.step()
+        except ChainError:
+            self._pacer = None
 
     def _outcome(self) -> str:
         """Whether the services still work, have all finished, or some were given up and the others have finished."""
