@@ -54,6 +54,7 @@ def client(
     Example: fedgrove client --config federation.toml --keystore alice.json --data alice.npz
     """
     from node.client import Client
+    from node.learning.training import warm_up
     from node.learning.userdata import part_from_file
 
     terms, reach = load_config(config)
@@ -63,6 +64,7 @@ def client(
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
+        warm_up()
         place = _arrive(stack, config, reach, keys, "client")
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)

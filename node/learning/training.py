@@ -22,7 +22,7 @@ from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from node.tensors import Tensors
 
-__all__ = ["DivergedTraining", "Evaluation", "LocalUpdate", "ModelSpec", "TrainingSettings", "evaluate", "train"]
+__all__ = ["DivergedTraining", "Evaluation", "LocalUpdate", "ModelSpec", "TrainingSettings", "evaluate", "train", "warm_up"]
 
 EVALUATION_BATCH = 500
 
@@ -125,6 +125,11 @@ def train(
             f"momentum (now {settings.momentum:g}) or the strategy's weight"
         )
     return LocalUpdate(upload, len(samples), loss, end.state)
+
+
+def warm_up() -> None:
+    """Load what torch loads when it first trains, about a second: for a process whose first round has a deadline."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
 
 def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples) -> Evaluation:
