@@ -17,7 +17,7 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.transactions import Receipt
-from ipfs.store import BlobError, ContentStore, NotFound, StoreError
+from ipfs.store import ContentStore, NotFound
 from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
 from node.config import FederationConfig
@@ -32,7 +32,7 @@ from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
-from node.step import Step, missing, name_clients
+from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel
 from node.view import LedgerView
 
@@ -104,11 +104,7 @@ class Client:
         """Do what is due now, at most one thing."""
         entry = self.view.refresh()
         try:
-            return self._act(entry)
-        except BlobError as fault:
-            return Step.wait("content", f"what others published: {fault}", self.view.block + 1)
-        except StoreError as fault:
-            return Step.wait("store", f"the store: {fault}", self.view.block + 1)
+            return attempt(lambda: self._act(entry), self.view.block)
         except (JournalDamaged, OrderAbandoned) as fault:
             return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(entry).close_end)
 

@@ -12,7 +12,7 @@ from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import FailureReason
-from ipfs.store import BlobError, ContentStore, StoreError
+from ipfs.store import ContentStore, StoreError
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.config import FederationConfig
@@ -22,7 +22,7 @@ from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import Member, RoundRecords
-from node.step import Step, missing, name_clients
+from node.step import Step, attempt, missing, name_clients
 from node.tensors import Tensors, dump
 from node.view import LedgerView
 
@@ -89,14 +89,10 @@ class Coordinator:
         """Do what is due now, at most one thing."""
         entry = self.view.refresh()
         try:
-            return self._act(entry)
+            return attempt(lambda: self._act(entry), self.view.block)
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
-        except BlobError as fault:
-            return Step.wait("content", f"what others published: {fault}", self.view.block + 1)
-        except StoreError as fault:
-            return Step.wait("store", f"the store: {fault}", self.view.block + 1)
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:

@@ -63,6 +63,7 @@ class Service:
         self._patience = patience
         self._once = once
         self._first_round = 0
+        self._ended: set[str] = set()
         self._reached = time.monotonic()
 
     def run(self) -> None:
@@ -75,46 +76,43 @@ class Service:
         """
         self._reached = time.monotonic()
         while True:
-            acted = self._turn()
-            if self._over():
+            acted = [self._turn(name, role) for name, role in self._roles.items()]
+            if len(self._ended) == len(self._roles) or (self._once and self._round_is_over()):
                 return
-            if not acted:
+            if not any(acted):
                 self._heads.wait(_PAUSE_SECONDS)
 
-    def _turn(self) -> bool:
-        """One step of every role; whether any of them did something."""
-        acted = False
-        for name, role in self._roles.items():
-            try:
-                step = role.step()
-            except ChainError as fault:
-                self._away(name, fault, str(fault))
-                continue
-            number = role.view.rounds.latest.number if role.view.rounds.latest else 0
-            member = role.view.rounds.member(role.account)
-            self._log.client = member.client if member else 0
-            self._log.step(name, number, role.view.block, step)
-            self._metrics.step(name, number, role.view.block, step)
-            if step.phase == "store":
-                self._away(name, None, step.waiting)
-            else:
-                self._reached = time.monotonic()
-            acted = acted or bool(step.acted)
-        return acted
+    def _turn(self, name: str, role: Participant) -> bool:
+        """One step of a role; whether it did something."""
+        try:
+            step = role.step()
+            if role.finished:
+                self._ended.add(name)
+        except ChainError as fault:
+            self._away(name, type(fault).__name__, str(fault))
+            return False
+        number = role.view.rounds.latest.number if role.view.rounds.latest else 0
+        member = role.view.rounds.member(role.account)
+        self._log.client = member.client if member else 0
+        self._log.step(name, number, role.view.block, step)
+        self._metrics.step(name, number, role.view.block, step)
+        if step.phase == "store":
+            self._away(name, "store", step.waiting)
+        else:
+            self._reached = time.monotonic()
+        return bool(step.acted)
 
-    def _away(self, name: str, fault: ChainError | None, sentence: str) -> None:
-        kind = type(fault).__name__ if fault else "store"
+    def _away(self, name: str, kind: str, sentence: str) -> None:
         self._metrics.fault(kind)
         self._log.fault(name, kind, sentence)
         away = time.monotonic() - self._reached
         if away > self._patience:
             raise GivenUp(f"gave up after {away:.0f} s (network.patience_seconds): {sentence}")
 
-    def _over(self) -> bool:
-        if all(role.finished for role in self._roles.values()):
-            return True
+    def _round_is_over(self) -> bool:
+        """Whether the round that ran when this service looked first, or the next one, has ended."""
         latest = next(iter(self._roles.values())).view.rounds.latest
-        if not self._once or latest is None:
+        if latest is None:
             return False
         if not self._first_round:
             self._first_round = latest.number if latest.end is None else latest.number + 1

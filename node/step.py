@@ -1,7 +1,9 @@
 """What one call of a role's ``step`` came to: something done, or a wait with its who, why and until when."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+
+from ipfs.store import BlobError, StoreError
 
 
 @dataclass(frozen=True)
@@ -45,3 +47,13 @@ def missing(expected: Iterable[int], present: Container[int], what: str) -> str:
 def name_clients(clients: Sequence[int]) -> str:
     """``client 3`` or ``clients 2, 5``."""
     return f"client{'s' if len(clients) != 1 else ''} {', '.join(map(str, clients))}"
+
+
+def attempt(act: Callable[[], Step], block: int) -> Step:
+    """Do something that needs the store; what store or blobs make impossible is tried again with the next block."""
+    try:
+        return act()
+    except BlobError as fault:
+        return Step.wait("content", f"what others published: {fault}", block + 1)
+    except StoreError as fault:
+        return Step.wait("store", f"the store: {fault}", block + 1)

@@ -7,8 +7,8 @@ import pytest
 
 from chain.keys import Keys
 from chain.records import Committed, Drawn, Recovered
-from node.masking.client import RoundSecrets
 from node.demo import Plan
+from node.masking.client import RoundSecrets
 from tests.node.conftest import run_federation
 
 
