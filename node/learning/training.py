@@ -22,7 +22,16 @@ from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from node.tensors import Tensors
 
-__all__ = ["DivergedTraining", "Evaluation", "LocalUpdate", "ModelSpec", "TrainingSettings", "evaluate", "train", "warm_up"]
+__all__ = [
+    "DivergedTraining",
+    "Evaluation",
+    "LocalUpdate",
+    "ModelSpec",
+    "TrainingSettings",
+    "evaluate",
+    "train",
+    "warm_up",
+]
 
 EVALUATION_BATCH = 500
 
