@@ -105,7 +105,7 @@ class Client:
         entry = self.view.refresh()
         try:
             return attempt(lambda: self._act(entry), self.view.block)
-        except (JournalDamaged, OrderAbandoned) as fault:
+        except (JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
             return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(entry).close_end)
 
     def _act(self, entry: RoundRecords | None) -> Step:
@@ -230,7 +230,11 @@ class Client:
 
     def _publish_or_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
         """The masked update leaves the machine only now that its commitment is confirmed (spec 02, step 4)."""
-        if self._published != entry.number and not self._store.has(entry.commits[member.client].digest):
+        listed = entry.commits[member.client].digest
+        if self._published != entry.number and self._store.has(listed):
+            self._store.pin(listed)  # a process that was killed while it published may not have come to that
+            self._published = entry.number
+        if self._published != entry.number:
             masked = self._disclosure.published(entry, member.client)
             if masked is None:
                 reason = "this client: its masked update is gone from the journal"

@@ -8,7 +8,9 @@ end of a phase in which everybody has acted. Windows are long, so that no round 
 """
 
 import multiprocessing
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -23,11 +25,14 @@ from chain.deployment import Deployment, Settings
 from chain.heads import Heads
 from chain.keys import load, save
 from chain.ledger import Ledger
-from chain.networks import AnvilNetwork, anvil, connect
+from chain.networks import anvil, connect
 from chain.phases import Deadlines
 from chain.records import Closed
 from ipfs.cid import CID
 from ipfs.disk import DiskStore
+from ipfs.kubo import KuboStore
+from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
 from node.client import Client
 from node.config import FederationConfig
 from node.coordinator import Coordinator
@@ -88,27 +93,32 @@ class Life:
     deployment: Deployment
     config: FederationConfig
     samples: Samples
+    store: str
     members: int
     kills: Mapping[str, int]
 
 
-class TellingStore(DiskStore):
-    """Keeps a copy of whatever a role hands out, before anybody can have it.
+class TellingStore:
+    """Keeps a copy of whatever a role hands out, before anybody can have it; otherwise the store that it is given.
 
-    Copies are named by round and digest, so that they also tell when bytes that must never change did.
+    Copies are named by round and digest, so that they also tell when bytes that must never change did. ``view`` is the
+    role's, set once there is one.
     """
 
     view: LedgerView
 
-    def __init__(self, path: Path, told: Path) -> None:
-        super().__init__(path)
+    def __init__(self, store: ContentStore, told: Path) -> None:
+        self._store = store
         self._told = told
         told.mkdir(parents=True, exist_ok=True)
 
     def put(self, data: bytes) -> CID:
-        number, digest = max(self.view.rounds.rounds, default=0), self._split(data)[-1].cid.digest
+        number, digest = max(self.view.rounds.rounds, default=0), cid_of(data).digest
         (self._told / f"{number:08d}-{digest.hex()}").write_bytes(data)
-        return super().put(data)
+        return self._store.put(data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
 
 
 def live(life: Life) -> None:
@@ -119,7 +129,7 @@ def live(life: Life) -> None:
     keys = load(keystore_of(life.root, life.name), PASSWORD)
     with connect(life.url) as network, Heads(life.url) as heads, log_of(life.root, life.name).open("a") as log:
         ledger = Ledger(network, life.deployment, keys.account)
-        store = TellingStore(life.root / "store", told_of(life.root, life.name))
+        store = TellingStore(open_store(life.store), told_of(life.root, life.name))
         if life.kind is Client:
             role = Client(ledger, store, keys, life.config, life.samples, journal_of(life.root, life.name))
         else:
@@ -128,6 +138,11 @@ def live(life: Life) -> None:
         store.view = role.view
         name = life.name.split("-")[0]
         Service({name: role}, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
+
+
+def open_store(place: str) -> ContentStore:
+    """A Kubo node by its URL, or a folder."""
+    return KuboStore(place) if place.startswith("http") else DiskStore(place)
 
 
 def steps_of(root: Path, name: str) -> Path:
@@ -184,14 +199,18 @@ class World:
     clients, rounds : int
     seed : int
         Decides whether a transaction is mined before the process that sent it, and was killed, is back.
+    store : str
+        URL of a Kubo node; without one, a folder.
     """
 
-    def __init__(self, directory: Path, clients: int = 4, rounds: int = 2, seed: int = 0) -> None:
+    def __init__(self, directory: Path, clients: int = 4, rounds: int = 2, seed: int = 0, store: str = "") -> None:
         self.root = directory
+        self._store = store or str(directory / "store")
+        self._state = directory / "chain.json"
         self._chance = random.Random(seed)
         self._spawner = multiprocessing.get_context("forkserver")
         self._spawner.set_forkserver_preload(_PRELOADED)
-        self.network: AnvilNetwork = anvil()
+        self.network = self._node = anvil(self._state)
         try:
             self.federation = self._found(clients, rounds)
             self.network.request("evm_setAutomine", False)
@@ -202,6 +221,7 @@ class World:
 
     def _found(self, clients: int, rounds: int) -> Federation:
         made = Federation.found(self.network, self.root, clients, rounds, training=QUICK, ledger=WINDOWS)
+        made.store = open_store(self._store)
         self.roles = {"coordinator": Role("coordinator", Coordinator, made.test)}
         save(keystore_of(self.root, "coordinator"), made.coordinator_keys, PASSWORD, KEYSTORE_COST)
         for number, (keys, samples) in enumerate(zip(made.keys, made.samples, strict=True), 1):
@@ -243,6 +263,13 @@ class World:
                 role.process.join()
                 role.process = None
 
+    def restart_chain(self) -> None:
+        """Kill the chain's node, which forgets its last second, and start it on what it had written."""
+        os.kill(self._node.pid, signal.SIGKILL)
+        self._node.close()
+        self._node = anvil(self._state, int(self.network.url.rpartition(":")[2]))
+        self._node.request("evm_setAutomine", False)
+
     def _care_for(self, role: Role) -> None:
         if role.finished:
             return
@@ -261,6 +288,7 @@ class World:
             made.deployment,
             made.config,
             role.samples,
+            self._store,
             len(made.keys),
             dict(role.kills),
         )
@@ -360,6 +388,7 @@ class World:
     def __exit__(self, *exception: object) -> None:
         self.kill(*self.roles)
         self.network.close()
+        self._node.close()
 
 
 def passed(lines: Iterable[str]) -> list[str]:

@@ -78,6 +78,7 @@ class Campaign:
     rounds: Rounds
     verdict: Verdict
     violations: list[str]
+    unpinned: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +86,10 @@ def campaign(tmp_path_factory):
     with World(tmp_path_factory.mktemp("campaign"), CLIENTS, ROUNDS, SEED) as world:
         wage(world)
         deaths = [(role.name, step) for role in world.roles.values() for step in role.deaths]
-        rounds = world.rounds()
-        yield Campaign(deaths, world.models(), rounds, world.federation.audit(), world.violations())
+        rounds, pins = world.rounds(), world.root / "store" / "pins"
+        published = [commit.digest.hex() for number in (1, 2) for commit in rounds.rounds[number].commits.values()]
+        unpinned = [digest for digest in published if not (pins / digest).exists()]
+        yield Campaign(deaths, world.models(), rounds, world.federation.audit(), world.violations(), unpinned)
 
 
 def plan(clients):
@@ -158,6 +161,10 @@ def test_a_round_that_left_no_model_has_its_reason_on_the_ledger(campaign):
 
 def test_the_history_is_verified(campaign):
     assert campaign.verdict.verdict == "verified", campaign.verdict
+
+
+def test_whoever_was_killed_while_publishing_pinned_it_in_another_life(campaign):
+    assert campaign.unpinned == []
 
 
 def test_no_client_told_too_much(campaign):
