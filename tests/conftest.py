@@ -1,9 +1,20 @@
-"""Settings of all tests: hypothesis never judges by the clock, and in CI it tries the same examples every time."""
+"""Settings of all tests: hypothesis never judges by the clock, and in CI it tries the same examples every time.
+
+Tests of one file run in one worker, since they share fixtures, unless a test names a group of its own.
+"""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))

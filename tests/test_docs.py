@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from node.cli.main import app
 from node.config import FederationConfig
+from tests.node.cli.test_bad_input import fedgrove
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
@@ -54,7 +55,10 @@ def wait_for_port(port: int, seconds: float = 30) -> None:
     raise TimeoutError(f"nothing listens on 127.0.0.1:{port} after {seconds} s")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+# Pages share nothing, and some take a minute.
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.name, marks=pytest.mark.xdist_group(page.name)) for page in PAGES]
+)
 def test_commands_of_a_page(page, workplace):
     script, servers = ["set -euo pipefail"], []
     try:
@@ -107,12 +111,7 @@ def test_every_command_is_in_the_reference_and_has_help_with_an_example():
     root = get_command(app)
     for path in commands(root, "fedgrove"):
         assert f"`{path}" in reference, f"{path} is not in docs/reference.md"
-        result = subprocess.run(
-            [sys.executable, "-c", "from node.cli.main import run; run()", *path.split()[1:], "--help"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        result = fedgrove(*path.split()[1:], "--help", cwd=ROOT)
         assert result.returncode == 0 and "Example: fedgrove" in result.stdout, result.stdout + result.stderr
 
 
