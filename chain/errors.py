@@ -118,6 +118,7 @@ _SENTENCES = {
     "SettingOutOfRange": "The setting {setting} must not be {value}; choose another value.",
     # rounds
     "WrongPhase": "Round {round} is in phase {current}, this needs phase {required}; wait for it or a new round.",
+    "WrongConfig": "The federation's terms have digest {agreed}; they cannot be changed from round to round.",
     "WrongModel": "The round must start from the model that stands; open it with digest {currentModel}.",
     "ZeroDigest": "The digest of a model in round {round} must not be zero; store the model and give its digest.",
     "SamplingRateOutOfRange": "A sampling rate of {samplingRate} is out of range; give 1 to 1,000,000 per million.",

@@ -20,30 +20,31 @@ import {SealPhase} from "./ledger/SealPhase.sol";
 contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
-    uint256 private immutable _deployedAt;
-
     /// @param registry_ must name this contract as its ledger
     constructor(IClientRegistry registry_, address coordinator_, Settings memory settings_)
         RoundClock(settings_)
         RoundStore(registry_, coordinator_)
-    {
-        _deployedAt = block.number;
-    }
+    {}
 
     function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round) {
         uint64 previous = currentRound;
-        uint256 since = _deployedAt;
-        if (previous != 0) {
+        if (previous == 0) {
+            // Whoever opens the first round chooses the model that all others build on.
+            if (msg.sender != coordinator) revert OnlyCoordinator(msg.sender, type(uint256).max);
+        } else {
             RoundState ended = _round(previous).state;
             if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
-            since = ended.changedAt();
+            _onlyCoordinator(ended.changedAt());
         }
-        _onlyCoordinator(since);
         round = previous + 1;
         if (modelDigest == 0) revert ZeroDigest(round);
         if (samplingRate == 0 || samplingRate > EVERYONE) revert SamplingRateOutOfRange(samplingRate);
-        if (previous == 0) currentModel = modelDigest;
-        else if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
+        if (previous == 0) {
+            currentModel = modelDigest;
+            config = configDigest;
+        }
+        if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
+        if (configDigest != config) revert WrongConfig(configDigest, config);
         currentRound = round;
         _round(round).model = modelDigest;
         _round(round).state = newRoundState(block.number, samplingRate, previous != 0 && previous == lastClosed);

@@ -160,6 +160,7 @@ interface ITrainingLedger {
     // Rounds
     error WrongPhase(uint64 round, Phase current, Phase required);
     error WrongModel(bytes32 modelDigest, bytes32 currentModel);
+    error WrongConfig(bytes32 configDigest, bytes32 agreed);
     error ZeroDigest(uint64 round);
     error SamplingRateOutOfRange(uint32 samplingRate);
     error RoundEnded(uint64 round, Phase current);
@@ -210,9 +211,9 @@ interface ITrainingLedger {
     error UnknownTicket(uint64 round, uint128 ticket);
 
     /// @notice Opens the next round. For the coordinator; after `coordinatorGrace` blocks without a running round, for
-    /// any active client.
+    /// any active client, but for the first round, which chooses the model that all others build on.
     /// @param modelDigest the global model to train from: {currentModel}, or anything for the first round
-    /// @param configDigest the federation's configuration. NOTE: not checked
+    /// @param configDigest the federation's configuration: anything for the first round, then the same
     /// @param samplingRate 1 to 1,000,000
     function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round);
 

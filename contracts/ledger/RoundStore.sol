@@ -21,6 +21,8 @@ abstract contract RoundStore is RoundClock {
     uint64 internal lastSealed;
     uint64 public lastClosed;
     bytes32 public currentModel;
+    /// @dev What the members agreed on; the same in every round.
+    bytes32 internal config;
 
     /// @param state see {RoundState}
     /// @param seed zero until fixed

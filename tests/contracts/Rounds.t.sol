@@ -106,16 +106,29 @@ contract RoundsTest is Federation {
 
     // --- who may act for the coordinator ---
 
-    function test_AMember_MayOpenAfterTheGrace_AStrangerNever() public {
-        uint256 until = 100 + 3; // deployed in block 100
-        vm.roll(until);
-        _refusesAllButTheCoordinator(until);
-        vm.roll(until + 1);
+    function test_OnlyTheCoordinator_MayOpenTheFirstRound_HoweverLate() public {
+        vm.roll(1_000_000);
+        _refusesAllButTheCoordinator(type(uint256).max);
+        vm.prank(COORDINATOR);
+        _equal(ledger.open(MODEL, CONFIG, EVERYONE), 1, "round");
+    }
+
+    function test_TheTerms_AreThoseOfTheFirstRound() public {
+        _closed(3, 3);
+        bytes32 model = ledger.currentModel();
+        bytes32 others = keccak256("other terms");
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongConfig.selector, others, CONFIG));
+        vm.prank(COORDINATOR);
+        ledger.open(model, others, EVERYONE);
+    }
+
+    function test_AStranger_MayNeverOpen() public {
+        _closed(3, 3);
+        bytes32 model = ledger.currentModel();
+        vm.roll(vm.getBlockNumber() + 4);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, STRANGER));
         vm.prank(STRANGER);
-        ledger.open(MODEL, CONFIG, EVERYONE);
-        vm.prank(members[0].account);
-        _equal(ledger.open(MODEL, CONFIG, EVERYONE), 1, "round");
+        ledger.open(model, CONFIG, EVERYONE);
     }
 
     function test_AMember_MayOpenTheNextRoundAfterTheGrace() public {
