@@ -44,6 +44,7 @@ from node.logs import ServiceLog
 from node.metrics import Metrics
 from node.rounds import RoundRecords, Rounds
 from node.service import Service
+from node.standby import Standby
 from node.tensors import Tensors
 from node.testnet.pacer import Pacer
 from node.view import LedgerView
@@ -66,6 +67,7 @@ WINDOWS = Settings(
 BLOCK_SECONDS = 1.0
 LOOK_SECONDS = 0.03
 IDLE_SECONDS = 4.0
+SETTLED_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
 KEYSTORE_COST = 2
 PASSWORD = "of a test"
@@ -97,6 +99,7 @@ class Life:
     samples: Samples
     store: str
     members: int
+    standby: bool
     kills: Mapping[str, int]
 
 
@@ -139,7 +142,10 @@ def live(life: Life) -> None:
             role = life.kind(ledger, store, life.config, initial, score, members=life.members)
         store.view = role.view
         name = life.name.split("-")[0]
-        Service({name: role}, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
+        roles = {name: role}
+        if life.standby:
+            roles["standby"] = Standby(ledger, store, life.config, initial)
+        Service(roles, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
 
 
 def open_store(place: str) -> ContentStore:
@@ -179,6 +185,10 @@ class Role:
         Steps at which it was.
     patient : bool
         Killed between sending and confirming: no block is made until its next life sends again.
+    standby : bool
+        A client that stands by for the coordinator, too.
+    silent : int
+        Length of its log when its present life began.
     """
 
     name: str
@@ -189,6 +199,8 @@ class Role:
     process: BaseProcess | None = None
     finished: bool = False
     patient: bool = False
+    standby: bool = False
+    silent: int = 0
 
 
 class World:
@@ -201,6 +213,8 @@ class World:
     clients, rounds : int
     seed : int
         Decides whether a transaction is mined before the process that sent it, and was killed, is back.
+    back_first : float
+        How probable it is that the process is.
     store : str
         URL of a Kubo node; without one, a folder.
     skips : bool
@@ -208,12 +222,20 @@ class World:
     """
 
     def __init__(
-        self, directory: Path, clients: int = 4, rounds: int = 2, seed: int = 0, store: str = "", skips: bool = False
+        self,
+        directory: Path,
+        clients: int = 4,
+        rounds: int = 2,
+        seed: int = 0,
+        back_first: float = 0.5,
+        store: str = "",
+        skips: bool = False,
     ) -> None:
         self.root = directory
         self._store = store or str(directory / "store")
         self._state = directory / "chain.json"
         self._chance = random.Random(seed)
+        self._back_first = back_first
         self._skips = skips
         self._spawner = multiprocessing.get_context("forkserver")
         self._spawner.set_forkserver_preload(_PRELOADED)
@@ -298,8 +320,10 @@ class World:
             role.samples,
             self._store,
             len(made.keys),
+            role.standby,
             dict(role.kills),
         )
+        role.silent = len(self.log(role.name))
         role.process = self._spawner.Process(target=live, args=(life,), name=role.name, daemon=True)
         role.process.start()
 
@@ -311,10 +335,10 @@ class World:
             return
         lines = self.steps(role.name)
         word, _, step = lines[-1].partition(" ") if lines else ("", "", "")
-        assert (code, word) == (-9, KILLED), f"{role.name} ended with code {code}: {self.log(role.name)}"
+        assert (code, word) == (-9, KILLED), f"{role.name} ended with code {code}: {self.log(role.name)[-2000:]}"
         role.kills -= Counter([step])
         role.deaths.append(step)
-        role.patient = step in ONCE or (step.endswith(": sent") and self._chance.random() < 0.5)
+        role.patient = step in ONCE or (step.endswith(": sent") and self._chance.random() < self._back_first)
 
     def _make_blocks(self, running: list[Role]) -> None:
         """A block for what waits, unless who sent it shall see it wait; one now and then; all that may be skipped."""
@@ -333,14 +357,24 @@ class World:
             self._skip_idle_blocks(running, head)
 
     def _skip_idle_blocks(self, running: list[Role], head: int) -> None:
-        logs = [self.log(role.name) for role in running]
-        now = time.monotonic()
+        logs, now = [self.log(role.name) for role in running], time.monotonic()
         if logs != self._heard:
             self._heard, self._quiet = logs, now
-        if all(logs) and now - self._quiet > IDLE_SECONDS:
-            last = [json.loads(log.splitlines()[-1]) for log in logs]
-            self.network.mine(min([line["until"] for line in last if line.get("until", 0) > head], default=head) - head)
-            self._quiet = now
+        speechless = any(len(log) <= role.silent for role, log in zip(running, logs, strict=True))
+        if speechless or now - self._quiet < (SETTLED_SECONDS if self._is_coordinators_turn() else IDLE_SECONDS):
+            return
+        # What each role of each process said last.
+        said = [{line["role"]: line for line in map(json.loads, log.splitlines())} for log in logs]
+        deadlines = [line.get("until", 0) for last in said for line in last.values()]
+        self.network.mine(min([block for block in deadlines if block > head], default=head) - head)
+        self._quiet = now
+
+    def _is_coordinators_turn(self) -> bool:
+        """Whether all clients have done what they can do."""
+        entry, everybody = self.latest, len(self.clients)
+        if entry is None or entry.end is not None or entry.recovered is not None:
+            return entry is not None
+        return len(entry.draws if entry.sealed is None else entry.releases) == everybody
 
     def _wants_none(self, role: Role) -> bool:
         """Whether a role is about to be killed when its transaction is sent, or was and has not sent it again."""
@@ -371,9 +405,9 @@ class World:
         return (f"{PASSED} {step}" in lines or f"{KILLED} {step}" in lines) and not self.roles[name].kills[step]
 
     def log(self, name: str) -> str:
-        """The end of a role's log."""
+        """A role's log, of all its lives."""
         path = log_of(self.root, name)
-        return path.read_text()[-2000:] if path.exists() else ""
+        return path.read_text() if path.exists() else ""
 
     def rounds(self) -> Rounds:
         """The ledger as it stands, sorted."""

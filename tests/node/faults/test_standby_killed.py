@@ -1,0 +1,27 @@
+"""kill -9 at every step of a stand-by that does the work of a coordinator that is gone for good."""
+
+from collections import Counter
+
+from chain.records import Closed
+from tests.node.faults.lives import World
+from tests.node.faults.test_crash_anywhere import BLOB, TRANSACTION, begin, every
+
+STEPS = [
+    *every("transaction", ["seal", "recover", "close", "open"], TRANSACTION),
+    *every("blob", ["recovery", "model", "metrics"], BLOB),
+]
+
+
+def test_a_standby_that_is_killed_at_every_step_brings_every_round_to_its_end(tmp_path):
+    with World(tmp_path, rounds=3, back_first=1.0, skips=True) as world:
+        begin(world)
+        world.run(until=lambda: len(world.models()) == 1)
+        world.kill(*world.roles)
+        standby = world.roles["client-1"]
+        standby.standby = True
+        standby.kills.update(STEPS)
+        world.run(world.clients)
+        assert Counter(standby.deaths) == Counter(STEPS)
+        assert [type(entry.end) for entry in world.rounds().rounds.values()] == [Closed] * 3
+        assert world.federation.audit().verdict == "verified"
+        assert world.violations() == []
