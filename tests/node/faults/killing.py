@@ -5,7 +5,7 @@
 - ``transaction NAME: before | sent | confirmed``, by the contract's function;
 - ``blob KIND: before | written | renamed | stored``, by what the bytes are (see ``kind_of``). Written: the block lies
   whole in a temporary file; renamed: it is in place and not pinned;
-- ``record NAME: before | written | renamed | after``, by the journal's name, the note by what it says last. Written:
+- ``record NAME: before | written | renamed | after``, by the journal's name, the note by what is new in it. Written:
   the temporary file is whole and durable, the old one is still there;
 - ``destruction: before | half | after`` of the journal's files of ended rounds;
 - ``keystore: before | written | renamed | after``.
@@ -14,6 +14,7 @@
 import os
 import signal
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import chain.keys
@@ -141,7 +142,7 @@ def _watch_records(injector: Injector, renaming: _Renaming) -> None:
     noted = []
 
     def saved(self: Journal, note: RoundNote) -> None:
-        noted[:] = ["commitment" if note.committed else "sum" if note.summed else "order" if note.order else "secrets"]
+        noted[:] = [_news(self.note(note.round), note)]
         save(self, note)
 
     def watched(path: Path, data: bytes, mode: int) -> None:
@@ -157,6 +158,14 @@ def _watch_records(injector: Injector, renaming: _Renaming) -> None:
         sync(directory)
 
     Journal.save, node.journal.write_atomically, node.files.sync_directory = saved, watched, synced
+
+
+def _news(old: RoundNote | None, new: RoundNote) -> str:
+    """What a note says that the one before did not."""
+    if old is None:
+        return "secrets"
+    name = next(field.name for field in fields(new) if getattr(new, field.name) != getattr(old, field.name))
+    return f"made {new.made.split()[-1]}" if name == "made" else name
 
 
 def _watch_destruction(injector: Injector) -> None:

@@ -58,10 +58,10 @@ def of_mine(records, kind):
     [
         ("drew", removed, "its journal of the round is gone"),
         ("drew", begun_anew, "the round's secrets are not those of the keys that client 2 drew with"),
-        ("drew", truncated("note"), "remove it to sit out the round"),
+        ("drew", truncated("note"), "was not written with this keystore or has been changed"),
         ("shared", removed, "its journal of the round is gone"),
         ("shared", begun_anew, "the round's secrets are not those of the keys that client 2 drew with"),
-        ("shared", truncated("note"), "remove it to sit out the round"),
+        ("shared", truncated("note"), "was not written with this keystore or has been changed"),
     ],
 )
 def test_it_sits_out_says_why_and_is_back_in_the_next_round(federation, moment, damage, said):
@@ -73,7 +73,9 @@ def test_it_sits_out_says_why_and_is_back_in_the_next_round(federation, moment, 
     assert federation.audit().verdict == "verified"
 
 
-@pytest.mark.parametrize(("damage", "said"), [(removed, "its journal"), (truncated("masked"), "remove it to sit out")])
+@pytest.mark.parametrize(
+    ("damage", "said"), [(removed, "its journal"), (truncated("masked"), "was not written with this keystore")]
+)
 def test_a_commitment_whose_update_is_lost_costs_the_round_and_the_ledger_says_so(federation, damage, said):
     records = run(federation, "committed", damage)
     (failed,) = (record for record in records if isinstance(record, Failed))
