@@ -26,6 +26,7 @@ from chain.hexadecimal import to_int
 BATCH = 100
 MAX_ANSWER_BYTES = 64 << 20
 MAX_LAG_BLOCKS = 3
+MAX_LEAD_BLOCKS = 10_000
 SURVEY_SECONDS = 15.0
 COOL_DOWN_SECONDS = 30.0
 MAX_COOL_DOWN_SECONDS = 600.0
@@ -233,8 +234,13 @@ class Endpoints:
             raise OtherChain(f"serves chain {found}, not {self._chain_id}", "give another URL")
 
     def _check_head(self, endpoint: Endpoint) -> None:
-        heads = [other.standing.head for other in self._all if other.standing.joined]
+        heads = sorted(other.standing.head for other in self._all if other.standing.joined)
+        # Of three or more, a head far above all others is made up: it must not make honest nodes look lagging.
+        if len(heads) > 2 and heads[-1] - heads[-2] > MAX_LEAD_BLOCKS:
+            heads.pop()
         behind = max(heads, default=0) - endpoint.standing.head
+        if behind < -MAX_LEAD_BLOCKS:
+            raise Lagging(f"is {-behind} blocks ahead of the other nodes", "ask whether it tells the truth")
         if behind > MAX_LAG_BLOCKS:
             raise Lagging(f"is {behind} blocks behind the other nodes", "wait until it has caught up")
 

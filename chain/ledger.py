@@ -272,6 +272,10 @@ class Ledger:
         after = (since.block, since.log_index)
         return [record for record in records if (record.at.block, record.at.log_index) > after]
 
+    def forget(self) -> None:
+        """Read all records anew at the next call: those at hand do not hold together."""
+        self._index.forget()
+
     # --- sending ----------------------------------------------------------------------------------------------------
 
     def _transact(self, contract: Contract, function: str, *arguments: object) -> Receipt:

@@ -69,6 +69,11 @@ class LogIndex:
         self._checkpoints = [*self._checkpoints[1 - CHECKPOINTS :], (latest, block_hash)]
         return True
 
+    def forget(self) -> None:
+        """Drop every record, to read them anew."""
+        with self._lock:
+            self._records, self._checkpoints = [], []
+
     def _drop_abandoned(self, latest: int) -> None:
         if self._is_a_little_behind(latest):
             return

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from chain.records import Record
 from ipfs.store import ContentStore
-from node.auditing.content import ContentRules, closed_rounds
+from node.auditing.content import ContentRules, closed_rounds, void_rounds
 from node.auditing.rules import ChainFacts, LedgerRules
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, Verdict
 from node.rounds import Rounds
@@ -52,6 +52,7 @@ class Auditor:
         ``head_block`` is the last block that the history reaches now.
         """
         self._content.closed |= closed_rounds(records)
+        self._content.void |= void_rounds(records)
         self._unchecked.extend(records)
         self._head_block = head_block
 

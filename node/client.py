@@ -22,6 +22,7 @@ from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
 from node.config import FederationConfig
 from node.disclosure import Disclosure, OrderAbandoned
+from node.evaluation import initial_model
 from node.journal import Journal, JournalDamaged
 from node.learning.samples import Samples
 from node.learning.shared import InvalidSharedSet
@@ -86,6 +87,7 @@ class Client:
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
+        self._first_model = cid_of(initial_model(config)).digest
         self.view = LedgerView(ledger, confirmations)
         self.finished = False
 
@@ -127,6 +129,8 @@ class Client:
     def _in_round(self, entry: RoundRecords, member: Member) -> Step:
         if entry.opened.config_digest != cid_of(self._config.to_bytes()).digest:
             return Step.wait("open", "the coordinator: it opened the round under terms this client did not agree to")
+        if self.view.rounds.base is None and entry.opened.model_digest != self._first_model:
+            return Step.wait("open", "its members: training does not start from the model that the terms say")
         deadlines = self.view.deadlines(entry)
         if member.client in entry.draws:
             return self._take_part(entry, member, deadlines)
@@ -154,9 +158,10 @@ class Client:
             return self._closings.fault(base)
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
-            if entry.number > base.number and self.view.block >= self.view.deadlines(entry).draw_end:
-                return str(fault)
-            raise
+            last = self.view.deadlines(entry)
+            if self.view.block < (last.draw_end if entry.number > base.number else last.close_end):
+                raise
+            return str(fault)
 
     # --- draw -------------------------------------------------------------------------------------------------------
 
@@ -276,7 +281,8 @@ class Client:
                 refusal = str(revert)
                 self._refused = {(entry.number, phase): refusal, **self._refused_in(entry.number)}
         reason = f"this client: the ledger refused its transaction ({refusal})"
-        return Step.wait("sit out", reason, self.view.deadlines(entry).close_end)
+        end = self.view.deadlines(entry).close_end
+        return Step.wait("sit out", reason, end if end > self.view.block else 0)
 
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}

@@ -4,11 +4,11 @@ import json
 import random
 
 from chain.records import Closed
-from ipfs.store import ContentStore, StoreError, Unreachable
+from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES, fetch_model
+from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics, fetch_model
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord
@@ -47,8 +47,8 @@ class Closings:
 
         Raises
         ------
-        ipfs.store.Unreachable
-            The store is away: that says nothing about the round.
+        ipfs.store.StoreError
+            The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
         """
         end: Closed = entry.end
         key = (entry.number, end.model_digest)
@@ -70,13 +70,12 @@ class Closings:
             shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
             record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
             model = next_model(self._store, entry, graph, record, previous, self._config)
-        except Unreachable:
-            raise
-        except (StoreError, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
+            metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
+        except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
             return str(fault)
         if cid_of(dump(model)).digest != end.model_digest:
             return "its model is not the sum of the survivors' updates"
-        return ""
+        return "" if metrics.round == entry.number else f"its metrics are those of round {metrics.round}"
 
 
 def evidence(entry: RoundRecords, fault: str) -> bytes:

@@ -12,7 +12,7 @@ from chain.errors import ContractRevert
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import FailureReason
-from ipfs.store import ContentStore, StoreError
+from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import next_model, seed_hashes
 from node.config import FederationConfig
@@ -23,7 +23,7 @@ from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares,
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
-from node.tensors import Tensors, dump
+from node.tensors import InvalidModel, Tensors, dump
 from node.view import LedgerView
 
 Evaluator = Callable[[Tensors], tuple[float, float, int]]
@@ -168,7 +168,7 @@ class Coordinator:
             return self._overdue(entry)
         if block < deadlines.seed_block:
             return Step.wait("seeding", "the chain: the round's seed block", deadlines.seed_block)
-        if entry.seed is None:
+        if entry.seed is None and block < deadlines.draw_end:
             receipt = self._ledger.fix_seed(entry.number)
             return Step("seeding", acted="fixed the seed", gas=receipt.gas_used)
         if block < deadlines.draw_end:
@@ -214,10 +214,10 @@ class Coordinator:
             return Step.wait("recover", reason, deadlines.recover_end)
         try:
             self._aggregate(entry, graph, record)
-        except InvalidUpdate as fault:
+        except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        except StoreError as fault:
-            return Step.wait("recover", f"the store: {fault}", deadlines.recover_end)
+        except BlobError as fault:
+            return Step.wait("recover", f"what others published: {fault}", deadlines.recover_end)
         receipt = self._ledger.recover(entry.number, self._store.put(record.to_bytes()).digest)
         return Step("recover", acted=f"recovered with {len(survivors)} survivors", gas=receipt.gas_used)
 
@@ -242,7 +242,7 @@ class Coordinator:
         except InvalidRecovery as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
-        except InvalidUpdate as fault:
+        except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         accuracy, loss, samples = self._evaluate(model)
         metrics = Metrics(entry.number, accuracy, loss, samples)

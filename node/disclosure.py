@@ -14,7 +14,7 @@ from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
-from node.journal import Journal, RoundNote
+from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, mask_update, seal_shares
 from node.masking.graph import MaskGraph
 from node.masking.release import held_shares, release
@@ -64,20 +64,20 @@ class Disclosure:
     def shares(self, entry: RoundRecords, client: int) -> bytes:
         """This client's sealed shares for the others (spec 02, step 3)."""
         self._bind(entry, "order", _order_digest(entry))
-        blob = self._journal.read(entry.number, "shares")
+        blob = self._kept(entry.number, "shares")
         if blob is None:
             blob = seal_shares(self._graph(entry), entry.order.index(client), self.secrets(entry.number), os.urandom)
-            self._journal.write(entry.number, "shares", blob)
+            self._keep(entry.number, "shares", blob)
         return blob
 
     def masked(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
         """The masked update (spec 02, step 4); call it when the list of shares is final."""
         self._bind(entry, "order", _order_digest(entry))
         self._bind(entry, "summed", _sum_digest(entry))
-        data = self._journal.read(entry.number, "masked")
+        data = self._kept(entry.number, "masked")
         if data is None:
             data = self._mask(entry, client, update)
-            self._journal.write(entry.number, "masked", data)
+            self._keep(entry.number, "masked", data)
         return data
 
     def published(self, entry: RoundRecords, client: int) -> bytes | None:
@@ -102,16 +102,28 @@ class Disclosure:
             Releasing them would expose somebody.
         """
         self._bind(entry, "order", _order_digest(entry))
-        stored = self._journal.read(entry.number, "released")
-        if stored is not None:
-            return stored
-        blob = self._release(entry, client, gone)
-        self._journal.write(entry.number, "released", blob)
+        blob = self._kept(entry.number, "released")
+        if blob is None:
+            blob = self._release(entry, client, gone)
+            self._keep(entry.number, "released", blob)
         return blob
 
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
         self._journal.save(replace(self._journal.note(number), committed=True))
+
+    def _keep(self, number: int, name: str, blob: bytes) -> None:
+        """Have a blob in the journal, and that it was made, before anybody sees it."""
+        self._journal.write(number, name, blob)
+        note = self._journal.note(number)
+        self._journal.save(replace(note, made=f"{note.made} {name}".strip()))
+
+    def _kept(self, number: int, name: str) -> bytes | None:
+        """A blob that was made before; None when it was not."""
+        blob = self._journal.read(number, name)
+        if blob is None and name in self._journal.note(number).made.split():
+            raise JournalDamaged(f"what it made of round {number} ({name}) is gone from its journal")
+        return blob
 
     def _bind(self, entry: RoundRecords, name: str, digest: str) -> None:
         """Note what the round's secrets are used for, or hold it against the note."""

@@ -37,6 +37,8 @@ class RoundNote:
         The round's secrets (``RoundSecrets.to_bytes``), hexadecimal.
     order, summed : str
         Digests of the order, and of order and shares, for which the secrets were used; empty until they are.
+    made : str
+        Names of the blobs that were made, so that a lost one is never made again.
     committed : bool
         The commitment was confirmed: a ledger that does not list it afterwards is lying.
     """
@@ -45,6 +47,7 @@ class RoundNote:
     secrets: str = field(repr=False)
     order: str = ""
     summed: str = ""
+    made: str = ""
     committed: bool = False
 
 
@@ -99,7 +102,8 @@ class Journal:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], path.name.encode())
         except (InvalidTag, ValueError):
             raise JournalDamaged(
-                f"{path} was not written with this keystore or has been changed: remove it to sit out the round"
+                f"{path} was not written with this keystore or has been changed: remove every file of its round, "
+                "to take part in the next"
             ) from None
 
     def destroy(self, before: int) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from chain.errors import ChainError
+from chain.errors import ChainError, FeeAboveCap, InsufficientFunds
 from chain.heads import Heads
 from node.logs import ServiceLog
 from node.metrics import Metrics
@@ -88,18 +88,23 @@ class Service:
             step = role.step()
             if role.finished:
                 self._ended.add(name)
+        except (FeeAboveCap, InsufficientFunds) as fault:
+            # The chain is there: it is for the member to pay, or to wait until gas is cheaper.
+            self._reached = time.monotonic()
+            self._log.fault(name, type(fault).__name__, str(fault))
+            return False
         except ChainError as fault:
             self._away(name, type(fault).__name__, str(fault))
             return False
         number = role.view.rounds.latest.number if role.view.rounds.latest else 0
         member = role.view.rounds.member(role.account)
         self._log.client = member.client if member else 0
-        self._log.step(name, number, role.view.block, step)
         self._metrics.step(name, number, role.view.block, step)
         if step.phase == "store":
             self._away(name, "store", step.waiting)
-        else:
-            self._reached = time.monotonic()
+            return False
+        self._log.step(name, number, role.view.block, step)
+        self._reached = time.monotonic()
         return bool(step.acted)
 
     def _away(self, name: str, kind: str, sentence: str) -> None:

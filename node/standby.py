@@ -15,19 +15,20 @@ class Standby(Coordinator):
     """A coordinator that acts only when the first one has missed its turn; its account must be a member's."""
 
     def _act(self, entry: RoundRecords | None) -> Step:
+        if entry is None:
+            return Step.wait("standby", "the coordinator: only it may open the first round")
         since, window = self._due(entry)
         turn = since + self._patience(entry, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it is its turn", turn)
+        known = self._ledger.client_of(self.account)
+        if not (known.client and known.approved and known.active_from <= self.view.block):
+            return Step.wait("standby", "the coordinator, or another stand-by: this account is no active member's")
         return super()._act(entry)
 
-    def _due(self, entry: RoundRecords | None) -> tuple[int, int]:
+    def _due(self, entry: RoundRecords) -> tuple[int, int]:
         """From which block on the coordinator is due, and how many blocks it may take."""
         settings = self.view.settings
-        if entry is None:
-            # While members still arrive, the coordinator may be waiting for more of them.
-            arrivals = (member.active_from for member in self.view.rounds.members.values())
-            return max(self._ledger.deployment.block, *arrivals, 0), settings.recover_window
         if entry.end is not None:
             ended = entry.voided or entry.end
             return ended.at.block, settings.recover_window
@@ -38,12 +39,11 @@ class Standby(Coordinator):
             return deadlines.commit_end, settings.recover_window
         return entry.recovered.at.block, settings.close_window
 
-    def _patience(self, entry: RoundRecords | None, window: int) -> int:
+    def _patience(self, entry: RoundRecords, window: int) -> int:
         """Blocks to leave to the coordinator, and to other stand-bys: at most three quarters of the window."""
         grace = self.view.settings.coordinator_grace
-        if entry is not None and entry.end is None and entry.sealed is None:
+        if entry.end is None and entry.sealed is None:
             grace = min(grace, window // 2)  # anybody may seal at any time: leaving it to one saves gas
         room = max(1, (window - grace) // 2)
-        number = entry.number if entry is not None else 0
-        lot = sha256(f"{number}/{self.account}".encode()).digest()
+        lot = sha256(f"{entry.number}/{self.account}".encode()).digest()
         return grace + int.from_bytes(lot[:8], "big") % room

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from ipfs.store import BlobError, StoreError
+from ipfs.store import BlobError, QuotaExceeded, StoreError
 
 
 @dataclass(frozen=True)
@@ -55,5 +55,7 @@ def attempt(act: Callable[[], Step], block: int) -> Step:
         return act()
     except BlobError as fault:
         return Step.wait("content", f"what others published: {fault}", block + 1)
+    except QuotaExceeded as fault:
+        return Step.wait("quota", f"room in this member's store, see network.quota_mib: {fault}", block + 1)
     except StoreError as fault:
         return Step.wait("store", f"the store: {fault}", block + 1)

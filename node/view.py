@@ -1,6 +1,7 @@
 """A role's own, growing picture of the ledger."""
 
-from chain import tree
+from chain import tree, vrf
+from chain.errors import InvalidLog
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import Record
@@ -35,10 +36,20 @@ class LedgerView:
             # The chain abandoned blocks that this view had seen: sort what stands now from the start.
             self._seen, self.rounds = 0, Rounds()
         while self._seen < len(records) and records[self._seen].at.block <= self.block:
-            self._last = records[self._seen]
-            self.rounds.add(self._last)
+            self._place(records[self._seen])
             self._seen += 1
         return self.rounds.latest
+
+    def _place(self, record: Record) -> None:
+        try:
+            self.rounds.add(record)
+        except (KeyError, IndexError, ValueError, vrf.InvalidProof) as fault:
+            # No ledger records this: the endpoint left something out or made something up. Read everything anew.
+            self._seen, self.rounds = 0, Rounds()
+            self._ledger.forget()
+            reason = f"it does not follow from what lies before it ({type(fault).__name__})"
+            raise InvalidLog(record.at.block, record.at.log_index, reason) from None
+        self._last = record
 
     def deadlines(self, entry: RoundRecords) -> Deadlines:
         """The windows of a round."""

@@ -1,6 +1,6 @@
 """Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -53,12 +53,15 @@ class ContentRules:
     ----------
     closed : frozenset of int
         Rounds that end closed and stand: there a committed update must be at hand.
+    void : frozenset of int
+        Rounds that their members' disputes made void: nothing rests on them.
     """
 
     facts: ChainFacts
     store: ContentStore
     rounds: Rounds
     closed: frozenset[int]
+    void: frozenset[int] = frozenset()
     remarks: list[BadRecord] = field(default_factory=list)
     _config: FederationConfig | None = None
     _model: Tensors = field(default_factory=dict)
@@ -85,6 +88,16 @@ class ContentRules:
                 self._disputed(record)
 
     def _opened(self, record: RoundOpened) -> None:
+        if record.round not in self.void:
+            self._opening(record)
+            return
+        try:
+            self._opening(record)
+        except AuditFailure as failure:
+            # It was opened on a lie before its members could say so, and fell with it.
+            self.remarks.append(failure.record)
+
+    def _opening(self, record: RoundOpened) -> None:
         number = record.round
         try:
             config = self._get(lambda: fetch_config(self.store, record.config_digest), "opened.config", number)
@@ -205,7 +218,7 @@ class ContentRules:
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:
             return
-        self._fetch(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
+        self._absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
         if record.reason == FailureReason.TOO_FEW_SURVIVORS:
             entry, graph = self._entry()
             try:
@@ -261,8 +274,11 @@ class ContentRules:
         self.remarks.append(BadRecord(number, client, what, reason))
 
 
-def closed_rounds(records: Iterable[Record]) -> frozenset[int]:
+def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
     """Numbers of the rounds that end closed and stand."""
-    ends = [record for record in records if isinstance(record, Closed | Voided)]
-    voided = {record.round for record in ends if isinstance(record, Voided)}
-    return frozenset(record.round for record in ends if record.round not in voided)
+    return frozenset(record.round for record in records if isinstance(record, Closed)) - void_rounds(records)
+
+
+def void_rounds(records: Sequence[Record]) -> frozenset[int]:
+    """Numbers of the rounds that disputes made void."""
+    return frozenset(record.round for record in records if isinstance(record, Voided))

@@ -67,7 +67,7 @@ class Supervisor:
             testnet = self._prepare()
             self._start(testnet)
             while not self._stop.wait(_POLL_SECONDS):
-                self._phase = self._outcome()
+                self._phase = self._outcome(testnet.plan.standby)
                 self._write()
                 self._hurry(testnet)
         finally:
@@ -139,9 +139,12 @@ class Supervisor:
         except ChainError:
             self._pacer = None
 
-    def _outcome(self) -> str:
+    def _outcome(self, standby: int) -> str:
         """Whether the services still work, have all finished, or some were given up and the others have finished."""
         services = [keeper for keeper in self._keepers if keeper.job.ends]
+        lost = {keeper.job.kind for keeper in services if keeper.status.state == "gave up"}
+        if "coordinator" in lost and not standby:
+            return FAILED  # the clients would wait for ever
         if not self._settled(services):
             return RUNNING
         return ENDED if all(keeper.status.state == "finished" for keeper in services) else FAILED
