@@ -164,7 +164,8 @@ def _news(old: RoundNote | None, new: RoundNote) -> str:
     """What a note says that the one before did not."""
     if old is None:
         return "secrets"
-    name = next(field.name for field in fields(new) if getattr(new, field.name) != getattr(old, field.name))
+    differing = (field.name for field in fields(new) if getattr(new, field.name) != getattr(old, field.name))
+    name = next(differing, "nothing new")
     return f"made {new.made.split()[-1]}" if name == "made" else name
 
 
