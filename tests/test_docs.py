@@ -83,6 +83,8 @@ def test_commands_of_a_page(page, workplace):
         for server in servers:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait(timeout=20)
+        for record in workplace.glob("*/testnet.json"):  # of a page that failed before it took its testnet down
+            fedgrove("network", "down", "--dir", str(record.parent), cwd=workplace)
 
 
 def start(text: str, workplace: Path) -> subprocess.Popen:
