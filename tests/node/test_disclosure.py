@@ -7,6 +7,7 @@ import pytest
 
 from chain.networks import embedded
 from node.disclosure import OrderAbandoned
+from node.journal import JournalDamaged
 from node.learning.settings import TrainingSettings
 from tests.node.federation import Federation
 
@@ -95,3 +96,12 @@ def sum_of_windows(settings):
         + settings.commit_window
         + 1
     )
+
+
+def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
+    """A second release could hold other kinds of share than the first."""
+    federation, entry = sealed
+    client = federation.client(1)
+    (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
+    with pytest.raises(JournalDamaged, match="shares"):
+        client._disclosure.shares(entry, 1)

@@ -8,8 +8,13 @@ from chain.records import Closed, Disputed, Drawn, RoundOpened, Voided
 from ipfs.disk import DiskStore
 from ipfs.store import NotFound
 from ipfs.unixfs import cid_of
+from node.aggregation import seed_hashes
 from node.coordinator import Coordinator
+from node.evaluation import initial_model
 from node.learning.settings import TrainingSettings
+from node.masking.recovery import RecoveryRecord
+from node.step import Step
+from node.tensors import dump, load
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -135,12 +140,65 @@ def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(fe
         latest = coordinator.view.rounds.latest
         if latest is not None and latest.commits:
             store.gone = next(iter(latest.commits.values())).digest
-    opened = coordinator.view.rounds.latest.opened.opened_at
     while federation.turn(coordinator, clients) and not of_kind(federation, Disputed):
         pass
     (first, *_) = of_kind(federation, Disputed)
-    assert first.at.block > opened + federation.config.ledger.seed_delay + federation.config.ledger.draw_window
+    second = next(record for record in of_kind(federation, RoundOpened) if record.round == 2)
+    settings = federation.config.ledger
+    assert first.round == 1 and first.at.block > second.opened_at + settings.seed_delay + settings.draw_window
     assert b"lost it" in federation.store.fetch(first.evidence, 1000)
+
+
+def test_metrics_that_are_none_are_part_of_the_lie(federation):
+    class LiesAboutAccuracy(Coordinator):
+        def _close(self, entry, deadlines):
+            step = super()._close(entry, deadlines) if entry.number != 2 else None
+            if step is None:
+                graph = self._graph(entry)
+                data = self._store.fetch(entry.recovered.digest, 1 << 24)
+                shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
+                record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
+                model = self._store.put(dump(self._aggregate(entry, graph, record))).digest
+                receipt = self._ledger.close(entry.number, model, self._store.put(b"no metrics").digest)
+                step = Step("close", acted="closed", gas=receipt.gas_used)
+            return step
+
+    federation.run(coordinator=federation.coordinator(LiesAboutAccuracy))
+    assert next(record.round for record in of_kind(federation, Voided)) == 2
+    assert federation.audit().verdict == "verified"
+
+
+def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_history(federation):
+    """The next round is open before anybody disputes: then both are void, and the audit says so in remarks."""
+
+    class ClosesOnJunk(Coordinator):
+        def _close(self, entry, deadlines):
+            if entry.number != 2:
+                return super()._close(entry, deadlines)
+            digest = self._store.put(b"no model at all").digest
+            receipt = self._ledger.close(entry.number, digest, digest)
+            return Step("close", acted="closed", gas=receipt.gas_used)
+
+    coordinator, clients = federation.coordinator(ClosesOnJunk), federation.clients()
+    while not [record for record in of_kind(federation, Closed) if record.round == 2]:
+        if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):
+            block = federation.network.block_number()
+            federation.network.advance_to(block + 1)
+    while len(of_kind(federation, RoundOpened)) < 3:
+        coordinator.step()
+    federation.run(coordinator, clients)
+    assert [record.round for record in of_kind(federation, Voided)] == [2, 3]
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert (3, "opened.model") in [(remark.round, remark.field) for remark in verdict.remarks]
+
+
+def test_nobody_trains_from_a_first_model_that_is_not_the_terms(federation):
+    ledger = federation.ledger(federation.coordinator_keys)
+    zeros = {name: np.zeros_like(tensor) for name, tensor in load(initial_model(federation.config)).items()}
+    federation.run(coordinator=Coordinator(ledger, federation.store, federation.config, dump(zeros)))
+    assert not of_kind(federation, Drawn)
+    assert "the model that the terms say" in federation.client(1).step().waiting or not of_kind(federation, Closed)
 
 
 def test_absences_are_not_counted_in_a_void_round(federation):

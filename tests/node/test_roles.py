@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from chain.errors import InvalidLog
 from chain.networks import embedded
-from chain.records import Closed, Committed, Failed, FailureReason, Released, Shared
+from chain.records import Closed, Committed, Failed, FailureReason, Released, RoundOpened, Shared
 from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
 from ipfs.unixfs import cid_of
@@ -323,3 +324,28 @@ def test_a_client_that_was_absent_too_often_says_until_when_it_sits_out(network,
     federation.run(coordinator, {**clients, 4: asleep})
     assert any("sits out until round" in reason for reason in federation.said("client 4"))
     assert "drew" in federation.said("client 4")
+
+
+def test_records_that_no_ledger_makes_are_the_endpoints_fault(federation):
+    """A node that leaves out the opening of a round makes no service fail but by an error of the chain."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "drew" not in federation.said("client 1"):
+        federation.turn(coordinator, clients)
+    ledger = federation.ledger(federation.keys[0])
+
+    class Forgetful:
+        forgotten = True
+
+        def __getattr__(self, name):
+            return getattr(ledger, name)
+
+        def records(self):
+            records = ledger.records()
+            return [each for each in records if not (self.forgotten and isinstance(each, RoundOpened))]
+
+    lying = Forgetful()
+    view = LedgerView(lying)
+    with pytest.raises(InvalidLog):
+        view.refresh()
+    lying.forgotten = False
+    assert view.refresh().draws

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chain.keys import Keys
 from chain.networks import embedded
 from chain.records import Closed
 from node.coordinator import Coordinator
@@ -97,3 +98,15 @@ def test_a_standby_keeps_still_while_the_coordinator_works(federation):
     run(federation, federation.coordinator(), {2: standby(federation, 2)})
     assert federation.said("standby 2") == []
     assert len(models(federation)) == 4
+
+
+def test_a_standby_that_is_no_member_pays_for_nothing(federation):
+    stranger = Keys.generate()
+    federation.network.fund(stranger.address, 1)
+    role = Standby(federation.ledger(stranger), federation.store, federation.config, initial_model(federation.config))
+    federation.coordinator().step()
+    federation.network.advance_to(federation.network.block_number() + 100)
+    before = federation.network.balance(stranger.address)
+    step = role.step()
+    assert not step.acted and "no active member" in step.waiting
+    assert federation.network.balance(stranger.address) == before
