@@ -197,8 +197,7 @@ def test_nobody_trains_from_a_first_model_that_is_not_the_terms(federation):
     ledger = federation.ledger(federation.coordinator_keys)
     zeros = {name: np.zeros_like(tensor) for name, tensor in load(initial_model(federation.config)).items()}
     federation.run(coordinator=Coordinator(ledger, federation.store, federation.config, dump(zeros)))
-    assert not of_kind(federation, Drawn)
-    assert "the model that the terms say" in federation.client(1).step().waiting or not of_kind(federation, Closed)
+    assert not of_kind(federation, Drawn) and not of_kind(federation, Closed)
 
 
 def test_absences_are_not_counted_in_a_void_round(federation):
