@@ -7,8 +7,7 @@
   whole in a temporary file; renamed: it is in place and not pinned;
 - ``record NAME: before | written | renamed | after``, by the journal's name, the note by what is new in it. Written:
   the temporary file is whole and durable, the old one is still there;
-- ``destruction: before | half | after`` of the journal's files of ended rounds;
-- ``keystore: before | written | renamed | after``.
+- ``destruction: before | half | after`` of the journal's files of ended rounds.
 """
 
 import os
@@ -17,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
-import chain.keys
 import ipfs.disk
 import node.files
 import node.journal
@@ -66,7 +64,6 @@ def install(injector: Injector) -> None:
     _watch_blobs(injector, renaming)
     _watch_records(injector, renaming)
     _watch_destruction(injector)
-    _watch_keystore(injector, renaming)
 
 
 def kind_of(data: bytes) -> str:
@@ -190,20 +187,3 @@ def _watch_destruction(injector: Injector) -> None:
                 injector.passes("destruction: half")
 
     Journal.destroy, Path.unlink = watched, unlinked
-
-
-def _watch_keystore(injector: Injector, renaming: _Renaming) -> None:
-    write, sync = chain.keys._write, chain.keys._sync_directory
-
-    def watched(path: Path, data: bytes, overwrite: bool) -> None:
-        renaming.name = "keystore"
-        injector.passes("keystore: before")
-        write(path, data, overwrite)
-        injector.passes("keystore: after")
-        renaming.name = ""
-
-    def synced(directory: Path) -> None:
-        renaming.renamed()
-        sync(directory)
-
-    chain.keys._write, chain.keys._sync_directory = watched, synced

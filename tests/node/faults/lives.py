@@ -286,12 +286,11 @@ class World:
 
     def kill(self, *names: str) -> None:
         """Kill roles wherever they are."""
-        for name in names:
-            role = self.roles[name]
+        for role in map(self.roles.get, names):
             if role.process is not None:
                 role.process.kill()
-                role.process.join()
-                role.process = None
+                self._bury(role, expected=True)
+            role.patient = False  # what it sent may be mined before it lives again
 
     def restart_chain(self) -> None:
         """Kill the chain's node, which forgets about its last second, and start it on what it had written."""
@@ -327,18 +326,24 @@ class World:
         role.process = self._spawner.Process(target=live, args=(life,), name=role.name, daemon=True)
         role.process.start()
 
-    def _bury(self, role: Role) -> None:
+    def _bury(self, role: Role, expected: bool = False) -> None:
+        """Note what a life has come to: its end, a step, or a kill by this process, if one was expected."""
         role.process.join()
         code, role.process = role.process.exitcode, None
-        if code == 0:
+        killed = self._killed(role)
+        if len(killed) > len(role.deaths):
+            role.kills -= Counter([killed[-1]])
+            role.deaths.append(killed[-1])
+            role.patient = killed[-1] in ONCE or (
+                killed[-1].endswith(": sent") and self._chance.random() < self._back_first
+            )
+        elif code == 0:
             role.finished = True
-            return
-        lines = self.steps(role.name)
-        word, _, step = lines[-1].partition(" ") if lines else ("", "", "")
-        assert (code, word) == (-9, KILLED), f"{role.name} ended with code {code}: {self.log(role.name)[-2000:]}"
-        role.kills -= Counter([step])
-        role.deaths.append(step)
-        role.patient = step in ONCE or (step.endswith(": sent") and self._chance.random() < self._back_first)
+        else:
+            assert expected, f"{role.name} ended with code {code}: {self.log(role.name)[-2000:]}"
+
+    def _killed(self, role: Role) -> list[str]:
+        return [step for word, _, step in (line.partition(" ") for line in self.steps(role.name)) if word == KILLED]
 
     def _make_blocks(self, running: list[Role]) -> None:
         """A block for what waits, unless who sent it shall see it wait; one now and then; all that may be skipped."""
@@ -378,11 +383,10 @@ class World:
 
     def _wants_none(self, role: Role) -> bool:
         """Whether a role is about to be killed when its transaction is sent, or was and has not sent it again."""
-        lines = self.steps(role.name) or [""]
-        word, _, step = lines[-1].partition(" ")
+        word, _, step = (self.steps(role.name) or [""])[-1].partition(" ")
         transaction, _, moment = step.rpartition(": ")
         if word == KILLED:
-            return role.patient or sum(line.startswith(KILLED) for line in lines) > len(role.deaths)
+            return role.patient or len(self._killed(role)) > len(role.deaths)
         role.patient = role.patient and moment != "sent"
         return role.patient or (moment == "before" and role.kills[f"{transaction}: sent"] > 0)
 
