@@ -65,6 +65,7 @@ class _Bench:
         self.members = [Keys.generate() for _ in range(clients)]
         self.gas: dict[str, list[float]] = {}
         self._model = os.urandom(32)
+        self._terms = os.urandom(32)
 
     def register(self) -> None:
         """Fund and register every member."""
@@ -75,7 +76,7 @@ class _Bench:
     def round(self) -> None:
         """Run one round from open to close."""
         coordinator = self.coordinator
-        self._note("open", coordinator.open(self._model, os.urandom(32), tree.EVERYONE))
+        self._note("open", coordinator.open(self._model, self._terms, tree.EVERYONE))
         number = coordinator.current_round()
         view = coordinator.round(number)
         self.network.advance_to(view.seed_block)
