@@ -1,0 +1,14 @@
+"""Federated learning without chain and store: many clients on the cores at hand, the nodes' own training code.
+
+plan         everything that a run depends on
+record       what a run leaves: its plan, a line a round, the digest of its model; no times
+data         the training samples dealt to clients; on disk once, mapped into every worker
+work         what a worker does: train a few clients and add them up, evaluate a slice of the test set
+executors    in this process, a pool of processes, a dask cluster
+checkpoint   after each round, atomic; what a strategy keeps for a client stands on disk
+run          the loop over the rounds
+figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
+
+The same plan gives the same bytes, whatever the executor and the number of workers: each client's round has randomness
+of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter.
+"""

@@ -1,0 +1,85 @@
+"""What a simulation leaves: the same plan and data give the same bytes, so there are no times in it."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from node.simulation.plan import Plan
+
+
+class InvalidRecord(ValueError):
+    """The value is no record of a simulation; the message says why."""
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """One round.
+
+    Attributes
+    ----------
+    round : int
+        From 1.
+    accuracy, loss : float or None
+        Of the global model after the round on the test samples: share of right answers in [0, 1], mean cross-entropy in
+        nats; None where the plan does not evaluate.
+    train_loss : float
+        Mean cross-entropy of the drawn clients' last local epoch, weighted by their samples.
+    clients : tuple of int
+        Who was drawn, ascending.
+    samples : int
+        Of the drawn clients together.
+    ood_accuracy : float or None
+        Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
+    """
+
+    round: int
+    accuracy: float | None
+    loss: float | None
+    train_loss: float
+    clients: tuple[int, ...]
+    samples: int
+    ood_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's plan, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes."""
+
+    plan: Plan
+    rounds: tuple[RoundResult, ...]
+    model_digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a JSON document."""
+        rounds = [{**asdict(result), "clients": list(result.clients)} for result in self.rounds]
+        return {"plan": self.plan.to_json(), "rounds": rounds, "model_digest": self.model_digest}
+
+    def to_bytes(self) -> bytes:
+        """The record as a file: sorted keys, one line a value of the top level and a round."""
+        value = self.to_json()
+        rounds = ",\n".join("  " + json.dumps(result, sort_keys=True) for result in value["rounds"])
+        head = f'{{\n "model_digest": {json.dumps(value["model_digest"])},\n'
+        plan = f' "plan": {json.dumps(value["plan"], sort_keys=True)},\n'
+        return f'{head}{plan} "rounds": [\n{rounds}\n ]\n}}\n'.encode()
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Record":
+        """Parse what ``to_json`` gave, or the parsed bytes of a record's file.
+
+        Raises
+        ------
+        InvalidRecord
+            Keys or types are not a record's, or its rounds are not 1, 2, … in order.
+        """
+        try:
+            results = tuple(_result(entry) for entry in value["rounds"])
+            record = cls(Plan.from_json(value["plan"]), results, str(value["model_digest"]))
+        except (KeyError, TypeError, ValueError) as fault:
+            raise InvalidRecord(f"it is not the record of a simulation: {fault}") from None
+        if [result.round for result in results] != list(range(1, len(results) + 1)):
+            raise InvalidRecord("it is not the record of a simulation: its rounds do not follow each other")
+        return record
+
+
+def _result(entry: dict[str, Any]) -> RoundResult:
+    return RoundResult(**{**entry, "clients": tuple(int(client) for client in entry["clients"])})
