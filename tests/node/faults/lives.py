@@ -189,6 +189,8 @@ class Role:
         A client that stands by for the coordinator, too.
     silent : int
         Length of its log when its present life began.
+    works : bool
+        Its process wanted the processor at the last look.
     """
 
     name: str
@@ -201,6 +203,12 @@ class Role:
     patient: bool = False
     standby: bool = False
     silent: int = 0
+    works: bool = False
+
+    def is_at_work(self) -> bool:
+        """Whether it wanted the processor at this look and at the last: a role that waits does so now and then only."""
+        before, self.works = self.works, self.process is not None and state_of(self.process.pid) in "RD"
+        return before and self.works
 
 
 class World:
@@ -363,7 +371,7 @@ class World:
 
     def _skip_idle_blocks(self, running: list[Role], head: int) -> None:
         logs, now = [self.log(role.name) for role in running], time.monotonic()
-        if logs != self._heard:
+        if any([role.is_at_work() for role in running]) or logs != self._heard:
             self._heard, self._quiet = logs, now
         speechless = any(len(log) <= role.silent for role, log in zip(running, logs, strict=True))
         if speechless or now - self._quiet < (SETTLED_SECONDS if self._is_coordinators_turn() else IDLE_SECONDS):
@@ -447,6 +455,14 @@ class World:
         self.kill(*self.roles)
         self.network.close()
         self._node.close()
+
+
+def state_of(pid: int) -> str:
+    """What Linux says of a process's main thread: R on or waiting for a processor, D for a disk, S asleep, …"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "X"
 
 
 def passed(lines: Iterable[str]) -> list[str]:
