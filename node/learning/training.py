@@ -29,6 +29,7 @@ __all__ = [
     "ModelSpec",
     "TrainingSettings",
     "evaluate",
+    "prepare",
     "train",
     "warm_up",
 ]
@@ -84,6 +85,7 @@ def train(
     client: int,
     seed: int,
     state: Mapping[str, np.ndarray] | None = None,
+    prepared: object = None,
 ) -> LocalUpdate:
     """Train the global model on one client's samples.
 
@@ -97,6 +99,9 @@ def train(
         With ``round`` they seed all randomness.
     state : mapping, optional
         ``LocalUpdate.state`` of this client's last round.
+    prepared : object, optional
+        What ``prepare`` gave for this round's model, shared set and strategy; found here when absent. The bytes are the
+        same either way.
 
     Raises
     ------
@@ -105,15 +110,12 @@ def train(
     ValueError
         Samples that do not fit the model, or no shared set where the strategy needs one.
     """
-    if round < 1 or rounds < 1:
-        raise ValueError(f"rounds count from 1, not round {round} of {rounds}")
+    _check_round(spec, shared, strategy, round, rounds)
     _check_fits(spec, samples)
-    if strategy.needs_shared:
-        if shared is None:
-            raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
-        _check_fits(spec, shared)
     with _reproducible():
         model = _model_with(spec, tensors)
+        if prepared is None:
+            prepared = strategy.prepare(model, shared, round=round, rounds=rounds)
         start = RoundStart(
             round,
             rounds,
@@ -122,6 +124,7 @@ def train(
             split_extras(model, tensors),
             dict(state or {}),
             _generator("strategy", seed, client, round),
+            prepared,
         )
         term = strategy.begin(model, start)
         loss = _descend(model, start, term, settings, _generator("training", seed, client, round))
@@ -134,6 +137,24 @@ def train(
             f"momentum (now {settings.momentum:g}) or the strategy's weight"
         )
     return LocalUpdate(upload, len(samples), loss, end.state)
+
+
+def prepare(
+    spec: ModelSpec,
+    tensors: Mapping[str, np.ndarray],
+    shared: Samples | None,
+    strategy: Strategy,
+    *,
+    round: int,
+    rounds: int,
+) -> object:
+    """Do the strategy's work that is the same for all clients of a round, for a process that trains several.
+
+    Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
+    """
+    _check_round(spec, shared, strategy, round, rounds)
+    with _reproducible():
+        return strategy.prepare(_model_with(spec, tensors), shared, round=round, rounds=rounds)
 
 
 def warm_up() -> None:
@@ -190,6 +211,15 @@ def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> ConvNet:
     model = build_model(spec.name, spec.input_shape, spec.classes, seed=0)
     load_tensors(model, tensors)
     return model
+
+
+def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, round: int, rounds: int) -> None:
+    if round < 1 or rounds < 1:
+        raise ValueError(f"rounds count from 1, not round {round} of {rounds}")
+    if strategy.needs_shared:
+        if shared is None:
+            raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
+        _check_fits(spec, shared)
 
 
 def _check_fits(spec: ModelSpec, samples: Samples) -> None:

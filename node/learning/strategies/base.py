@@ -32,6 +32,8 @@ class RoundStart:
         What this client's last round returned as its state; empty in its first.
     generator : torch.Generator
         The strategy's own randomness; drawing from it does not disturb the training's.
+    prepared : object
+        What ``Strategy.prepare`` gave for this round.
     """
 
     round: int
@@ -41,6 +43,7 @@ class RoundStart:
     extras: Tensors
     state: Tensors
     generator: torch.Generator = field(repr=False)
+    prepared: object = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,13 @@ class Strategy(Protocol):
 
     def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
         """The samples to train on."""
+        ...
+
+    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> object:
+        """The work of a round that is the same for all its clients, as a frozen value; None where there is none.
+
+        ``model`` holds the global weights. Clients share the value, so nobody writes to it.
+        """
         ...
 
     def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:

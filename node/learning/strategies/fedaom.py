@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from node.learning.attribution import attributions, behaviour, path_gradients
 from node.learning.models import ConvNet
+from node.learning.samples import Samples
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from node.learning.strategies.fedavg import FedAvg
 
@@ -60,12 +61,27 @@ class FedAom(FedAvg):
         """Weight of the added loss in round t of T (eq. 11): 1 at t = 0 and 0 at t = T, for β = 1."""
         return max(0.0, self.beta - math.expm1(round / rounds) / math.expm1(1.0))
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> "GlobalBehaviour | None":
         """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""
-        if start.shared is None:
+        if shared is None:
             raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
-        weight = self.weight(start.round, start.rounds)
-        return BehaviourTerm(self, model, start, weight) if weight > 0 else LocalTerm()
+        if self.weight(round, rounds) == 0:
+            return None
+        path = path_gradients(model, torch.from_numpy(shared.x), torch.from_numpy(shared.y), self.q)
+        weights = attributions(path, self.epsilon)
+        return GlobalBehaviour(weights, behaviour(path.outputs, weights))
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Hold the model to the behaviour that ``prepare`` measured."""
+        return LocalTerm() if start.prepared is None else BehaviourTerm(self, model, start)
+
+
+@dataclass(frozen=True)
+class GlobalBehaviour:
+    """The global model on the shared set's n samples: attributions Λ̂ (n, units) a layer, and L·Λ̂ of all layers."""
+
+    attributions: tuple[torch.Tensor, ...]
+    target: torch.Tensor
 
 
 class BehaviourTerm(LocalTerm):
@@ -76,17 +92,16 @@ class BehaviourTerm(LocalTerm):
     model starts as the global one, so their attributions are the same and computed once.
     """
 
-    def __init__(self, options: FedAom, model: ConvNet, start: RoundStart, weight: float) -> None:
-        assert start.shared is not None
+    def __init__(self, options: FedAom, model: ConvNet, start: RoundStart) -> None:
+        assert start.shared is not None and isinstance(start.prepared, GlobalBehaviour)
         self._options = options
         self._model = model
-        self._weight = weight
+        self._weight = options.weight(start.round, start.rounds)
         self._generator = start.generator
         self._x = torch.from_numpy(start.shared.x)
         self._y = torch.from_numpy(start.shared.y)
-        path = path_gradients(model, self._x, self._y, options.q)
-        self._local = attributions(path, options.epsilon)
-        self._target = behaviour(path.outputs, self._local)
+        self._local = start.prepared.attributions
+        self._target = start.prepared.target
 
     def start_epoch(self, epoch: int) -> None:
         """Refresh the local model's attributions when they are due."""

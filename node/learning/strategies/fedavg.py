@@ -31,6 +31,10 @@ class FedAvg:
         """The client's own samples."""
         return samples
 
+    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> object:
+        """Nothing is common to a round's clients but the model."""
+        return None
+
     def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
         """Add nothing to the loss."""
         return LocalTerm()

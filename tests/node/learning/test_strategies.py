@@ -1,6 +1,6 @@
 """FedAom's mathematics, and that the strategy interface carries all that other methods need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from node.learning.models import ConvNet, build_model, initial_tensors
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
-from node.learning.strategies.fedaom import BehaviourTerm, FedAom
+from node.learning.strategies.fedaom import FedAom
 from node.learning.strategies.fedavg import FedAvg
 from node.learning.training import train
 from node.tensors import Tensors
@@ -27,6 +27,11 @@ def random_samples(count: int, seed: int) -> Samples:
 
 def start_of(shared: Samples | None, round: int = 1, rounds: int = 10) -> RoundStart:
     return RoundStart(round, rounds, random_samples(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
+
+
+def begin(strategy: FedAom, model: ConvNet, shared: Samples) -> LocalTerm:
+    prepared = strategy.prepare(model, shared, round=1, rounds=10)
+    return strategy.begin(model, replace(start_of(shared), prepared=prepared))
 
 
 def empty_batch(model: ConvNet) -> Batch:
@@ -75,12 +80,12 @@ def test_the_added_losss_weight_runs_from_one_to_zero():
 def test_fedaom_without_a_shared_set_is_a_sentence():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
     with pytest.raises(ValueError, match="fedaom needs a shared set"):
-        FedAom().begin(model, start_of(None))
+        FedAom().prepare(model, None, round=1, rounds=10)
 
 
 def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
-    term = FedAom(shared_batch=10).begin(model, start_of(random_samples(10, 1)))
+    term = begin(FedAom(shared_batch=10), model, random_samples(10, 1))
     loss = term.loss(empty_batch(model))
     assert loss.item() == 0.0
     loss.backward()
@@ -94,7 +99,7 @@ def test_the_added_losss_gradient_equals_finite_differences():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0).double()
     single = random_samples(6, 1)
     shared = SimpleNamespace(x=single.x.astype(np.float64), y=single.y)
-    term = BehaviourTerm(FedAom(q=4, shared_batch=6), model, start_of(shared), weight=0.7)
+    term = begin(FedAom(q=4, shared_batch=6), model, shared)
     generator = torch.Generator().manual_seed(4)
 
     def noise() -> list[torch.Tensor]:
@@ -122,7 +127,7 @@ def test_the_added_losss_gradient_equals_finite_differences():
 def test_local_attributions_are_refreshed_when_due():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
     for refresh, changed in ((0, []), (1, [1, 2, 3, 4]), (2, [2, 4])):
-        term = FedAom(refresh=refresh).begin(model, start_of(random_samples(10, 1)))
+        term = begin(FedAom(refresh=refresh), model, random_samples(10, 1))
         seen = []
         for epoch in range(5):
             before = term._local

@@ -14,7 +14,7 @@ from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from node.learning.shared import draw_shared
 from node.learning.strategies import make_strategy
-from node.learning.training import DivergedTraining, LocalUpdate, evaluate, train
+from node.learning.training import DivergedTraining, LocalUpdate, evaluate, prepare, train
 from node.tensors import Tensors, dump
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
@@ -64,6 +64,19 @@ def test_clients_in_parallel_threads_give_the_bytes_of_clients_in_turn(digits, s
         jobs = [pool.submit(run, start, samples, shared, client=client) for client in range(1, 5)]
         assert [dump(job.result().tensors) for job in jobs] == in_turn
     assert len(set(in_turn)) == 4
+
+
+def test_what_is_common_to_a_round_may_be_prepared_once_for_all_its_clients(digits, shared, start):
+    samples = digits.train().take(range(80))
+    strategy = make_strategy("fedaom")
+    prepared = prepare(SPEC, start, shared, strategy, round=1, rounds=3)
+    for client in (1, 2):
+        alone = run(start, samples, shared, client=client)
+        assert dump(run(start, samples, shared, client=client, prepared=prepared).tensors) == dump(alone.tensors)
+    assert prepare(SPEC, start, shared, strategy, round=3, rounds=3) is None, "its weight is zero by then"
+    assert prepare(SPEC, start, None, make_strategy("fedavg"), round=1, rounds=3) is None
+    with pytest.raises(ValueError, match="fedaom needs a shared set"):
+        prepare(SPEC, start, None, strategy, round=1, rounds=3)
 
 
 @pytest.mark.parametrize("other", [{"seed": 6}, {"client": 3}, {"round": 2}])
