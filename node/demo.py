@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from chain.deployment import Deployment, Settings, deploy
 from chain.keys import Keys
 from chain.ledger import Ledger
@@ -32,10 +30,10 @@ from node.config import (
 )
 from node.coordinator import Coordinator
 from node.evaluation import evaluator, initial_model
-from node.learning.partition import partition
+from node.learning import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
-from node.learning.shared import draw_shared, shared_to_bytes
+from node.learning.shared import shared_to_bytes
 from node.step import Step
 
 _FUNDS_ETHER = 1
@@ -88,8 +86,9 @@ def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
         The data do not suit the plan.
     """
     training = dataset.train()
-    parts = partition(training.y, plan.clients, PartitionSettings(kind="dirichlet", alpha=plan.alpha), plan.seed)
-    shared = draw_shared(training, SHARED_PER_CLASS, np.random.default_rng([plan.seed, 1]))
+    settings = PartitionSettings(kind="dirichlet", alpha=plan.alpha)
+    parts, shared = partition.deal(training, plan.clients, settings, SHARED_PER_CLASS, plan.seed)
+    assert shared is not None
     return [training.take(part) for part in parts], shared
 
 

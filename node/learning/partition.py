@@ -5,9 +5,32 @@ Every split is a tuple of sorted index arrays (int64), one a client: disjoint, t
 
 import numpy as np
 
+from node.learning.samples import Samples
 from node.learning.settings import PartitionSettings
+from node.learning.shared import draw_shared
 
 Partition = tuple[np.ndarray, ...]
+
+
+def deal(
+    training: Samples, clients: int, settings: PartitionSettings, shared_per_class: int, seed: int
+) -> tuple[Partition, Samples | None]:
+    """Deal training samples to clients; d_share is given by volunteers out of the same samples.
+
+    Returns
+    -------
+    Partition, Samples or None
+        Indices of each client's samples; ``shared_per_class`` samples of every class, None for 0.
+
+    Raises
+    ------
+    ValueError
+        Too few samples, or shards that cannot be dealt.
+    """
+    parts = partition(training.y, clients, settings, seed)
+    if not shared_per_class:
+        return parts, None
+    return parts, draw_shared(training, shared_per_class, np.random.default_rng([seed, 1]))
 
 
 def partition(labels: np.ndarray, clients: int, settings: PartitionSettings, seed: int) -> Partition:
@@ -80,10 +103,11 @@ def _shards_per_class(counts: np.ndarray, total: int) -> np.ndarray:
 
 
 def _fill_empty(parts: list[np.ndarray]) -> list[np.ndarray]:
-    for client, part in enumerate(parts):
-        if len(part) == 0:
-            giver = int(np.argmax([len(other) for other in parts]))
-            parts[client], parts[giver] = parts[giver][-1:], parts[giver][:-1]
+    sizes = np.array([len(part) for part in parts])
+    for client in np.flatnonzero(sizes == 0):
+        giver = int(np.argmax(sizes))
+        parts[client], parts[giver] = parts[giver][-1:], parts[giver][:-1]
+        sizes[client], sizes[giver] = 1, sizes[giver] - 1
     return parts
 
 

@@ -1,0 +1,175 @@
+"""A run on disk: after each round one file that is old or new, never in part, and what strategies keep for clients.
+
+``checkpoint.safetensors`` holds the global model and, as metadata, the record so far. A client's state has a file of
+its own a round, ``states/CLIENT-ROUND``. Those of a round are written while the round goes on, before the checkpoint
+that makes them count, and the ones they replace are removed after it. So whenever the process dies, the checkpoint
+finds the states that belong to it; later ones are of a round that will be run again.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from node.files import sync_directory, write_atomically
+from node.simulation.plan import Plan
+from node.simulation.record import Record
+from node.tensors import InvalidModel, Layout, Tensors, dump, load
+
+CHECKPOINT = "checkpoint.safetensors"
+RECORD = "record.json"
+STATES = "states"
+_DIGEST_BYTES = 32
+
+
+class InvalidCheckpoint(ValueError):
+    """The directory does not hold what the run can go on from; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The record so far and the global model after its last round."""
+
+    record: Record
+    tensors: Tensors
+
+
+class RunDirectory:
+    """The files of one run.
+
+    Parameters
+    ----------
+    directory : Path
+        Where they stand; it belongs to this process (``node.files.exclusive``).
+    plan : Plan
+        The run's plan.
+    data : str
+        Digest of its data.
+    """
+
+    def __init__(self, directory: Path, plan: Plan, data: str) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._data = data
+        self._states: dict[int, list[int]] = {}
+        (directory / STATES).mkdir(exist_ok=True)
+
+    def load(self, resume: bool, layout: Layout) -> Checkpoint | None:
+        """The last checkpoint, with the clients' states as they were then; None where there is none.
+
+        Raises
+        ------
+        InvalidCheckpoint
+            It is damaged, of another plan or other data, or it is there and ``resume`` is off.
+        """
+        path = self._directory / CHECKPOINT
+        if not path.exists():
+            self._keep_states(0)
+            return None
+        checkpoint, data, states = self._parse(path, layout)
+        rounds = len(checkpoint.record.rounds)
+        if checkpoint.record.plan.digest() != self._plan.digest():
+            raise InvalidCheckpoint(f"{self._directory} holds a run of another plan: give another directory")
+        if data != self._data:
+            raise InvalidCheckpoint(f"{self._directory} holds a run on other data: give another directory")
+        if not resume:
+            raise InvalidCheckpoint(
+                f"{self._directory} holds this run up to round {rounds}: resume it, or give another directory"
+            )
+        self._keep_states(rounds)
+        if self._digest_of_states() != states:
+            raise InvalidCheckpoint(f"clients' states are missing in {self._directory / STATES}: start the run anew")
+        return checkpoint
+
+    def save(self, record: Record, tensors: Tensors) -> None:
+        """Make a round's result durable; states that it replaces are removed."""
+        replaced = [(client, number) for client, numbers in self._states.items() for number in numbers[:-1]]
+        self._states = {client: numbers[-1:] for client, numbers in self._states.items()}
+        if self._states:
+            sync_directory(self._directory / STATES)
+        document = {"record": record.to_json(), "data": self._data, "states": self._digest_of_states()}
+        text = json.dumps(document, sort_keys=True)
+        ordered = dict(sorted(tensors.items()))
+        content = save(ordered, {"document": text, "digest": _digest(text, ordered)})
+        write_atomically(self._directory / CHECKPOINT, content)
+        for client, number in replaced:
+            self._state_path(client, number).unlink(missing_ok=True)
+
+    def finish(self, record: Record) -> None:
+        """Leave the record of a whole run."""
+        write_atomically(self._directory / RECORD, record.to_bytes())
+
+    def state(self, client: int) -> Tensors:
+        """What a client's last round left; empty before its first.
+
+        Raises
+        ------
+        InvalidCheckpoint
+            The file is damaged.
+        """
+        if client not in self._states:
+            return {}
+        path = self._state_path(client, self._states[client][-1])
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
+                raise InvalidModel("wrong digest")
+            return load(content[_DIGEST_BYTES:])
+        except (OSError, InvalidModel) as fault:
+            raise InvalidCheckpoint(f"the state of client {client} in {path} is damaged: {fault}") from None
+
+    def keep_state(self, client: int, round: int, state: Tensors) -> None:
+        """Write what a client's round left. It counts from the round's checkpoint on."""
+        if not state:
+            return
+        content = dump(state)
+        with self._state_path(client, round).open("wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+            file.flush()
+            os.fsync(file.fileno())
+        self._states.setdefault(client, []).append(round)
+
+    def _parse(self, path: Path, layout: Layout) -> tuple[Checkpoint, str, str]:
+        try:
+            with safe_open(path, framework="np") as file:
+                metadata = file.metadata() or {}
+            tensors = load(path.read_bytes(), layout)
+            if metadata["digest"] != _digest(metadata["document"], tensors):
+                raise ValueError("wrong digest")
+            document = json.loads(metadata["document"])
+            record = Record.from_json(document["record"])
+            return Checkpoint(record, tensors), document["data"], document["states"]
+        except InvalidModel as fault:
+            raise InvalidCheckpoint(f"{path} holds no model of this plan ({fault}): give another directory") from None
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as fault:
+            raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it to start the run anew") from None
+
+    def _keep_states(self, rounds: int) -> None:
+        """Take in the states up to a round: the last of each client. Others are of rounds that are run again."""
+        found: dict[int, list[int]] = {}
+        for path in (self._directory / STATES).iterdir():
+            client, _, number = path.name.partition("-")
+            if client.isdigit() and number.isdigit():
+                found.setdefault(int(client), []).append(int(number))
+        self._states = {}
+        for client, numbers in sorted(found.items()):
+            valid = [number for number in sorted(numbers) if number <= rounds]
+            if valid:
+                self._states[client] = valid[-1:]
+            for number in set(numbers) - set(valid[-1:]):
+                self._state_path(client, number).unlink()
+
+    def _digest_of_states(self) -> str:
+        names = [f"{client}-{numbers[-1]}" for client, numbers in sorted(self._states.items())]
+        return hashlib.sha256(" ".join(names).encode()).hexdigest()
+
+    def _state_path(self, client: int, round: int) -> Path:
+        return self._directory / STATES / f"{client}-{round}"
+
+
+def _digest(document: str, tensors: Tensors) -> str:
+    return hashlib.sha256(document.encode() + dump(tensors)).hexdigest()

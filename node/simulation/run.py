@@ -1,0 +1,293 @@
+"""The loop over the rounds: draw, train, add up, evaluate, keep.
+
+A round's model is evaluated in slices that are queued behind the next round's training, so that they fill workers which
+have nothing left to train. Its checkpoint is written before that; an evaluation that was cut off is done again.
+"""
+
+import hashlib
+import math
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from node.files import exclusive
+from node.learning.models import initial_tensors
+from node.learning.samples import Dataset
+from node.learning.strategies import make_strategy
+from node.masking.ring import WORD, decode
+from node.simulation.checkpoint import RunDirectory
+from node.simulation.data import Dealt, deal_data
+from node.simulation.executors import reach
+from node.simulation.plan import InvalidPlan, Plan
+from node.simulation.record import Record, RoundResult
+from node.simulation.tasks import TaskMaker
+from node.simulation.work import (
+    ClientResult,
+    EvaluationTask,
+    Model,
+    PartialSum,
+    SliceScore,
+    Terms,
+    TrainingTask,
+    perform,
+)
+from node.tensors import Layout, Tensors, dump, unflatten
+
+SCRATCH = "scratch"
+
+Task = TrainingTask | EvaluationTask
+
+
+class SimulationFailed(RuntimeError):
+    """A worker was lost; the message says in which round and whose work it had. The run can be resumed."""
+
+
+class Simulation:
+    """Federated learning of many clients, without chain and store.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is simulated.
+    dataset : Dataset
+        The plan's data.
+    executor : Executor
+        Where tasks run.
+    workers : int
+        How many it runs at once.
+    directory : Path, optional
+        Keeps checkpoints and, at the end, ``record.json``; without it nothing is left.
+    resume : bool
+        Go on from the directory's checkpoint, if there is one.
+
+    Raises
+    ------
+    InvalidPlan
+        Unknown options of the strategy, or data that do not suit the plan.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        executor: Executor,
+        workers: int,
+        directory: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._executor = executor
+        self._workers = workers
+        self._directory = directory
+        self._resume = resume
+        try:
+            strategy = make_strategy(plan.strategy, plan.options)
+            self._data = deal_data(plan, dataset, strategy.needs_shared)
+            spec = self._data.spec
+            weights = initial_tensors(spec.name, spec.input_shape, spec.classes, plan.seed)
+        except ValueError as fault:
+            raise InvalidPlan(str(fault)) from None
+        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.bound)
+        self._tensors: Tensors = {**weights, **strategy.initial_extras(weights)}
+        self._layout = Layout.of(self._tensors)
+        self._rounds: list[RoundResult] = []
+
+    @property
+    def data(self) -> Dealt:
+        """The data as they are dealt."""
+        return self._data
+
+    @property
+    def record(self) -> Record:
+        """The rounds so far."""
+        return Record(self._plan, tuple(self._rounds), hashlib.sha256(dump(self._tensors)).hexdigest())
+
+    @property
+    def tensors(self) -> Tensors:
+        """The global model after the last round."""
+        return self._tensors
+
+    def run(self) -> Iterator[RoundResult]:
+        """Run to the end; give each round's result when its checkpoint is on disk and its model evaluated.
+
+        Raises
+        ------
+        InvalidCheckpoint
+            The directory's checkpoint is damaged or another run's.
+        DivergedTraining
+            A client's model left the finite numbers or the bound.
+        SimulationFailed
+            A worker was lost.
+        AlreadyInUse
+            Another process runs in the directory.
+        """
+        with ExitStack() as stack:
+            directory = self._directory
+            if directory is None:
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            stack.enter_context(exclusive(directory))
+            files = RunDirectory(directory, self._plan, self._terms.data)
+            checkpoint = files.load(self._resume, self._layout)
+            if checkpoint is not None:
+                self._rounds, self._tensors = list(checkpoint.record.rounds), checkpoint.tensors
+            scratch = directory / SCRATCH
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            tasks = TaskMaker(self._plan, self._terms, self._data, reach(self._executor), scratch)
+            yield from self._loop(files, tasks)
+
+    def _loop(self, files: RunDirectory, tasks: TaskMaker) -> Iterator[RoundResult]:
+        model = tasks.model(self._tensors)
+        while len(self._rounds) < self._plan.rounds:
+            sums = RoundSum(self._layout.length, self._plan.draw(len(self._rounds) + 1))
+            yield from self._round(files, tasks, model, sums)
+            self._close(sums)
+            files.save(self.record, self._tensors)
+            tasks.discard(model)
+            model = tasks.model(self._tensors)
+            if not self._evaluation_is_due:
+                yield self._rounds[-1]
+        if not self._evaluation_is_due:
+            files.finish(self.record)
+            return
+        for result in self._work(tasks.evaluation(self._plan.rounds, model), Scores(tasks.slices), None, files):
+            files.save(self.record, self._tensors)
+            files.finish(self.record)
+            yield result
+
+    @property
+    def _evaluation_is_due(self) -> bool:
+        last = self._rounds[-1] if self._rounds else None
+        return last is not None and last.accuracy is None and self._plan.evaluates(last.round)
+
+    def _round(self, files: RunDirectory, tasks: TaskMaker, model: Model, sums: "RoundSum") -> Iterator[RoundResult]:
+        """Train a round's clients on ``model`` and evaluate it, if that is due; give the round before when it is."""
+        number = len(self._rounds) + 1
+        training = tasks.training(number, model, self._workers, 4 * self._layout.length, files.state)
+        if not self._evaluation_is_due:
+            yield from self._work(training, None, sums, files)
+            return
+        evaluation = tasks.evaluation(number - 1, model)
+        # With a single worker there is nothing to fill, so the result comes as early as it can.
+        order: Iterable[Task] = chain(training, evaluation) if self._workers > 1 else chain(evaluation, training)
+        yield from self._work(order, Scores(tasks.slices), sums, files)
+
+    def _work(
+        self, tasks: Iterable[Task], scores: "Scores | None", sums: "RoundSum | None", files: RunDirectory
+    ) -> Iterator[RoundResult]:
+        for result in windowed(self._executor, tasks, 2 * self._workers):
+            if isinstance(result, PartialSum):
+                for client in result.results:
+                    files.keep_state(client.client, len(self._rounds) + 1, client.state)
+                sums.add(result)
+            elif scores.add(result):
+                accuracy, loss = scores.mean()
+                self._rounds[-1] = replace(self._rounds[-1], accuracy=accuracy, loss=loss)
+                yield self._rounds[-1]
+
+    def _close(self, sums: "RoundSum") -> None:
+        vector, result = sums.close(len(self._rounds) + 1, self._plan.bound)
+        self._tensors = unflatten(vector, self._layout)
+        self._rounds.append(result)
+
+
+class RoundSum:
+    """Σ of a round's encoded models, and what is told of its clients; the order of arrival leaves no trace."""
+
+    def __init__(self, length: int, clients: tuple[int, ...]) -> None:
+        self._words = np.zeros(length, WORD)
+        self._clients = clients
+        self._results: dict[int, ClientResult] = {}
+
+    def add(self, partial: PartialSum) -> None:
+        """Take in a task's result."""
+        np.add(self._words, partial.words, out=self._words)
+        self._results.update((result.client, replace(result, state={})) for result in partial.results)
+
+    def close(self, number: int, bound: float) -> tuple[np.ndarray, RoundResult]:
+        """The mean as a vector, and the round's result, not yet evaluated."""
+        results = [self._results[client] for client in self._clients]
+        total = sum(result.samples for result in results)
+        loss = math.fsum(result.loss * result.samples for result in results) / total
+        probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
+        ood = math.fsum(probed) / len(probed) if probed else None
+        return decode(self._words, total, total, bound), RoundResult(
+            number, None, None, loss, self._clients, total, ood
+        )
+
+
+class Scores:
+    """The slices of one evaluation."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._slices: dict[int, SliceScore] = {}
+
+    def add(self, score: SliceScore) -> bool:
+        """Take in a slice; whether it was the last."""
+        self._slices[score.number] = score
+        return len(self._slices) == self._count
+
+    def mean(self) -> tuple[float, float]:
+        """Accuracy and mean cross-entropy."""
+        slices = self._slices.values()
+        samples = sum(part.samples for part in slices)
+        return sum(part.right for part in slices) / samples, math.fsum(part.loss for part in slices) / samples
+
+
+def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[PartialSum | SliceScore]:
+    """Run tasks with at most ``limit`` of them in flight; give results as they come.
+
+    Raises
+    ------
+    SimulationFailed
+        The executor lost a worker.
+    """
+    running: dict[Future, Task] = {}
+    try:
+        for task in tasks:
+            while len(running) >= limit:
+                yield from _finished(running)
+            running[executor.submit(perform, task)] = task
+        while running:
+            yield from _finished(running)
+    except Exception as fault:
+        if not _is_loss(fault):
+            raise
+        raise SimulationFailed(_lost(running.values(), fault)) from fault
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _finished(running: dict[Future, Task]) -> Iterator[PartialSum | SliceScore]:
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        result = future.result()
+        del running[future]
+        yield result
+
+
+def _is_loss(fault: Exception) -> bool:
+    """Whether it is the executor's, or the file system's, and not the task's."""
+    return isinstance(fault, BrokenExecutor | CancelledError | OSError) or type(fault).__module__.startswith(
+        "distributed"
+    )
+
+
+def _lost(tasks: Iterable[Task], fault: Exception) -> str:
+    work = list(tasks)
+    clients = sorted(client.client for task in work if isinstance(task, TrainingTask) for client in task.clients)
+    rounds = [task.round for task in work]
+    named = ", ".join(map(str, clients[:10])) + (f" and {len(clients) - 10} more" if len(clients) > 10 else "")
+    where = f"training client{'s' * (len(clients) > 1)} {named}" if clients else "evaluating"
+    reason = str(fault) or type(fault).__name__
+    return f"a worker was lost in round {max(rounds, default=0)} while {where}: {reason}"
