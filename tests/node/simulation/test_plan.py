@@ -1,0 +1,114 @@
+"""Plans and records are plain values with one form: what is equal is written equally, what is wrong is refused."""
+
+import json
+import random
+
+import pytest
+
+from node.learning.settings import PartitionSettings, TrainingSettings
+from node.simulation.plan import InvalidPlan, Plan
+from node.simulation.record import InvalidRecord, Record, RoundResult
+
+RESULTS = (
+    RoundResult(1, 0.5, 1.25, 2.0, (1, 3), 40, None),
+    RoundResult(2, None, None, 1.5, (2, 4), 50, 0.125),
+)
+
+
+def test_a_plan_survives_json():
+    plan = Plan(options={"q": 4}, training=TrainingSettings(epochs=3, flip=True), partition=PartitionSettings("shards"))
+    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan and again.digest() == plan.digest()
+
+
+def test_equal_plans_have_one_digest_however_numbers_and_options_are_written():
+    plan = Plan(sampled=1, bound=8, options={"b": 1, "a": 2}, training=TrainingSettings(learning_rate=1))
+    other = Plan(sampled=1.0, bound=8.0, options={"a": 2.0, "b": 1.0}, training=TrainingSettings(learning_rate=1.0))
+    assert plan.digest() == other.digest()
+    assert plan.digest() != plan.with_seed(1).digest()
+
+
+def test_what_is_left_out_takes_its_default():
+    assert Plan.from_json({}) == Plan()
+    assert Plan.from_json({"training": {"epochs": 2}}).training == TrainingSettings(epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ([], "object"),
+        ({"client": 3}, "unknown key 'client'"),
+        ({"clients": 0}, "clients"),
+        ({"clients": 2.5}, "clients"),
+        ({"clients": True}, "clients"),
+        ({"sampled": 0}, "sampled"),
+        ({"sampled": float("nan")}, "sampled"),
+        ({"rounds": "3"}, "rounds"),
+        ({"strategy": "magic"}, "strategy"),
+        ({"model": "vgg"}, "model"),
+        ({"options": {"q": "8"}}, "options"),
+        ({"options": {"q": float("inf")}}, "options"),
+        ({"options": [1]}, "the plan"),
+        ({"seed": -1}, "seed"),
+        ({"training": {"epochs": 0}}, "epochs"),
+        ({"training": {"speed": 1}}, "unknown key 'speed'"),
+        ({"training": 3}, "training"),
+        ({"partition": {"kind": "random"}}, "kind"),
+        ({"partition": {"kind": ["iid"]}}, "kind"),
+    ],
+)
+def test_a_wrong_plan_is_refused_with_a_sentence(value, word):
+    with pytest.raises(InvalidPlan, match=word):
+        Plan.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("clients", "sampled", "drawn"), [(100, 0.1, 10), (100, 0.29, 29), (7, 0.5, 3), (5, 0.01, 1), (5, 1, 5)]
+)
+def test_a_fraction_of_the_clients_is_drawn_rounded_down_and_never_none(clients, sampled, drawn):
+    plan = Plan(clients=clients, sampled=sampled)
+    for number in range(1, 20):
+        chosen = plan.draw(number)
+        assert len(chosen) == drawn == len(set(chosen))
+        assert list(chosen) == sorted(chosen) and chosen[0] >= 1 and chosen[-1] <= clients
+
+
+def test_the_draw_is_a_function_of_seed_and_round_and_prefers_nobody():
+    plan = Plan(clients=50, sampled=0.2, seed=4)
+    assert plan.draw(3) == plan.draw(3)
+    assert plan.draw(3) != plan.draw(4) and plan.draw(3) != plan.with_seed(5).draw(3)
+    counts = [0] * 50
+    for number in range(1, 1001):
+        for client in plan.draw(number):
+            counts[client - 1] += 1
+    # 1,000 draws at 0.2: mean 200, deviation 12.6; six deviations are exceeded by chance once in a million runs.
+    assert min(counts) > 124 and max(counts) < 276
+
+
+def test_evaluation_and_probes_are_due_as_planned():
+    plan = Plan(rounds=7, evaluate_every=3, probe_every=2)
+    assert [number for number in range(1, 8) if plan.evaluates(number)] == [3, 6, 7]
+    assert [number for number in range(1, 8) if plan.probes(number)] == [2, 4, 6]
+    assert not any(Plan(rounds=7).probes(number) for number in range(1, 8))
+
+
+def test_a_record_survives_its_file():
+    record = Record(Plan(rounds=2), RESULTS, "ab" * 32)
+    again = Record.from_json(json.loads(record.to_bytes()))
+    assert again == record and again.to_bytes() == record.to_bytes()
+
+
+def test_what_is_no_record_is_refused():
+    good = Record(Plan(rounds=2), RESULTS, "ab" * 32).to_json()
+    without = [{key: value for key, value in good.items() if key != left_out} for left_out in good]
+    swapped = {**good, "rounds": good["rounds"][::-1]}
+    strange = {**good, "rounds": [{**good["rounds"][0], "speed": 1}]}
+    for value in (None, [], {}, *without, swapped, strange):
+        with pytest.raises(InvalidRecord):
+            Record.from_json(value)
+
+
+def test_options_are_kept_in_one_order():
+    names = [f"option{number}" for number in range(9)]
+    shuffled = random.Random(0).sample(names, len(names))
+    assert Plan(options=dict.fromkeys(names, 1.0)).digest() == Plan(options=dict.fromkeys(shuffled, 1.0)).digest()
