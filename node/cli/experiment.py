@@ -1,0 +1,150 @@
+"""``fedgrove experiment``: the paper's experiments, each one command that writes tables, figures and JSON."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from node.cli.output import CommandError, console, print_json
+from node.files import AlreadyInUse
+
+if TYPE_CHECKING:  # these need torch, which the other commands do without
+    from node.cli.rounds_progress import RoundsDisplay
+    from node.experiments.laboratory import OpenExecutor, Request
+    from node.simulation.plan import Plan
+    from node.simulation.record import RoundResult
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Which one; `list` names them all.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where results go (docs/results/NAME).")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, such as 0,1,2; by default the experiment's own.")] = "",
+    rounds: Annotated[int, typer.Option(min=0, help="Communication rounds; 0: the experiment's own.")] = 0,
+    arms: Annotated[str, typer.Option(help="Strategies to run, such as fedavg,moon.")] = "",
+    only: Annotated[str, typer.Option(help="Labels of arms to run, such as 'mnist-*'.")] = "",
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 takes one a core.")] = 0,
+    executor: Annotated[str, typer.Option(help="inline, processes, or dask=ADDRESS of a scheduler.")] = "processes",
+    work: Annotated[Path | None, typer.Option(help="Where checkpoints stand; by default in the user's cache.")] = None,
+    dataset: Annotated[str, typer.Option(help="Another data set than the experiment's.")] = "",
+    clients: Annotated[int, typer.Option(min=0, help="Number of clients; 0: the experiment's own.")] = 0,
+    sampled: Annotated[float, typer.Option(min=0, max=1, help="Fraction drawn a round; 0: the experiment's own.")] = 0,
+    epochs: Annotated[int, typer.Option(min=0, help="Local epochs; 0: the experiment's own.")] = 0,
+    train_samples: Annotated[int, typer.Option(min=0, help="Deal only so many training samples; 0: all.")] = 0,
+    test_samples: Annotated[int, typer.Option(min=0, help="Test on only so many samples; 0: all.")] = 0,
+    probe_every: Annotated[int, typer.Option(min=0, help="Rounds between two probes out of distribution.")] = 0,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing: report what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary to stdout.")] = False,
+) -> int:
+    """Run one of the paper's experiments; stopped and started again it goes on, finished runs are used again.
+
+    Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
+    """
+    from node.experiments.base import Overrides
+    from node.experiments.laboratory import FAULTS, Request
+    from node.experiments.registry import EXPERIMENTS
+    from node.simulation.executors import open_executor
+
+    if name == "list":
+        return _list(as_json)
+    if name not in EXPERIMENTS:
+        raise CommandError(f"there is no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
+    chosen = EXPERIMENTS[name]
+    request = Request(
+        chosen,
+        (out or Path("docs/results") / name).absolute(),
+        seeds=_numbers(seeds) or chosen.seeds,
+        strategies=_words(arms),
+        only=_words(only),
+        overrides=Overrides(
+            rounds=rounds,
+            clients=clients,
+            sampled=sampled,
+            epochs=epochs,
+            dataset=dataset,
+            train_samples=train_samples,
+            test_samples=test_samples,
+            probe_every=probe_every,
+        ),
+        report_only=report_only,
+    )
+    try:
+        summary = _perform(
+            request, work or _cache() / "experiments", data_dir, lambda: open_executor(executor, workers)
+        )
+    except (*FAULTS, AlreadyInUse) as fault:
+        raise CommandError(str(fault)) from None
+    if as_json:
+        print_json(summary)
+    return 0
+
+
+def _perform(request: "Request", work: Path, data_dir: Path | None, open_executor: "OpenExecutor") -> dict:
+    """Run what is missing and write the report."""
+    from node.cli.rounds_progress import RoundsDisplay
+    from node.experiments.laboratory import Workshop, conduct
+    from node.experiments.report import write_report
+    from node.experiments.store import RunStore
+    from node.simulation.figures import require_matplotlib
+
+    require_matplotlib()
+    store = RunStore(request.out)
+    todo = request.pending(store)
+    if request.experiment.simulates and not request.report_only:
+        console.print(f"{len(todo)} runs to do, {sum(plan.rounds for _, plan in todo)} rounds in all")
+    with RoundsDisplay(sum(plan.rounds for _, plan in todo)) as display:
+        watcher = _Watcher(display)
+        with Workshop(work, data_dir, open_executor, watcher) as workshop:
+            conduct(todo, store, workshop, keep_models=request.experiment.keeps_models)
+            findings = request.findings(store, workshop)
+            report = request.experiment.report(findings)
+        summary = write_report(request.out, request.experiment, report, findings)
+    console.print(report.text, soft_wrap=True, markup=False)
+    console.print(f"Written to {request.out}", soft_wrap=True, markup=False)
+    return summary
+
+
+class _Watcher:
+    """Passes what a workshop tells on to the display."""
+
+    def __init__(self, display: "RoundsDisplay") -> None:
+        self._display = display
+
+    def begin(self, label: str, plan: "Plan") -> None:
+        self._display.begin(f"{label}, seed {plan.seed}", plan.rounds)
+
+    def advance(self, result: "RoundResult") -> None:
+        self._display.advance(result)
+
+
+def _list(as_json: bool) -> int:
+    from node.experiments.registry import EXPERIMENTS
+
+    if as_json:
+        print_json({name: {"title": entry.title, "paper": entry.paper} for name, entry in EXPERIMENTS.items()})
+        return 0
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("name", "what"):
+        table.add_column(heading)
+    for name, entry in EXPERIMENTS.items():
+        table.add_row(name, entry.title)
+    console.print(table)
+    return 0
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    words = _words(text)
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise CommandError(f"--seeds must be whole numbers with commas, such as 0,1,2, not {text!r}")
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedgrove"

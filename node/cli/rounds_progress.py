@@ -1,0 +1,92 @@
+"""Live progress of simulated rounds: how far, how fast, how long still."""
+
+import time
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from node.cli.output import console
+from node.simulation.record import RoundResult
+
+# Where nobody watches a terminal, a line at most so often (seconds).
+LINE_SECONDS = 30.0
+
+
+class RoundsDisplay:
+    """Shows the rounds of one or several runs; on a terminal one live bar, elsewhere a line now and then.
+
+    Parameters
+    ----------
+    total : int
+        Rounds of all runs together, those before a resumed checkpoint too.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._before = 0  # rounds of the runs that have ended
+        self._rounds = 0  # of the run that goes on
+        self._at = 0
+        self._done_here = 0
+        self._label = ""
+        self._accuracy: float | None = None
+        self._started = self._last_line = time.monotonic()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[pace]}"),
+        )
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> "RoundsDisplay":
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task("starting", total=self._total, pace="")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, label: str, rounds: int) -> None:
+        """A run of so many rounds begins, or goes on."""
+        self._before += self._rounds
+        self._label, self._rounds, self._at, self._accuracy = label, rounds, 0, None
+        self._show(always=True)
+
+    def advance(self, result: RoundResult) -> None:
+        """A round of it has ended."""
+        self._at = result.round
+        self._done_here += 1
+        if result.accuracy is not None:
+            self._accuracy = result.accuracy
+        self._show(always=self._at == self._rounds)
+
+    @property
+    def pace(self) -> str:
+        """Rounds a minute since the start, and the time left at that pace."""
+        seconds = time.monotonic() - self._started
+        if self._done_here == 0 or seconds <= 0:
+            return ""
+        rate = self._done_here / seconds
+        return f"{60 * rate:.3g} rounds/min, {duration((self._total - self._before - self._at) / rate)} left"
+
+    def _show(self, always: bool) -> None:
+        accuracy = "" if self._accuracy is None else f", accuracy {self._accuracy:.4f}"
+        if self._bar is not None:
+            text = f"{self._label}: round {self._at} of {self._rounds}{accuracy}"
+            self._bar.update(self._task, completed=self._before + self._at, description=text, pace=self.pace)
+            return
+        if always or time.monotonic() - self._last_line >= LINE_SECONDS:
+            self._last_line = time.monotonic()
+            overall = f"{self._before + self._at} of {self._total} in all"
+            pace = f"; {self.pace}" if self.pace else ""
+            text = f"{self._label}: round {self._at} of {self._rounds}{accuracy} ({overall}{pace})"
+            console.print(text, soft_wrap=True, markup=False)
+
+
+def duration(seconds: float) -> str:
+    """For people: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{max(0, seconds):.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

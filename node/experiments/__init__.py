@@ -1,0 +1,19 @@
+"""The paper's experiments (spec 03): each a set of plans, the seeds they run with, and a report.
+
+rounds_to_90         rounds to 90 % at paper-like settings
+rounds_to_90_tuned   the same, each method with the best settings of its sweep
+sweep                the trials that chose these settings
+accuracy_table       five methods, two data sets, four splits
+out_of_distribution  local models on classes that their clients have few of
+shared_data          FedAom, share and FedAvg
+masking              local models before and after masking
+partition_picture    how the splits deal the classes
+
+base        what an experiment is
+regimes     settings that several share
+measures    what is read off a curve
+laboratory  runs the plans, each once
+store       finished runs on disk
+tables      Markdown tables
+report      summary.json, README.md and figures
+"""

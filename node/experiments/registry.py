@@ -1,0 +1,21 @@
+"""All experiments by name."""
+
+from node.experiments import (
+    accuracy_table,
+    masking,
+    out_of_distribution,
+    partition_picture,
+    rounds_to_90,
+    rounds_to_90_tuned,
+    shared_data,
+    sweep,
+)
+from node.experiments.base import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (
+        *(rounds_to_90, sweep, rounds_to_90_tuned, accuracy_table),
+        *(out_of_distribution, shared_data, masking, partition_picture),
+    )
+}

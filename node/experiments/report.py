@@ -1,0 +1,87 @@
+"""What an experiment leaves in its folder: summary.json, README.md and figures; equal records give equal bytes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from node.experiments.base import Experiment, Findings, Report
+from node.experiments.tables import markdown
+from node.files import write_atomically
+from node.simulation.plan import Plan
+
+SUMMARY = "summary.json"
+README = "README.md"
+
+
+def write_report(out: Path, experiment: Experiment, report: Report, findings: Findings) -> dict[str, Any]:
+    """Write all files of an experiment and return what summary.json holds."""
+    out.mkdir(parents=True, exist_ok=True)
+    if experiment.simulates:
+        shown = {label: group[0].plan for label, group in findings.records.items()}
+        seeds = {label: [record.plan.seed for record in group] for label, group in findings.records.items()}
+    else:
+        shown, seeds = findings.plans, {label: [plan.seed] for label, plan in findings.plans.items()}
+    summary = {
+        "experiment": experiment.name,
+        "paper": experiment.paper,
+        "plans": {label: _without_seed(plan) for label, plan in shown.items()},
+        "seeds": seeds,
+        "results": report.results,
+    }
+    for name, draw in report.figures.items():
+        draw(out / name)
+    write_atomically(out / SUMMARY, (json.dumps(summary, indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(out / README, _page(experiment, report, shown, seeds).encode())
+    return summary
+
+
+def _page(experiment: Experiment, report: Report, plans: Mapping[str, Plan], seeds: Mapping[str, Sequence[int]]) -> str:
+    figures = "".join(f"![{name.removesuffix('.png')}]({name})\n" for name in report.figures)
+    parts = [
+        f"# {experiment.title}\n",
+        f"The paper: {experiment.paper}\n",
+        f"Written by `fedgrove experiment {experiment.name}`. Each run's plan and rounds stand in `runs/`.\n"
+        if experiment.simulates
+        else f"Written by `fedgrove experiment {experiment.name}`.\n",
+        "## Measured\n",
+        report.text,
+        figures,
+        "## Settings\n",
+        settings_text(plans, seeds),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def settings_text(plans: Mapping[str, Plan], seeds: Mapping[str, Sequence[int]]) -> str:
+    """What all arms have in common as one paragraph, what differs as a table."""
+    flat = {
+        label: {**_flat(_without_seed(plan)), "seeds": _listed(seeds.get(label, ()))} for label, plan in plans.items()
+    }
+    names = list(dict.fromkeys(name for values in flat.values() for name in values))
+    same = [name for name in names if len({values.get(name) for values in flat.values()}) == 1]
+    different = [name for name in names if name not in same]
+    first = next(iter(flat.values()), {})
+    text = "All arms: " + ", ".join(f"{name} {first[name]}" for name in same if first[name] != "") + ".\n"
+    if not different:
+        return text
+    rows = [[label, *(values.get(name, "") or "–" for name in different)] for label, values in flat.items()]
+    return text + "\n" + markdown(["arm", *different], rows)
+
+
+def _without_seed(plan: Plan) -> dict[str, Any]:
+    return {name: value for name, value in plan.to_json().items() if name != "seed"}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, entry in value.items():
+        if isinstance(entry, Mapping):
+            flat |= _flat(entry, f"{name}." if name != "training" else "")
+        else:
+            flat[prefix + name] = f"{entry:g}" if isinstance(entry, float) else str(entry)
+    return flat
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
