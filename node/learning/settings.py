@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MODELS = ("paper-cnn", "paper-cnn-same", "small-cnn")
-STRATEGIES = ("fedaom", "fedavg")
+STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000
 MAX_SIDE = 1024

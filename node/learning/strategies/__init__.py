@@ -2,7 +2,13 @@
 
 base      what a strategy is
 fedavg    FedAvg
+fedprox   FedProx
+fedcurv   FedCurv
+moon      MOON
+share     FedAvg on local and shared samples
 fedaom    FedAom
+options   checks of their options
+penalty   quadratic penalties on the weights
 """
 
 from collections.abc import Mapping
@@ -11,10 +17,21 @@ from dataclasses import fields
 from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
 from node.learning.strategies.fedaom import FedAom
 from node.learning.strategies.fedavg import FedAvg
+from node.learning.strategies.fedcurv import FedCurv
+from node.learning.strategies.fedprox import FedProx
+from node.learning.strategies.moon import Moon
+from node.learning.strategies.share import Share
 
 __all__ = ["STRATEGIES", "Batch", "LocalTerm", "RoundEnd", "RoundStart", "Strategy", "make_strategy"]
 
-STRATEGIES: dict[str, type[FedAvg]] = {"fedavg": FedAvg, "fedaom": FedAom}
+STRATEGIES: dict[str, type[FedAvg]] = {
+    "fedavg": FedAvg,
+    "fedaom": FedAom,
+    "fedcurv": FedCurv,
+    "fedprox": FedProx,
+    "moon": Moon,
+    "share": Share,
+}
 
 
 def make_strategy(name: str, options: Mapping[str, float] | None = None) -> Strategy:

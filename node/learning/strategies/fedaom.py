@@ -15,6 +15,7 @@ from node.learning.models import ConvNet
 from node.learning.samples import Samples
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from node.learning.strategies.fedavg import FedAvg
+from node.learning.strategies.options import check_option
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
 # vector; real distances start some thousand times larger.
@@ -47,11 +48,11 @@ class FedAom(FedAvg):
     refresh: int = 1
 
     def __post_init__(self) -> None:
-        _check(0 <= self.beta <= 1000, "beta", "from 0 to 1000")
-        _check(1e-3 <= self.epsilon <= 1e6, "epsilon", "from 0.001 to 1000000")
-        _check(1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
-        _check(1 <= self.shared_batch <= 65_536, "shared_batch", "a whole number from 1 to 65536")
-        _check(0 <= self.refresh <= 1000, "refresh", "a whole number from 0 to 1000")
+        check_option(self.name, 0 <= self.beta <= 1000, "beta", "from 0 to 1000")
+        check_option(self.name, 1e-3 <= self.epsilon <= 1e6, "epsilon", "from 0.001 to 1000000")
+        check_option(self.name, 1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
+        check_option(self.name, 1 <= self.shared_batch <= 65_536, "shared_batch", "a whole number from 1 to 65536")
+        check_option(self.name, 0 <= self.refresh <= 1000, "refresh", "a whole number from 0 to 1000")
 
     @property
     def needs_shared(self) -> bool:
@@ -116,8 +117,3 @@ class BehaviourTerm(LocalTerm):
         local = behaviour(outputs, [weights[chosen] for weights in self._local])
         distances = torch.linalg.vector_norm(self._target[chosen] - local, dim=1)
         return self._weight * functional.relu(distances - ROUNDING).mean()
-
-
-def _check(fine: bool, name: str, allowed: str) -> None:
-    if not fine:
-        raise ValueError(f"the option {name} of fedaom must be {allowed}")

@@ -1,0 +1,47 @@
+"""FedProx: Li et al. 2020, "Federated Optimization in Heterogeneous Networks", algorithm 2.
+
+The loss gets a proximal term μ/2 · ‖w − w_t‖², which keeps the local weights w near the global ones w_t.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from node.learning.models import ConvNet
+from node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from node.learning.strategies.fedavg import FedAvg
+from node.learning.strategies.options import check_option
+from node.learning.strategies.penalty import proximity
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """FedProx's option.
+
+    Attributes
+    ----------
+    mu : float
+        μ, the weight of the proximal term; the paper tries 0.001, 0.01, 0.1 and 1. With 0 it is FedAvg.
+    """
+
+    mu: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Hold the model near the weights it has now."""
+        return ProximalTerm(self.mu, model) if self.mu else LocalTerm()
+
+
+class ProximalTerm(LocalTerm):
+    """μ/2 · ‖w − w_t‖², the squared norm over all weights."""
+
+    def __init__(self, mu: float, model: ConvNet) -> None:
+        self._mu = mu
+        self._parameters = list(model.parameters())
+        self._global = [parameter.detach().clone() for parameter in self._parameters]
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """The proximal term; it does not depend on the batch."""
+        return proximity(self._parameters, self._global, self._mu)

@@ -1,0 +1,101 @@
+"""MOON: Li, He and Song 2021, "Model-Contrastive Federated Learning", section 3.
+
+The local model's representation of a sample is drawn towards the global model's, and away from that of the client's
+previous local model.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from node.learning.models import ConvNet, load_tensors, to_tensors
+from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from node.learning.strategies.fedavg import FedAvg
+from node.learning.strategies.options import check_option
+
+
+@dataclass(frozen=True)
+class Moon(FedAvg):
+    """MOON's options.
+
+    All methods train the same model here, as in the paper of FedAom, so there is no projection head: the representation
+    is the output of the first fully connected layer, before its activation.
+
+    Attributes
+    ----------
+    mu : float
+        μ, the weight of the contrastive loss; the paper tries 0.1, 1, 5 and 10. With 0 it is FedAvg.
+    temperature : float
+        τ of the contrastive loss.
+    """
+
+    mu: float = 1.0
+    temperature: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
+        check_option(self.name, 1e-3 <= self.temperature <= 1000, "temperature", "from 0.001 to 1000")
+
+    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+        """Contrast with the global model and with the one that this client's last round left.
+
+        In a client's first round there is no such model, and the loss is the cross-entropy alone. Taking the global
+        model for it would train the same: both similarities then are equal, and so are their gradients.
+        """
+        if not self.mu or not start.state:
+            return PreviousModel(model)
+        previous = _frozen(model)
+        load_tensors(previous, start.state)
+        return ContrastiveTerm(self, model, previous)
+
+
+class PreviousModel(LocalTerm):
+    """Adds nothing to the loss, and keeps the trained model for the client's next round."""
+
+    def __init__(self, model: ConvNet) -> None:
+        self._model = model
+
+    def finish(self) -> RoundEnd:
+        """The trained weights, to be kept at home."""
+        return RoundEnd(state=to_tensors(self._model))
+
+
+class ContrastiveTerm(PreviousModel):
+    """μ · ℓ_con on each training batch; the global and the previous model do not change."""
+
+    def __init__(self, options: Moon, model: ConvNet, previous: ConvNet) -> None:
+        super().__init__(model)
+        self._options = options
+        self._global = _frozen(model)
+        self._previous = previous
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """The contrastive loss; the local model's representation is that of the step's own forward pass."""
+        with torch.no_grad():
+            wanted = representation(self._global.layer_outputs(batch.x))
+            unwanted = representation(self._previous.layer_outputs(batch.x))
+        local = representation(batch.outputs)
+        return self._options.mu * contrastive_loss(local, wanted, unwanted, self._options.temperature)
+
+
+def representation(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The representation z (n, units) among a model's layer outputs."""
+    return outputs[-2]
+
+
+def contrastive_loss(
+    local: torch.Tensor, wanted: torch.Tensor, unwanted: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """ℓ_con (eq. 3), the mean over the samples of −log(e^{g/τ} / (e^{g/τ} + e^{p/τ})).
+
+    g and p are the cosine similarities of z with z_glob and with z_prev, each of shape (n, units). The logarithm is
+    taken as a softplus of (p − g)/τ, so that nothing overflows.
+    """
+    excess = functional.cosine_similarity(local, unwanted) - functional.cosine_similarity(local, wanted)
+    return functional.softplus(excess / temperature).mean()
+
+
+def _frozen(model: ConvNet) -> ConvNet:
+    return copy.deepcopy(model).requires_grad_(False)
