@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -38,6 +39,25 @@ class Checkpoint:
     tensors: Tensors
 
 
+def check_directory(directory: Path, plan: Plan, resume: bool) -> None:
+    """See that a run of this plan may begin, or with ``resume`` go on, in a directory; nothing is changed.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        It holds a run of another plan, or one and ``resume`` is off, or its checkpoint is damaged.
+    """
+    path = directory / CHECKPOINT
+    if not path.exists():
+        return
+    record = Record.from_json(_parse(path)[0]["record"])
+    if record.plan.digest() != plan.digest():
+        raise InvalidCheckpoint(f"{directory} holds a run of another plan: give another directory")
+    if not resume:
+        done = len(record.rounds)
+        raise InvalidCheckpoint(f"{directory} holds this run up to round {done}: resume it, or give another directory")
+
+
 class RunDirectory:
     """The files of one run.
 
@@ -56,7 +76,6 @@ class RunDirectory:
         self._plan = plan
         self._data = data
         self._states: dict[int, list[int]] = {}
-        (directory / STATES).mkdir(exist_ok=True)
 
     def load(self, resume: bool, layout: Layout) -> Checkpoint | None:
         """The last checkpoint, with the clients' states as they were then; None where there is none.
@@ -66,24 +85,20 @@ class RunDirectory:
         InvalidCheckpoint
             It is damaged, of another plan or other data, or it is there and ``resume`` is off.
         """
+        check_directory(self._directory, self._plan, resume)
+        (self._directory / STATES).mkdir(exist_ok=True)
         path = self._directory / CHECKPOINT
         if not path.exists():
             self._keep_states(0)
             return None
-        checkpoint, data, states = self._parse(path, layout)
-        rounds = len(checkpoint.record.rounds)
-        if checkpoint.record.plan.digest() != self._plan.digest():
-            raise InvalidCheckpoint(f"{self._directory} holds a run of another plan: give another directory")
-        if data != self._data:
+        document, tensors = _parse(path, layout)
+        if document["data"] != self._data:
             raise InvalidCheckpoint(f"{self._directory} holds a run on other data: give another directory")
-        if not resume:
-            raise InvalidCheckpoint(
-                f"{self._directory} holds this run up to round {rounds}: resume it, or give another directory"
-            )
-        self._keep_states(rounds)
-        if self._digest_of_states() != states:
+        record = Record.from_json(document["record"])
+        self._keep_states(len(record.rounds))
+        if self._digest_of_states() != document["states"]:
             raise InvalidCheckpoint(f"clients' states are missing in {self._directory / STATES}: start the run anew")
-        return checkpoint
+        return Checkpoint(record, tensors)
 
     def save(self, record: Record, tensors: Tensors) -> None:
         """Make a round's result durable; states that it replaces are removed."""
@@ -133,21 +148,6 @@ class RunDirectory:
             os.fsync(file.fileno())
         self._states.setdefault(client, []).append(round)
 
-    def _parse(self, path: Path, layout: Layout) -> tuple[Checkpoint, str, str]:
-        try:
-            with safe_open(path, framework="np") as file:
-                metadata = file.metadata() or {}
-            tensors = load(path.read_bytes(), layout)
-            if metadata["digest"] != _digest(metadata["document"], tensors):
-                raise ValueError("wrong digest")
-            document = json.loads(metadata["document"])
-            record = Record.from_json(document["record"])
-            return Checkpoint(record, tensors), document["data"], document["states"]
-        except InvalidModel as fault:
-            raise InvalidCheckpoint(f"{path} holds no model of this plan ({fault}): give another directory") from None
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as fault:
-            raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it to start the run anew") from None
-
     def _keep_states(self, rounds: int) -> None:
         """Take in the states up to a round: the last of each client. Others are of rounds that are run again."""
         found: dict[int, list[int]] = {}
@@ -173,3 +173,21 @@ class RunDirectory:
 
 def _digest(document: str, tensors: Tensors) -> str:
     return hashlib.sha256(document.encode() + dump(tensors)).hexdigest()
+
+
+def _parse(path: Path, layout: Layout | None = None) -> tuple[dict[str, Any], Tensors]:
+    """The document of a checkpoint, whole and with all its keys, and the model."""
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+        tensors = load(path.read_bytes(), layout)
+        if metadata["digest"] != _digest(metadata["document"], tensors):
+            raise ValueError("wrong digest")
+        document = json.loads(metadata["document"])
+        Record.from_json(document["record"])
+        if not {"data", "states"} <= document.keys():
+            raise ValueError("incomplete")
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as fault:
+        reason = str(fault) or type(fault).__name__
+        raise InvalidCheckpoint(f"the checkpoint {path} is damaged ({reason}): give another directory") from None
+    return document, tensors

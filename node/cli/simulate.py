@@ -1,0 +1,235 @@
+"""``fedgrove simulate``: federated learning of many clients, without chain and store."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich import box
+from rich.table import Table
+
+from node.cli.output import CommandError, console, print_json
+from node.files import AlreadyInUse
+from node.learning.samples import Dataset
+from node.learning.settings import STRATEGIES, PartitionSettings, default_settings
+from node.simulation.executors import NoExecutor, open_executor
+from node.simulation.plan import InvalidPlan, Plan
+from node.simulation.record import Record
+
+FAILED = 1
+# The paper's accuracy is the mean of the last so many rounds.
+LAST_ROUNDS = 20
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended, and the seconds it took here."""
+
+    record: Record
+    seconds: float
+
+
+def simulate(
+    dataset: Annotated[
+        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
+    ] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    clients: Annotated[int, typer.Option(help="How many clients there are.")] = 100,
+    sampled: Annotated[float, typer.Option(help="Fraction of them drawn in each round.")] = 0.1,
+    rounds: Annotated[int, typer.Option(help="Communication rounds.")] = 100,
+    strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedavg",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the strategy; may be repeated.")
+    ] = None,
+    partition: Annotated[str, typer.Option(help="How samples are dealt: dirichlet, shards or iid.")] = "dirichlet",
+    alpha: Annotated[float, typer.Option(help="Concentration of the labels (dirichlet); small is skewed.")] = 0.3,
+    per_client: Annotated[int, typer.Option(help="Single-class shards a client (shards).")] = 2,
+    epochs: Annotated[int | None, typer.Option(help="Local epochs; this and the next: by default as suits.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of round 1.")] = None,
+    learning_rate_decay: Annotated[float | None, typer.Option(help="Factor a round.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Of SGD.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of SGD.")] = None,
+    crop: Annotated[int | None, typer.Option(help="Random crop: pixels of border a side.")] = None,
+    flip: Annotated[bool | None, typer.Option(help="Flip half of the images.")] = None,
+    erase: Annotated[float | None, typer.Option(help="Probability of a random rectangle blacked out.")] = None,
+    model: Annotated[str, typer.Option(help="small-cnn, paper-cnn or paper-cnn-same; by default as suits.")] = "",
+    shared_per_class: Annotated[int, typer.Option(help="Samples a class of the shared set.")] = 5,
+    seeds: Annotated[str, typer.Option(help="Roots of the randomness, one run each: 0,1,2.")] = "0",
+    evaluate_every: Annotated[int, typer.Option(help="Test the global model each so many rounds.")] = 1,
+    probe_every: Annotated[
+        int, typer.Option(help="Test local models out of distribution each so many rounds; 0 never.")
+    ] = 0,
+    test_samples: Annotated[int, typer.Option(help="Use only the first so many test samples; 0 all.")] = 0,
+    train_samples: Annotated[int, typer.Option(help="Deal only so many training samples; 0 all.")] = 0,
+    bound: Annotated[float, typer.Option(help="Largest absolute value of a parameter.")] = 8.0,
+    executor: Annotated[
+        str, typer.Option(help="inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
+    ] = "processes",
+    workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 is one a core.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records to stdout.")] = False,
+) -> None:
+    """Train many clients on this machine's cores or on a cluster; the same options give the same bytes anywhere.
+
+    Example: fedgrove simulate --clients 100 --rounds 20 --strategy fedaom --alpha 0.1 --seeds 0,1,2 --out runs/skewed
+    """
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "learning_rate_decay": learning_rate_decay,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "crop": crop,
+        "flip": flip,
+        "erase": erase,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    plan = _checked(
+        lambda: Plan(
+            dataset=dataset,
+            clients=clients,
+            sampled=sampled,
+            rounds=rounds,
+            strategy=strategy,
+            options=_options(option or []),
+            training=replace(default_settings(dataset), **chosen),
+            partition=PartitionSettings(partition, alpha, per_client),
+            model=model,
+            shared_per_class=shared_per_class,
+            evaluate_every=evaluate_every,
+            probe_every=probe_every,
+            test_samples=test_samples,
+            train_samples=train_samples,
+            bound=bound,
+        )
+    )
+    plans = _checked(lambda: [plan.with_seed(seed) for seed in _seeds(seeds)])
+    if resume and out is None:
+        raise CommandError("--resume needs --out, the directory of the run to go on with")
+    runs = _run_all(plans, data_dir, executor, workers, out, resume)
+    if as_json:
+        print_json({"runs": [{"record": run.record.to_json(), "seconds": run.seconds} for run in runs]})
+    else:
+        _print_table(runs)
+
+
+def _run_all(
+    plans: list[Plan], data_dir: Path | None, executor: str, workers: int, out: Path | None, resume: bool
+) -> list[Run]:
+    """Run one plan after the other, and draw the figures; every end of a run in one sentence."""
+    from node.learning.training import DivergedTraining
+    from node.simulation.checkpoint import InvalidCheckpoint, check_directory
+    from node.simulation.run import SimulationFailed
+
+    go_on = f"; what is done is kept in {out}, --resume goes on" if out else ""
+    try:
+        if out is not None:
+            for plan in plans:
+                check_directory(_directory(out, plan), plan, resume)
+        # The processes load torch while the data are read.
+        with open_executor(executor, workers) as (pool, count):
+            return _run_on(pool, count, plans, data_dir, out, resume)
+    except (InvalidPlan, NoExecutor, InvalidCheckpoint, AlreadyInUse) as mistake:
+        raise CommandError(str(mistake)) from None
+    except OSError as fault:
+        raise CommandError(f"{fault.strerror or fault}: {fault.filename or out or 'no file'}{go_on}") from None
+    except (DivergedTraining, SimulationFailed) as fault:
+        raise CommandError(f"{fault}{go_on}", FAILED) from None
+    except KeyboardInterrupt:
+        raise CommandError(f"stopped{go_on}", 130) from None
+
+
+def _run_on(
+    pool: Executor, workers: int, plans: list[Plan], data_dir: Path | None, out: Path | None, resume: bool
+) -> list[Run]:
+    from node.cli.rounds_progress import RoundsDisplay
+    from node.learning.datasets import load_dataset
+    from node.simulation.run import Simulation
+
+    dataset = load_dataset(plans[0].dataset, data_dir)
+    runs = []
+    with RoundsDisplay(sum(plan.rounds for plan in plans)) as display:
+        for plan in plans:
+            started = time.monotonic()
+            simulation = Simulation(plan, dataset, pool, workers, _directory(out, plan) if out else None, resume)
+            display.begin(f"seed {plan.seed}", plan.rounds)
+            for result in simulation.run():
+                display.advance(result)
+            runs.append(Run(simulation.record, round(time.monotonic() - started, 3)))
+    if out is not None:
+        _draw([run.record for run in runs], dataset, out)
+    return runs
+
+
+def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
+    """Accuracy over the rounds, the partition of the first seed, and accuracy out of distribution where probed."""
+    from node.simulation import figures
+    from node.simulation.data import deal_data
+
+    plan = records[0].plan
+    data = deal_data(plan, dataset, with_shared=False)
+    try:
+        figures.accuracy_figure({plan.strategy: records}, out / "accuracy.png")
+        figures.partition_figure(data.training.y, data.parts, out / "partition.png")
+        if any(result.ood_accuracy is not None for result in records[0].rounds):
+            figures.ood_figure({plan.strategy: records}, out / "ood.png")
+    except figures.FiguresUnavailable as fault:
+        console.print(f"No figures: {fault}", soft_wrap=True, markup=False)
+    console.print(f"Kept in {out}", soft_wrap=True, markup=False)
+
+
+def _print_table(runs: list[Run]) -> None:
+    table = Table(title=f"{runs[0].record.plan.strategy} on {runs[0].record.plan.dataset}", box=box.SIMPLE_HEAD)
+    for heading in ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        rounds = run.record.rounds
+        accuracies = [result.accuracy for result in rounds[-LAST_ROUNDS:] if result.accuracy is not None]
+        table.add_row(
+            str(run.record.plan.seed),
+            str(len(rounds)),
+            f"{rounds[-1].accuracy:.4f}",
+            f"{sum(accuracies) / len(accuracies):.4f}",
+            f"{rounds[-1].loss:.4f}",
+            f"{run.seconds:.1f}",
+        )
+    console.print(table)
+
+
+def _directory(out: Path, plan: Plan) -> Path:
+    return out / f"seed-{plan.seed}"
+
+
+def _options(given: list[str]) -> dict[str, float]:
+    options = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        try:
+            options[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise CommandError(f"--option must be NAME=NUMBER, such as q=8, not {entry!r}")
+    return options
+
+
+def _seeds(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise CommandError(f"--seeds must be whole numbers with commas, such as 0,1,2, not {text!r}")
+    return list(dict.fromkeys(int(word) for word in words))
+
+
+def _checked(make: Callable[[], Value]) -> Value:
+    try:
+        return make()
+    except ValueError as mistake:
+        raise CommandError(str(mistake)) from None
