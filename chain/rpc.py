@@ -27,6 +27,7 @@ from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 BODY_BATCH = 20
 LOG_SPAN = 2_000
 FUND_SECONDS = 60
+MINED_AT_ONCE = 50
 OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 5  # anvil's word for a block whose state it has dropped
 
 T = TypeVar("T")
@@ -162,8 +163,9 @@ class RpcNetwork(Network):
             time.sleep(self.poll_seconds)
 
     def mine(self, blocks: int = 1) -> None:
-        if blocks > 0:
-            self.request("anvil_mine", hex(blocks))
+        # In portions that a busy machine makes within the time allowed for an answer.
+        for first in range(0, blocks, MINED_AT_ONCE):
+            self.request("anvil_mine", hex(min(MINED_AT_ONCE, blocks - first)))
 
     def close(self) -> None:
         self._endpoints.close()

@@ -7,7 +7,6 @@ from a server that has imported everything, so that a hundred of them are cheap.
 end of a phase in which everybody has acted. Windows are long, so that no round is lost to a slow machine.
 """
 
-import json
 import multiprocessing
 import os
 import random
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ from node.metrics import Metrics
 from node.rounds import RoundRecords, Rounds
 from node.service import Service
 from node.standby import Standby
+from node.step import Step
 from node.tensors import Tensors
 from node.testnet.pacer import Pacer
 from node.view import LedgerView
@@ -66,8 +67,6 @@ WINDOWS = Settings(
 )
 BLOCK_SECONDS = 1.0
 LOOK_SECONDS = 0.03
-IDLE_SECONDS = 4.0
-SETTLED_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
 KEYSTORE_COST = 2
 PASSWORD = "of a test"
@@ -126,6 +125,32 @@ class TellingStore:
         return getattr(self._store, name)
 
 
+class Watched:
+    """A role that says after each step whether it had something to do, at which block; otherwise that role."""
+
+    def __init__(self, role: Client | Coordinator | Standby, word: Path) -> None:
+        self._role = role
+        self._word = word
+        self._steps = 0
+
+    def step(self) -> Step:
+        step = self._role.step()
+        self._steps = 0 if step.acted or step.busy else self._steps + 1
+        self._word.write_text(f"{self._steps} {self._role.view.block} {step.until}\n")
+        return step
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._role, name)
+
+
+class Idle(NamedTuple):
+    """How often a role has looked and found nothing to do, at which block, and until when."""
+
+    steps: int
+    block: int
+    until: int
+
+
 def live(life: Life) -> None:
     """The process: goes on where the life before was killed, until all rounds are over or a step kills it."""
     torch.set_num_threads(1)
@@ -145,7 +170,8 @@ def live(life: Life) -> None:
         roles = {name: role}
         if life.standby:
             roles["standby"] = Standby(ledger, store, life.config, initial)
-        Service(roles, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
+        watched = {key: Watched(role, word_of(life.root, life.name, key)) for key, role in roles.items()}
+        Service(watched, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
 
 
 def open_store(place: str) -> ContentStore:
@@ -163,6 +189,10 @@ def keystore_of(root: Path, name: str) -> Path:
 
 def log_of(root: Path, name: str) -> Path:
     return root / f"{name}.log"
+
+
+def word_of(root: Path, name: str, role: str) -> Path:
+    return root / f"{name}.{role}.idle"
 
 
 def journal_of(root: Path, name: str) -> Path:
@@ -187,10 +217,6 @@ class Role:
         Killed between sending and confirming: no block is made until its next life sends again.
     standby : bool
         A client that stands by for the coordinator, too.
-    silent : int
-        Length of its log when its present life began.
-    works : bool
-        Its process wanted the processor at the last look.
     """
 
     name: str
@@ -202,13 +228,11 @@ class Role:
     finished: bool = False
     patient: bool = False
     standby: bool = False
-    silent: int = 0
-    works: bool = False
 
-    def is_at_work(self) -> bool:
-        """Whether it wanted the processor at this look and at the last: a role that waits does so now and then only."""
-        before, self.works = self.works, self.process is not None and state_of(self.process.pid) in "RD"
-        return before and self.works
+    @property
+    def words(self) -> list[str]:
+        """The roles of its process."""
+        return [self.name.split("-")[0], *(["standby"] if self.standby else [])]
 
 
 class World:
@@ -226,7 +250,7 @@ class World:
     store : str
         URL of a Kubo node; without one, a folder.
     skips : bool
-        When everybody has only waited for seconds, as in a round that is lost, the next deadline comes at once.
+        When nobody has anything to do, as in a round that is lost, the next deadline comes at once.
     """
 
     def __init__(
@@ -252,7 +276,7 @@ class World:
             self.federation = self._found(clients, rounds)
             self.network.request("evm_setAutomine", False)
             self._mined, self._seen = time.monotonic(), 0
-            self._heard, self._quiet = [], self._mined
+            self._idle: dict[Path, int] = {}
         except BaseException:
             self.network.close()
             raise
@@ -330,7 +354,8 @@ class World:
             role.standby,
             dict(role.kills),
         )
-        role.silent = len(self.log(role.name))
+        for word in role.words:
+            word_of(self.root, role.name, word).unlink(missing_ok=True)
         role.process = self._spawner.Process(target=live, args=(life,), name=role.name, daemon=True)
         role.process.start()
 
@@ -370,24 +395,24 @@ class World:
             self._skip_idle_blocks(running, head)
 
     def _skip_idle_blocks(self, running: list[Role], head: int) -> None:
-        logs, now = [self.log(role.name) for role in running], time.monotonic()
-        if any([role.is_at_work() for role in running]) or logs != self._heard:
-            self._heard, self._quiet = logs, now
-        speechless = any(len(log) <= role.silent for role, log in zip(running, logs, strict=True))
-        if speechless or now - self._quiet < (SETTLED_SECONDS if self._is_coordinators_turn() else IDLE_SECONDS):
-            return
-        # What each role of each process said last.
-        said = [{line["role"]: line for line in map(json.loads, log.splitlines())} for log in logs]
-        deadlines = [line.get("until", 0) for last in said for line in last.values()]
-        self.network.mine(min([block for block in deadlines if block > head], default=head) - head)
-        self._quiet = now
+        """Skip to the next deadline when all have seen this block, and then looked once more at what others stored."""
+        live = [role for role in running if not role.finished]
+        idle = {
+            word_of(self.root, role.name, word): self._idle_word(role, word) for role in live for word in role.words
+        }
+        if any(word.block < head or word.steps < self._idle.get(path, 1) for path, word in idle.items()):
+            self._idle = {}
+        elif not self._idle:
+            self._idle = {path: word.steps for path, word in idle.items()}
+        # The first of two more steps may have begun before the last of the others had done its work.
+        elif all(word.steps >= self._idle.get(path, word.steps) + 2 for path, word in idle.items()):
+            self.network.mine(min([word.until for word in idle.values() if word.until > head], default=head) - head)
 
-    def _is_coordinators_turn(self) -> bool:
-        """Whether all clients have done what they can do."""
-        entry, everybody = self.latest, len(self.clients)
-        if entry is None or entry.end is not None or entry.recovered is not None:
-            return entry is not None
-        return len(entry.draws if entry.sealed is None else entry.releases) == everybody
+    def _idle_word(self, role: Role, word: str) -> Idle:
+        """What a role said after its last step; nothing if it has not said it yet."""
+        path = word_of(self.root, role.name, word)
+        text = path.read_text() if role.process is not None and path.exists() else ""
+        return Idle(*map(int, text.split())) if text.endswith("\n") else Idle(0, 0, 0)
 
     def _wants_none(self, role: Role) -> bool:
         """Whether a role is about to be killed when its transaction is sent, or was and has not sent it again."""
@@ -455,14 +480,6 @@ class World:
         self.kill(*self.roles)
         self.network.close()
         self._node.close()
-
-
-def state_of(pid: int) -> str:
-    """What Linux says of a process's main thread: R on or waiting for a processor, D for a disk, S asleep, …"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "X"
 
 
 def passed(lines: Iterable[str]) -> list[str]:
