@@ -25,7 +25,13 @@ POINTS_PER_PASS = 512
 class Layered(Protocol):
     """A classifier that shows the outputs of its layers; the last are the logits."""
 
-    def layer_outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
+    def first_layer(self, x: torch.Tensor) -> torch.Tensor:
+        """The first layer's outputs, affine in ``x``."""
+        ...
+
+    def layers_above(self, first: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The outputs of all layers, given the first one's."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class PathGradients:
 def path_gradients(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
     """Average ∂c_y/∂L over the path from black to ``x``, for all layers and samples at once.
 
-    All (steps + 1) · n path points go through the model together, in as many passes as memory asks for.
+    All path points go through the model together, in as many passes as memory asks for.
 
     Parameters
     ----------
@@ -69,28 +75,41 @@ def attributions(path: PathGradients, epsilon: float) -> tuple[torch.Tensor, ...
     )
 
 
-def behaviour(outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> torch.Tensor:
-    """L·Λ̂ of all layers, concatenated (the terms of eq. 7): shape (n, elements of all layers)."""
-    parts = []
-    for output, weight in zip(outputs, weights, strict=True):
-        positions = (1,) * (output.dim() - weight.dim())
-        parts.append((output * weight.reshape(*weight.shape, *positions)).flatten(1))
-    return torch.cat(parts, dim=1)
+def behaviour(outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """L·Λ̂ of each layer (the terms of eq. 7), units last: shapes (n, h, w, channels) and (n, units)."""
+    return tuple(
+        output.movedim(1, -1) * beside_units(weight, output) for output, weight in zip(outputs, weights, strict=True)
+    )
+
+
+def beside_units(weight: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """Give weights (n, units) the shape that multiplies a layer's output, its units moved last."""
+    return weight.view(len(weight), *(1,) * (output.dim() - 2), -1)
 
 
 def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
+    """Black is 0, so the path from x′ to x is σ·x, and an affine first layer's outputs on it are b + σ·(L(x) − b).
+
+    The black points of all samples are one image, whose gradient differs by the true class alone: there is one row for
+    each class present. Row classes + (ρ − 1)·n + i is point ρ ≥ 1 of sample i.
+    """
     count = len(x)
-    fractions = torch.arange(steps + 1, dtype=x.dtype) / steps
-    trapezoid = torch.full((steps + 1,), 1.0 / steps, dtype=x.dtype)
-    trapezoid[0] = trapezoid[-1] = 0.5 / steps
-    # Black is 0, so the path from x′ to x is σ·x. Point ρ of sample i is row ρ·n + i.
-    points = (fractions.view(-1, 1, 1, 1, 1) * x).flatten(0, 1)
+    classes, class_of = y.unique(return_inverse=True)
+    with torch.no_grad():
+        at_x = model.first_layer(x)
+        black = model.first_layer(torch.zeros_like(x[:1]))
+        slope = at_x - black
+        between = [torch.add(black, slope, alpha=step / steps) for step in range(1, steps)]
+        points = torch.cat([black.expand(len(classes), *black.shape[1:]), *between, at_x])
+    labels = torch.cat([classes, *[y] * steps])
+    trapezoid = torch.full((len(labels),), 1.0 / steps, dtype=x.dtype)
+    trapezoid[: len(classes)] = trapezoid[-count:] = 0.5 / steps
     with torch.enable_grad():
-        outputs = model.layer_outputs(points)
-        confidence = outputs[-1].softmax(1).view(steps + 1, count, -1)
-        true_class = confidence[:, torch.arange(count), y]
+        outputs = model.layers_above(points.requires_grad_())
+        true_class = outputs[-1].softmax(1).gather(1, labels[:, None])[:, 0]
         # No path point sees another, so the gradient of the weighted sum holds every point's own gradient.
-        gradients = torch.autograd.grad((true_class * trapezoid[:, None]).sum(), outputs)
-    per_point = ((steps + 1, count, *output.shape[1:]) for output in outputs)
-    averaged = tuple(gradient.view(shape).sum(0) for gradient, shape in zip(gradients, per_point, strict=True))
-    return PathGradients(tuple(output.detach()[-count:] for output in outputs), averaged)
+        gradients = torch.autograd.grad((true_class * trapezoid).sum(), outputs)
+    averaged = (
+        gradient[len(classes) :].unflatten(0, (steps, count)).sum(0).add_(gradient[class_of]) for gradient in gradients
+    )
+    return PathGradients(tuple(output.detach()[-count:] for output in outputs), tuple(averaged))

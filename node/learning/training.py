@@ -4,8 +4,10 @@ All randomness of a client's round comes from generators seeded by SHA-256 over 
 work runs on one thread with deterministic kernels, so neither the order of clients nor the number of workers matters.
 """
 
+import ctypes
 import hashlib
 import math
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ import torch
 from torch.nn import functional
 
 from node.learning.augment import augment
-from node.learning.models import ConvNet, build_model, load_tensors, split_extras, to_tensors
+from node.learning.models import ConvNet, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
@@ -35,6 +37,11 @@ __all__ = [
 ]
 
 EVALUATION_BATCH = 500
+# Bytes of images that are put in order at once: an epoch of most clients, and a bound for the large ones.
+GATHERED_BYTES = 1 << 24
+# mallopt(3): a process keeps so many freed bytes, and blocks of up to so many are taken from them.
+M_TRIM_THRESHOLD, KEPT_BYTES = -1, 1 << 28
+M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES = -3, 1 << 25
 
 
 class DivergedTraining(ValueError):
@@ -65,11 +72,16 @@ class LocalUpdate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples."""
+    """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples.
+
+    ``right`` and ``per_label`` count the right answers and all samples of each label, 0 … classes − 1.
+    """
 
     accuracy: float
     loss: float
     samples: int
+    right: tuple[int, ...]
+    per_label: tuple[int, ...]
 
 
 def train(
@@ -112,8 +124,7 @@ def train(
     """
     _check_round(spec, shared, strategy, round, rounds)
     _check_fits(spec, samples)
-    with _reproducible():
-        model = _model_with(spec, tensors)
+    with _reproducible(), _model_with(spec, tensors) as model:
         if prepared is None:
             prepared = strategy.prepare(model, shared, round=round, rounds=rounds)
         start = RoundStart(
@@ -153,64 +164,102 @@ def prepare(
     Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
     """
     _check_round(spec, shared, strategy, round, rounds)
-    with _reproducible():
-        return strategy.prepare(_model_with(spec, tensors), shared, round=round, rounds=rounds)
+    with _reproducible(), _model_with(spec, tensors) as model:
+        return strategy.prepare(model, shared, round=round, rounds=rounds)
 
 
 def warm_up() -> None:
-    """Load what torch loads when it first trains, about a second: for a process whose first round has a deadline."""
+    """Prepare a process that will train: load what torch loads when it first does (a second), and keep freed memory.
+
+    The first is for processes whose first round has a deadline. The second is glibc's mallopt(3): without it the
+    buffers that a step frees go back to the system and come again, a page fault for each 4 KiB.
+    """
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
 
 
 def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples) -> Evaluation:
     """Test a global model on held-out samples."""
     _check_fits(spec, samples)
-    right, loss = 0, 0.0
-    with _reproducible(), torch.no_grad():
-        model = _model_with(spec, tensors)
+    right, loss = np.zeros(spec.classes, dtype=np.int64), 0.0
+    with _reproducible(), _model_with(spec, tensors) as model, torch.inference_mode():
         for start in range(0, len(samples), EVALUATION_BATCH):
-            x = torch.from_numpy(samples.x[start : start + EVALUATION_BATCH])
-            y = torch.from_numpy(samples.y[start : start + EVALUATION_BATCH])
+            x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH]))
+            y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH]))
             logits = model(x)
-            right += int((logits.argmax(1) == y).sum())
+            right += y[logits.argmax(1) == y].bincount(minlength=spec.classes).numpy()
             loss += float(functional.cross_entropy(logits, y, reduction="sum"))
-    return Evaluation(right / len(samples), loss / len(samples), len(samples))
+    per_label = np.bincount(samples.y, minlength=spec.classes)
+    count = len(samples)
+    return Evaluation(int(right.sum()) / count, loss / count, count, tuple(right.tolist()), tuple(per_label.tolist()))
 
 
 def _descend(
     model: ConvNet, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
-    x, y = torch.from_numpy(start.samples.x), torch.from_numpy(start.samples.y)
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=settings.rate_of(start.round),
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
+        fused=True,
     )
     loss = math.nan
     for epoch in range(settings.epochs):
         term.start_epoch(epoch)
         total = 0.0
-        for chosen in torch.randperm(len(y), generator=generator).split(settings.batch_size):
-            images, labels = augment(x[chosen], settings, generator), y[chosen]
-            outputs = model.layer_outputs(images)
-            cross_entropy = functional.cross_entropy(outputs[-1], labels)
-            added = term.loss(Batch(images, labels, outputs))
+        for images, labels in _batches(start.samples, settings.batch_size, generator):
+            batch = _forward(model, augment(images, settings, generator), labels, term)
+            cross_entropy = functional.cross_entropy(batch.outputs[-1], labels)
+            added = term.loss(batch)
             optimizer.zero_grad()
             (cross_entropy if added is None else cross_entropy + added).backward()
             optimizer.step()
             total += cross_entropy.item() * len(labels)
-        loss = total / len(y)
+        loss = total / len(start.samples)
         if not math.isfinite(loss):
             break
     return loss
 
 
-def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> ConvNet:
-    model = build_model(spec.name, spec.input_shape, spec.classes, seed=0)
+def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Images and labels of an epoch's batches, in random order; gathered many batches at a time."""
+    order = torch.randperm(len(samples), generator=generator).numpy()
+    together = size * max(1, GATHERED_BYTES // (size * samples.x[0].nbytes))
+    for first in range(0, len(order), together):
+        chosen = order[first : first + together]
+        x, y = torch.from_numpy(samples.x[chosen]), torch.from_numpy(samples.y[chosen])
+        yield from zip(channels_last(x).split(size), y.split(size), strict=True)
+
+
+def _forward(model: ConvNet, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
+    """Send a batch through the model, and what the term sends along in the same pass."""
+    companions = term.companions()
+    if companions is None:
+        return Batch(images, labels, model.layer_outputs(images))
+    outputs = model.layer_outputs(torch.cat([images, companions]))
+    count = len(labels)
+    return Batch(images, labels, tuple(o[:count] for o in outputs), tuple(o[count:] for o in outputs))
+
+
+_idle = threading.local()
+
+
+@contextmanager
+def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> Iterator[ConvNet]:
+    """A model that holds these weights; each thread keeps its last one, as building takes longer than a small round."""
+    kept: dict[ModelSpec, ConvNet] = vars(_idle).setdefault("model", {})
+    model = kept.pop(spec, None) or empty_model(spec)
     load_tensors(model, tensors)
-    return model
+    try:
+        yield model
+    finally:
+        model.zero_grad()
+        kept.clear()
+        kept[spec] = model
 
 
 def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, round: int, rounds: int) -> None:
@@ -238,17 +287,19 @@ def _generator(purpose: str, seed: int, client: int, round: int) -> torch.Genera
 
 _running = 0
 _lock = threading.Lock()
-_threads_outside = 1
+_outside = (1, True)
 
 
 @contextmanager
 def _reproducible() -> Iterator[None]:
     """One thread and deterministic kernels inside; the caller's settings again when the last one leaves."""
-    global _running, _threads_outside
+    global _running, _outside
     with _lock:
         if _running == 0:
-            _threads_outside = torch.get_num_threads()
+            _outside = torch.get_num_threads(), torch.utils.deterministic.fill_uninitialized_memory
             torch.use_deterministic_algorithms(True)
+            # A fill of every new buffer finds code that reads before it writes; no kernel here does.
+            torch.utils.deterministic.fill_uninitialized_memory = False
         _running += 1
         torch.set_num_threads(1)
     try:
@@ -257,5 +308,7 @@ def _reproducible() -> Iterator[None]:
         with _lock:
             _running -= 1
             if _running == 0:
-                torch.set_num_threads(_threads_outside)
+                threads, fill = _outside
+                torch.set_num_threads(threads)
                 torch.use_deterministic_algorithms(False)
+                torch.utils.deterministic.fill_uninitialized_memory = fill

@@ -48,11 +48,15 @@ class RoundStart:
 
 @dataclass(frozen=True)
 class Batch:
-    """One training step's images, labels and layer outputs (the last are the logits)."""
+    """One training step's images, labels and layer outputs (the last are the logits).
+
+    ``companions`` are the layer outputs of the images that the term sent along.
+    """
 
     x: torch.Tensor
     y: torch.Tensor
     outputs: tuple[torch.Tensor, ...]
+    companions: tuple[torch.Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,10 @@ class LocalTerm:
 
     def start_epoch(self, epoch: int) -> None:
         """Called before each local epoch, counted from 0."""
+
+    def companions(self) -> torch.Tensor | None:
+        """Images (n, c, h, w) that the next step sends through the model beside its own, or None."""
+        return None
 
     def loss(self, batch: Batch) -> torch.Tensor | None:
         """Scalar to add to the step's cross-entropy, or None."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from node.learning.attribution import attributions, behaviour, path_gradients
+from node.learning.attribution import attributions, behaviour, beside_units, path_gradients
 from node.learning.models import ConvNet
 from node.learning.samples import Samples
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
@@ -79,10 +79,10 @@ class FedAom(FedAvg):
 
 @dataclass(frozen=True)
 class GlobalBehaviour:
-    """The global model on the shared set's n samples: attributions Λ̂ (n, units) a layer, and L·Λ̂ of all layers."""
+    """The global model on the shared set's n samples, for each layer: attributions Λ̂ (n, units), and L·Λ̂."""
 
     attributions: tuple[torch.Tensor, ...]
-    target: torch.Tensor
+    target: tuple[torch.Tensor, ...]
 
 
 class BehaviourTerm(LocalTerm):
@@ -110,10 +110,19 @@ class BehaviourTerm(LocalTerm):
             path = path_gradients(self._model, self._x, self._y, self._options.q)
             self._local = attributions(path, self._options.epsilon)
 
+    def companions(self) -> torch.Tensor:
+        """Draw the step's samples of the shared set."""
+        self._chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
+        return self._x[self._chosen]
+
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Distance of the local model's behaviour from the global one's on fresh samples of the shared set."""
-        chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
-        outputs = self._model.layer_outputs(self._x[chosen])
-        local = behaviour(outputs, [weights[chosen] for weights in self._local])
-        distances = torch.linalg.vector_norm(self._target[chosen] - local, dim=1)
+        """Distance of the local model's behaviour from the global one's on the samples drawn."""
+        chosen = self._chosen
+        layers = zip(batch.companions, self._local, self._target, strict=True)
+        gaps = [
+            torch.addcmul(target[chosen], output.movedim(1, -1), beside_units(weight[chosen], output), value=-1)
+            for output, weight, target in layers
+        ]
+        norms = [torch.linalg.vector_norm(gap.flatten(1), dim=1) for gap in gaps]
+        distances = torch.linalg.vector_norm(torch.stack(norms), dim=0)
         return self._weight * functional.relu(distances - ROUNDING).mean()

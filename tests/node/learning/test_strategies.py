@@ -34,9 +34,10 @@ def begin(strategy: FedAom, model: ConvNet, shared: Samples) -> LocalTerm:
     return strategy.begin(model, replace(start_of(shared), prepared=prepared))
 
 
-def empty_batch(model: ConvNet) -> Batch:
-    x = torch.zeros(1, 1, 8, 8)
-    return Batch(x, torch.zeros(1, dtype=torch.int64), model.layer_outputs(x))
+def added_loss(term: LocalTerm, model: ConvNet) -> torch.Tensor:
+    """What a step with no images of its own adds."""
+    none = torch.zeros(0)
+    return term.loss(Batch(none, none, (), model.layer_outputs(term.companions())))
 
 
 def test_names_and_options_are_checked():
@@ -86,13 +87,13 @@ def test_fedaom_without_a_shared_set_is_a_sentence():
 def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
     term = begin(FedAom(shared_batch=10), model, random_samples(10, 1))
-    loss = term.loss(empty_batch(model))
+    loss = added_loss(term, model)
     assert loss.item() == 0.0
     loss.backward()
     assert not any(p.grad.any() for p in model.parameters()), "a norm has no gradient at zero"
     with torch.no_grad():
         model.hidden.bias += 0.1
-    assert term.loss(empty_batch(model)).item() > 0
+    assert added_loss(term, model).item() > 0
 
 
 def test_the_added_losss_gradient_equals_finite_differences():
@@ -110,16 +111,15 @@ def test_the_added_losss_gradient_equals_finite_differences():
             for parameter, direction in zip(model.parameters(), directions, strict=True):
                 parameter += step * direction
 
-    batch = Batch(torch.zeros(1), torch.zeros(1), ())
     move(noise(), 0.05)
     directions = noise()
-    term.loss(batch).backward()
+    added_loss(term, model).backward()
     slope = sum(float((p.grad * d).sum()) for p, d in zip(model.parameters(), directions, strict=True))
     values = []
     # Small enough that no unit crosses a kink of ReLU or max-pooling.
     for step in (1e-7, -2e-7):
         move(directions, step)
-        values.append(term.loss(batch).item())
+        values.append(added_loss(term, model).item())
     assert slope == pytest.approx((values[0] - values[1]) / 2e-7, rel=1e-5)
     assert abs(slope) > 1e-5
 
