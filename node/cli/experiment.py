@@ -77,6 +77,8 @@ def experiment(
         )
     except (*FAULTS, AlreadyInUse) as fault:
         raise CommandError(str(fault)) from None
+    except OSError as fault:
+        raise CommandError(f"{fault.strerror or fault}: {fault.filename or request.out}") from None
     if as_json:
         print_json(summary)
     return 0
@@ -91,6 +93,7 @@ def _perform(request: "Request", work: Path, data_dir: Path | None, open_executo
     from node.simulation.figures import require_matplotlib
 
     require_matplotlib()
+    request.out.mkdir(parents=True, exist_ok=True)  # rather now than after hours of work
     store = RunStore(request.out)
     todo = request.pending(store)
     if request.experiment.simulates and not request.report_only:
