@@ -103,7 +103,7 @@ def _of_parameters(model: ConvNet, extras: Tensors, kind: str) -> list[torch.Ten
         value = extras.get(kind + name)
         if value is None or value.shape != tuple(parameter.shape):
             raise InvalidModel(f"tensor {kind + name!r} is missing, or has another shape than {name!r}")
-        found.append(torch.tensor(value))
+        found.append(torch.empty_like(parameter, requires_grad=False).copy_(torch.tensor(value)))
     return found
 
 

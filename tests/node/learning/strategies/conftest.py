@@ -1,0 +1,88 @@
+"""A small model, samples and round starts for the strategies' mathematics."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from node.learning.models import ConvNet, build_model, initial_tensors
+from node.learning.samples import Samples
+from node.learning.settings import ModelSpec, TrainingSettings
+from node.learning.strategies import RoundStart, Strategy
+from node.learning.training import LocalUpdate, train
+from node.tensors import Tensors
+
+SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
+
+
+@pytest.fixture
+def samples() -> Callable[[int, int], Samples]:
+    """``samples(count, seed)``: noise with labels in turn."""
+
+    def make(count: int, seed: int) -> Samples:
+        rng = np.random.default_rng(seed)
+        return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
+
+    return make
+
+
+@pytest.fixture
+def model() -> ConvNet:
+    return build_model(SPEC.name, SPEC.input_shape, SPEC.classes, seed=0)
+
+
+@pytest.fixture
+def weights() -> Tensors:
+    return initial_tensors(SPEC.name, SPEC.input_shape, SPEC.classes, 0)
+
+
+@pytest.fixture
+def move() -> Callable[..., list[torch.Tensor]]:
+    """``move(model, seed, step)``: go a step in a random direction, which is returned."""
+
+    def go(model: ConvNet, seed: int, step: float) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        directions = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
+        with torch.no_grad():
+            for parameter, direction in zip(model.parameters(), directions, strict=True):
+                parameter += step * direction
+        return directions
+
+    return go
+
+
+@pytest.fixture
+def start(samples) -> Callable[..., RoundStart]:
+    """``start(extras=…, state=…, …)``: what a client has at hand in round 2 of 10."""
+
+    def make(**given: object) -> RoundStart:
+        defaults = {"samples": samples(20, 9), "shared": None, "extras": {}, "state": {}}
+        return RoundStart(2, 10, **{**defaults, **given}, generator=torch.Generator().manual_seed(0))
+
+    return make
+
+
+@pytest.fixture
+def trained(weights, samples) -> Callable[..., LocalUpdate]:
+    """``trained(strategy, …)``: a client's round from the initial weights; what is given replaces the defaults."""
+
+    def run(strategy: Strategy, **given: object) -> LocalUpdate:
+        values = {"model": {**weights, **strategy.initial_extras(weights)}, "round": 2, "state": None, "shared": None}
+        values |= {"samples": samples(40, 2), "settings": TrainingSettings(epochs=2, batch_size=7, crop=1)} | given
+        return train(
+            SPEC, values["model"], values["samples"], values["shared"], strategy, values["settings"],
+            round=values["round"], rounds=10, client=3, seed=1, state=values["state"],
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def same(weights) -> Callable[[LocalUpdate, LocalUpdate], bool]:
+    """Whether two updates have the same weights, to the bit."""
+
+    def compare(first: LocalUpdate, second: LocalUpdate) -> bool:
+        return all(np.array_equal(first.tensors[name], second.tensors[name]) for name in weights)
+
+    return compare
