@@ -27,7 +27,7 @@ from node.journal import Journal, JournalDamaged
 from node.learning.samples import Samples
 from node.learning.shared import InvalidSharedSet
 from node.learning.training import DivergedTraining
-from node.local_training import LocalTraining
+from node.local_training import LocalTraining, StateLost
 from node.masking.client import MaskingRefused
 from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused
@@ -223,6 +223,8 @@ class Client:
             if self.view.block < deadlines.share_end:
                 return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
             masked = self._disclosure.masked(entry, member.client, update)
+        except StateLost as loss:
+            return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
         except (DivergedTraining, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)

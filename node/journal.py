@@ -3,13 +3,17 @@
 Beside the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
-What is here must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
+One thing outlives its round: ``state``, what the client's strategy keeps at home for its next round, such as the model
+that it trained. The newest stays until that of a later round is there and that round is over.
+
+All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
 destruction of these files (spec 02, step 1).
 """
 
 import json
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -21,6 +25,8 @@ from node.files import sync_directory, write_atomically
 
 _NONCE_BYTES = 12
 _MAX_NOTE_BYTES = 1 << 20
+STATE = "state"
+"""Name of the blob that outlives its round."""
 
 
 class JournalDamaged(RuntimeError):
@@ -106,16 +112,43 @@ class Journal:
                 "to take part in the next"
             ) from None
 
+    def state(self, before: int) -> bytes | None:
+        """Return what the strategy kept after the client's last round below ``before``, or None."""
+        path = _newest_state(self._until(before - 1))
+        return self.read(_round_of(path), STATE) if path else None
+
+    def forget_state(self, before: int) -> None:
+        """Remove what ``state`` would return."""
+        path = _newest_state(self._until(before - 1))
+        self._remove([path] if path else [])
+
     def destroy(self, before: int) -> None:
-        """Remove every file of the rounds up to and including ``before``: their secrets are gone for good."""
-        removed = False
-        for path in self._directory.iterdir():  # what a killed writer left half written, too
-            number, _, _ = path.name.partition("-")
-            if number.isdigit() and int(number) <= before:
-                path.unlink()
-                removed = True
-        if removed:
+        """Remove every file of the rounds up to and including ``before``, but for the newest state among them.
+
+        Their secrets are gone for good.
+        """
+        over = self._until(before)
+        self._remove(over - {_newest_state(over)})
+
+    def _until(self, last: int) -> set[Path]:
+        """Files of the rounds up to ``last``, what a killed writer left half written, too."""
+        return {path for path in self._directory.iterdir() if -1 < _round_of(path) <= last}
+
+    def _remove(self, paths: Collection[Path]) -> None:
+        for path in paths:
+            path.unlink()
+        if paths:
             sync_directory(self._directory)
 
     def _path(self, round_number: int, name: str) -> Path:
         return self._directory / f"{round_number:08d}-{name}.sealed"
+
+
+def _round_of(path: Path) -> int:
+    """The round of a journal's file; -1 for any other file."""
+    number = path.name.partition("-")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _newest_state(paths: Iterable[Path]) -> Path | None:
+    return max((path for path in paths if path.name.endswith(f"-{STATE}.sealed")), key=_round_of, default=None)

@@ -1,17 +1,25 @@
-"""A client's local training: started once a round, in this thread or an executor, its result kept in the journal."""
+"""A client's local training: started once a round, in this thread or an executor, its result kept in the journal.
+
+So is the strategy's state, whatever becomes of the round. It is there before the update is: a client that is killed in
+between trains again, from the state that it had before, to the same result.
+"""
 
 from concurrent.futures import Executor, Future
 
 from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import fetch_model
-from node.journal import Journal
+from node.journal import STATE, Journal, JournalDamaged
 from node.learning.samples import Samples
 from node.learning.shared import shared_from_bytes
 from node.learning.strategies import make_strategy
 from node.learning.training import LocalUpdate, train
 from node.rounds import RoundRecords
 from node.tensors import Tensors, dump, load
+
+
+class StateLost(RuntimeError):
+    """What the strategy kept after an earlier round cannot be read; it has been removed."""
 
 
 class LocalTraining:
@@ -53,6 +61,8 @@ class LocalTraining:
         ------
         DivergedTraining, InvalidModel, InvalidSharedSet
             Training failed, or what it starts from is not what the terms say.
+        StateLost
+            Once; asked again, it trains as in a client's first round.
         """
         stored = self._journal.read(entry.number, "update")
         if stored is not None:
@@ -64,6 +74,8 @@ class LocalTraining:
             return None
         update: LocalUpdate = future.result()
         self._running = None
+        if update.state:
+            self._journal.write(entry.number, STATE, dump(update.state))
         self._journal.write(entry.number, "update", dump(update.tensors))
         return update.tensors
 
@@ -78,8 +90,18 @@ class LocalTraining:
         work = (config.model, model, self._samples, shared, strategy, config.training)
         federation = config.federation
         place = {"round": entry.number, "rounds": federation.rounds, "client": client, "seed": federation.seed}
+        state = self._state(entry.number)
         if self._executor is not None:
-            return self._executor.submit(train, *work, **place)
+            return self._executor.submit(train, *work, **place, state=state)
         done: Future = Future()
-        done.set_result(train(*work, **place))
+        done.set_result(train(*work, **place, state=state))
         return done
+
+    def _state(self, number: int) -> Tensors:
+        """What the strategy kept after this client's last round before ``number``; empty in its first."""
+        try:
+            stored = self._journal.state(before=number)
+        except JournalDamaged as fault:
+            self._journal.forget_state(before=number)
+            raise StateLost(str(fault).rpartition(": ")[0]) from None
+        return {} if stored is None else load(stored)
