@@ -1,4 +1,4 @@
-"""What a strategy keeps at home goes from round to round, wherever the client is killed; damaged, it is done without."""
+"""What a strategy keeps goes from round to round, wherever the client is killed; damaged, it is done without."""
 
 import signal
 import subprocess
