@@ -10,7 +10,7 @@ from pathlib import Path
 from chain import tree
 from chain.deployment import Settings
 from node.config import NetworkSettings
-from node.learning.strategies import fedaom
+from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -39,16 +39,15 @@ def network() -> str:
     return _fields(NetworkSettings)
 
 
-def strategy() -> str:
-    """Options of FedAom."""
-    return _fields(fedaom.FedAom)
-
-
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
-    "fedaom": ("reference.md", strategy),
+    **{
+        name: ("reference.md", lambda kind=kind: _fields(kind))
+        for name, kind in STRATEGIES.items()
+        if dataclasses.fields(kind)
+    },
 }
 
 
