@@ -24,6 +24,7 @@ from node.tensors import InvalidModel, Layout, Tensors, dump, load
 CHECKPOINT = "checkpoint.safetensors"
 RECORD = "record.json"
 STATES = "states"
+METADATA = "fedgrove"
 _DIGEST_BYTES = 32
 
 
@@ -109,7 +110,8 @@ class RunDirectory:
         document = {"record": record.to_json(), "data": self._data, "states": self._digest_of_states()}
         text = json.dumps(document, sort_keys=True)
         ordered = dict(sorted(tensors.items()))
-        content = save(ordered, {"document": text, "digest": _digest(text, ordered)})
+        # One key: safetensors does not keep the order of several.
+        content = save(ordered, {METADATA: f"{_digest(text, ordered)} {text}"})
         write_atomically(self._directory / CHECKPOINT, content)
         for client, number in replaced:
             self._state_path(client, number).unlink(missing_ok=True)
@@ -179,11 +181,11 @@ def _parse(path: Path, layout: Layout | None = None) -> tuple[dict[str, Any], Te
     """The document of a checkpoint, whole and with all its keys, and the model."""
     try:
         with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
+            digest, _, text = (file.metadata() or {}).get(METADATA, "").partition(" ")
         tensors = load(path.read_bytes(), layout)
-        if metadata["digest"] != _digest(metadata["document"], tensors):
+        if digest != _digest(text, tensors):
             raise ValueError("wrong digest")
-        document = json.loads(metadata["document"])
+        document = json.loads(text)
         Record.from_json(document["record"])
         if not {"data", "states"} <= document.keys():
             raise ValueError("incomplete")

@@ -9,7 +9,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from typing import Any, Literal
 
-CLUSTER_SECONDS = 20
+# How long a scheduler may take to answer.
+CLUSTER_SECONDS = 10
 
 Reach = Literal["memory", "disk", "message"]
 
