@@ -35,7 +35,7 @@ from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.client import Client
-from node.config import FederationConfig
+from node.config import FederationConfig, StrategySettings
 from node.coordinator import Coordinator
 from node.evaluation import evaluator, initial_model
 from node.learning.samples import Samples
@@ -282,7 +282,9 @@ class World:
             raise
 
     def _found(self, clients: int, rounds: int) -> Federation:
-        made = Federation.found(self.network, self.root, clients, rounds, training=QUICK, ledger=WINDOWS)
+        # MOON's clients keep their models from round to round, so what was kept shows in the next round's model.
+        terms = {"training": QUICK, "ledger": WINDOWS, "strategy": StrategySettings("moon")}
+        made = Federation.found(self.network, self.root, clients, rounds, **terms)
         made.store = open_store(self._store)
         self.roles = {"coordinator": Role("coordinator", Coordinator, made.test)}
         save(keystore_of(self.root, "coordinator"), made.coordinator_keys, PASSWORD, KEYSTORE_COST)
