@@ -1,7 +1,7 @@
 """Quadratic penalties on a model's weights, with the gradient that is known instead of one that autograd finds.
 
 A penalty on all weights is a few passes over as much memory as the model takes, at every step: autograd, tensor by
-tensor and operation by operation, takes some three times as many.
+tensor and operation by operation, takes several times as many.
 """
 
 from collections.abc import Sequence
