@@ -100,7 +100,9 @@ def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> P
         black = model.first_layer(torch.zeros_like(x[:1]))
         slope = at_x - black
         between = [torch.add(black, slope, alpha=step / steps) for step in range(1, steps)]
-        points = torch.cat([black.expand(len(classes), *black.shape[1:]), *between, at_x])
+        # A copy in the layout of the others, not a view: the points of all would take its layout.
+        blacks = torch.empty_like(slope[: len(classes)]).copy_(black)
+        points = torch.cat([blacks, *between, at_x])
     labels = torch.cat([classes, *[y] * steps])
     trapezoid = torch.full((len(labels),), 1.0 / steps, dtype=x.dtype)
     trapezoid[: len(classes)] = trapezoid[-count:] = 0.5 / steps
@@ -109,7 +111,9 @@ def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> P
         true_class = outputs[-1].softmax(1).gather(1, labels[:, None])[:, 0]
         # No path point sees another, so the gradient of the weighted sum holds every point's own gradient.
         gradients = torch.autograd.grad((true_class * trapezoid).sum(), outputs)
-    averaged = (
-        gradient[len(classes) :].unflatten(0, (steps, count)).sum(0).add_(gradient[class_of]) for gradient in gradients
-    )
+    averaged = [gradient[class_of] for gradient in gradients]
+    for total, gradient in zip(averaged, gradients, strict=True):
+        # One by one: a sum over the points would come out in the layout that is slow here.
+        for point in gradient[len(classes) :].split(count):
+            total += point
     return PathGradients(tuple(output.detach()[-count:] for output in outputs), tuple(averaged))

@@ -1,6 +1,6 @@
 """The models: the paper's CNN (FedAom section 4.2), and a small one of the same form for 8×8 digits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,23 +63,58 @@ class ConvNet(nn.Module):
         """Outputs of all layers before their activation: feature maps (n, c, h, w) twice, hidden units, logits."""
         return self.layers_above(self.first_layer(x))
 
+    def layer_outputs_apart(self, x: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], ...]:
+        """Outputs of all layers in one pass, those of the first ``count`` images apart from those of the others."""
+        rest: list[torch.Tensor] = []
+
+        def passing(output: torch.Tensor) -> torch.Tensor:
+            output, rows = RowsBeside.apply(output, count)
+            rest.append(rows)
+            return output
+
+        outputs = self.layers_above(passing(self.first_layer(x)), passing)
+        return tuple(output[:count] for output in outputs), tuple(rest)
+
     def first_layer(self, x: torch.Tensor) -> torch.Tensor:
         """The first layer's feature maps, affine in the images (n, c, h, w)."""
         return self.conv1(channels_last(x))
 
-    def layers_above(self, maps1: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Outputs of all layers, given the first one's.
+    def layers_above(
+        self, maps1: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
+    ) -> tuple[torch.Tensor, ...]:
+        """Outputs of all layers, given the first one's; ``passing`` sees each of the others on its way up.
 
         ReLU follows the pooling: the values are the same as before it, on a quarter of the elements.
         """
-        maps2 = self.conv2(functional.relu(functional.max_pool2d(maps1, 2)))
+        maps2 = passing(self.conv2(functional.relu(functional.max_pool2d(maps1, 2))))
         flat = functional.relu(functional.max_pool2d(maps2, 2)).flatten(1)
-        hidden = self.hidden(flat)
-        return maps1, maps2, hidden, self.output(functional.relu(hidden))
+        hidden = passing(self.hidden(flat))
+        return maps1, maps2, hidden, passing(self.output(functional.relu(hidden)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits (n, classes) of images (n, c, h, w)."""
         return self.layer_outputs(x)[-1]
+
+
+class RowsBeside(torch.autograd.Function):
+    """Pass an output on, and show its rows from ``count`` on.
+
+    Their gradient is added to what comes back from above. A slice's own gradient would first be spread over zeros as
+    large as the whole.
+    """
+
+    @staticmethod
+    def forward(ctx, output: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.count = count
+        return output.detach(), output.detach()[count:]
+
+    @staticmethod
+    def backward(ctx, whole: torch.Tensor, rows: torch.Tensor | None) -> tuple[torch.Tensor, None]:
+        if rows is not None:
+            # In place: what the layer above sends back is new, and nobody else holds it.
+            whole[ctx.count :] += rows
+        return whole, None
 
 
 def channels_last(x: torch.Tensor) -> torch.Tensor:

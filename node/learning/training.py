@@ -240,9 +240,7 @@ def _forward(model: ConvNet, images: torch.Tensor, labels: torch.Tensor, term: L
     companions = term.companions()
     if companions is None:
         return Batch(images, labels, model.layer_outputs(images))
-    outputs = model.layer_outputs(torch.cat([images, companions]))
-    count = len(labels)
-    return Batch(images, labels, tuple(o[:count] for o in outputs), tuple(o[count:] for o in outputs))
+    return Batch(images, labels, *model.layer_outputs_apart(torch.cat([images, companions]), len(labels)))
 
 
 _idle = threading.local()

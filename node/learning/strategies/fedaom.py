@@ -5,6 +5,7 @@ shared set, layer outputs weighted by their attribution must stay where the glob
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -118,11 +119,35 @@ class BehaviourTerm(LocalTerm):
     def loss(self, batch: Batch) -> torch.Tensor:
         """Distance of the local model's behaviour from the global one's on the samples drawn."""
         chosen = self._chosen
-        layers = zip(batch.companions, self._local, self._target, strict=True)
-        gaps = [
-            torch.addcmul(target[chosen], output.movedim(1, -1), beside_units(weight[chosen], output), value=-1)
-            for output, weight, target in layers
-        ]
+        weights, targets = ([layer[chosen] for layer in layers] for layers in (self._local, self._target))
+        distances = Distance.apply(weights, targets, *batch.companions)
+        return self._weight * functional.relu(distances - ROUNDING).mean()
+
+
+class Distance(torch.autograd.Function):
+    """‖⊕ₗ (targetₗ − Lₗ·Λ̂ₗ)‖₂ of each sample (eq. 7), by ``Distance.apply(weights, targets, *outputs)``: shape (n,).
+
+    Its derivative with respect to Lₗ is −gapₗ·Λ̂ₗ / distance, and 0 at distance 0. Written out, it takes a third of the
+    passes over the feature maps that automatic differentiation makes.
+    """
+
+    @staticmethod
+    def forward(ctx, weights: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], *outputs: torch.Tensor):
+        weights = [beside_units(weight, output) for weight, output in zip(weights, outputs, strict=True)]
+        layers = zip(targets, outputs, weights, strict=True)
+        gaps = [torch.addcmul(target, output.movedim(1, -1), weight, value=-1) for target, output, weight in layers]
         norms = [torch.linalg.vector_norm(gap.flatten(1), dim=1) for gap in gaps]
         distances = torch.linalg.vector_norm(torch.stack(norms), dim=0)
-        return self._weight * functional.relu(distances - ROUNDING).mean()
+        ctx.save_for_backward(distances, *gaps, *weights)
+        return distances
+
+    @staticmethod
+    def backward(ctx, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        distances, *saved = ctx.saved_tensors
+        gaps, weights = saved[: len(saved) // 2], saved[len(saved) // 2 :]
+        scale = torch.where(distances > 0, -upstream / distances, 0.0)
+        slopes = (
+            gap * (weight * scale.view(-1, *(1,) * (weight.dim() - 1)))
+            for gap, weight in zip(gaps, weights, strict=True)
+        )
+        return None, None, *(slope.movedim(-1, 1) for slope in slopes)
