@@ -134,6 +134,7 @@ def _run_all(
         if out is not None:
             for plan in plans:
                 check_directory(_directory(out, plan), plan, resume)
+            _make(out)
         # The processes load torch while the data are read.
         with open_executor(executor, workers) as (pool, count):
             return _run_on(pool, count, plans, data_dir, out, resume)
@@ -202,6 +203,13 @@ def _print_table(runs: list[Run]) -> None:
             f"{run.seconds:.1f}",
         )
     console.print(table)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise CommandError(f"cannot make the directory {out}: {fault.strerror}") from None
 
 
 def _directory(out: Path, plan: Plan) -> Path:
