@@ -106,7 +106,6 @@ class Overrides:
     clients: int = 0
     sampled: float = 0.0
     epochs: int = 0
-    batch_size: int = 0
     dataset: str = ""
     train_samples: int = 0
     test_samples: int = 0
@@ -116,10 +115,9 @@ class Overrides:
         """The plan with the values that are set."""
         names = ("rounds", "clients", "sampled", "dataset", "train_samples", "test_samples", "probe_every")
         changes = {name: getattr(self, name) for name in names if getattr(self, name)}
-        training = {name: getattr(self, name) for name in ("epochs", "batch_size") if getattr(self, name)}
         if plan.probe_every == 0:
-            changes.pop("probe_every", None)
-        return replace(plan, **changes, training=replace(plan.training, **training))
+            changes.pop("probe_every", None)  # only an experiment that probes has something to report of it
+        return replace(plan, **changes, training=replace(plan.training, epochs=self.epochs or plan.training.epochs))
 
 
 def choose(
