@@ -10,7 +10,7 @@ def record_of(accuracies: Sequence[float | None], plan: Plan | None = None, *, s
     """A record with these test accuracies, one a round; ``ood`` maps rounds to accuracies out of distribution."""
     plan = plan or Plan(rounds=len(accuracies))
     rounds = [
-        RoundResult(number, accuracy, 1.0, 1.0, (1, 2), 20, (ood or {}).get(number))
+        RoundResult(number, accuracy, 1 / 3, 1 / 3, tuple(range(90, 100)), 6000, (ood or {}).get(number))
         for number, accuracy in enumerate(accuracies, 1)
     ]
     return Record(plan.with_seed(seed), tuple(rounds), "00" * 32)
