@@ -36,7 +36,7 @@ __all__ = [
     "warm_up",
 ]
 
-EVALUATION_BATCH = 500
+EVALUATION_BATCH = 250
 # Bytes of images that are put in order at once: an epoch of most clients, and a bound for the large ones.
 GATHERED_BYTES = 1 << 24
 # mallopt(3): a process keeps so many freed bytes, and blocks of up to so many are taken from them.
