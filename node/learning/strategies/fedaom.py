@@ -44,7 +44,7 @@ class FedAom(FedAvg):
 
     beta: float = 1.0
     epsilon: float = 7.0
-    q: int = 8
+    q: int = 2
     shared_batch: int = 10
     refresh: int = 1
 
