@@ -15,6 +15,7 @@ from node.cli.output import CommandError, console, print_json
 from node.files import AlreadyInUse
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES, PartitionSettings, default_settings
+from node.simulation.checkpoint import InvalidCheckpoint, check_directory
 from node.simulation.executors import NoExecutor, open_executor
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record
@@ -125,25 +126,21 @@ def _run_all(
     plans: list[Plan], data_dir: Path | None, executor: str, workers: int, out: Path | None, resume: bool
 ) -> list[Run]:
     """Run one plan after the other, and draw the figures; every end of a run in one sentence."""
-    from node.learning.training import DivergedTraining
-    from node.simulation.checkpoint import InvalidCheckpoint, check_directory
-    from node.simulation.run import SimulationFailed
-
     go_on = f"; what is done is kept in {out}, --resume goes on" if out else ""
     try:
         if out is not None:
             for plan in plans:
                 check_directory(_directory(out, plan), plan, resume)
             _make(out)
-        # The processes load torch while the data are read.
+        # The processes load torch while this one does, and reads the data.
         with open_executor(executor, workers) as (pool, count):
             return _run_on(pool, count, plans, data_dir, out, resume)
     except (InvalidPlan, NoExecutor, InvalidCheckpoint, AlreadyInUse) as mistake:
         raise CommandError(str(mistake)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out or 'no file'}{go_on}") from None
-    except (DivergedTraining, SimulationFailed) as fault:
-        raise CommandError(f"{fault}{go_on}", FAILED) from None
+    except CommandError as failure:
+        raise CommandError(f"{failure}{go_on}" if failure.code == FAILED else str(failure), failure.code) from None
     except KeyboardInterrupt:
         raise CommandError(f"stopped{go_on}", 130) from None
 
@@ -153,7 +150,8 @@ def _run_on(
 ) -> list[Run]:
     from node.cli.rounds_progress import RoundsDisplay
     from node.learning.datasets import load_dataset
-    from node.simulation.run import Simulation
+    from node.learning.training import DivergedTraining
+    from node.simulation.run import Simulation, SimulationFailed
 
     dataset = load_dataset(plans[0].dataset, data_dir)
     runs = []
@@ -162,8 +160,11 @@ def _run_on(
             started = time.monotonic()
             simulation = Simulation(plan, dataset, pool, workers, _directory(out, plan) if out else None, resume)
             display.begin(f"seed {plan.seed}", plan.rounds)
-            for result in simulation.run():
-                display.advance(result)
+            try:
+                for result in simulation.run():
+                    display.advance(result)
+            except (DivergedTraining, SimulationFailed) as fault:
+                raise CommandError(str(fault), FAILED) from None
             runs.append(Run(simulation.record, round(time.monotonic() - started, 3)))
     if out is not None:
         _draw([run.record for run in runs], dataset, out)

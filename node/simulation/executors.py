@@ -75,7 +75,11 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     # Spawned, not forked: torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker) as pool:
-        pool.submit(os.getpid)  # the first task starts all processes
+        # The first task starts all processes. They inherit that Ctrl-C is blocked: it is the parent's to answer, also
+        # while they are still loading.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        pool.submit(os.getpid)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             yield pool
         except BaseException:
@@ -85,8 +89,7 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def start_worker() -> None:
-    """Make a process ready for work: load torch, leave Ctrl-C to the parent, and end with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Make a process ready for work: load torch, and end with the parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
