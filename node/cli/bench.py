@@ -1,6 +1,8 @@
 """``fedgrove bench``: figures that anyone can repeat, each beside a named rival or a physical limit of the same run."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -83,6 +85,24 @@ def dropouts(
     if not 0 < drop < 1:
         raise CommandError(f"--drop must be above 0 and below 1, not {drop}")
     return _show("Dropouts", lambda: bench_dropouts.run(clients, rounds, drop), as_json)
+
+
+@app.command("engine")
+def engine(
+    data_dir: Annotated[Path | None, typer.Option(help="Where MNIST lies or is downloaded to.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Rounds of each run that count.")] = 3,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 takes one a core.")] = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Seconds a round of the simulation, beside its floor, a plain loop and Flower (FEDGROVE_FLOWER_PYTHON names it).
+
+    Example: fedgrove bench engine --data-dir data --rounds 3
+    """
+    from node.cli import bench_engine
+    from node.learning.datasets import load_dataset
+
+    data = load_dataset("mnist", data_dir)
+    return _show("Engine", lambda: bench_engine.run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
 
 
 def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:

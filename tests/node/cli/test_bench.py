@@ -2,9 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from node.cli import bench_chain, bench_ipfs, bench_masking, bench_vrf
+from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_vrf
+from node.learning.models import ARCHITECTURES
+from node.learning.samples import Loaded, Samples
 from tests.node.cli.test_bad_input import fedgrove
 
 
@@ -33,6 +36,26 @@ def test_masking_names_its_limit_and_its_rival():
     upload = rows["client: upload"]["value"]
     assert 4 * 20_000 < upload < 4 * 20_000 + 10_000
     assert any("Flower" in name for name in rows)
+
+
+def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):
+    monkeypatch.setenv("FEDGROVE_FLOWER_PYTHON", "/bin/false")
+    images = Samples(np.random.default_rng(0).random((600, 1, 28, 28), dtype=np.float32), np.arange(600) % 10)
+    rows = by_name(bench_engine.run(Loaded("mnist", 10, images, images), rounds=1, workers=1, trivial=(20, 30)))
+    for label in ("no padding", "same"):
+        assert rows[f"{label}: engine"]["limit_name"] == "floor at matmul peak"
+        assert rows[f"{label}: plain loop, 1 threads"]["limit"] == round(rows[f"{label}: engine"]["value"], 4)
+        assert rows[f"{label}: Flower"]["value"] == "failed"
+    assert {"20 trivial clients", "30 trivial clients"} <= set(rows)
+    assert rows["FedAom, 5 local epochs"]["limit_name"] == "FedAvg"
+    assert rows["share of chain, store and masks"]["value"] < 100
+
+
+def test_the_floor_counts_each_layers_products_three_times_but_the_first_ones_input():
+    """By hand: 24² · 32 · 25, 8² · 64 · 800, 1024 · 512 and 512 · 10 products a sample."""
+    first, others = 24**2 * 32 * 25, 8**2 * 64 * 800 + 1024 * 512 + 512 * 10
+    counted = bench_engine.training_operations(ARCHITECTURES["paper-cnn"], (1, 28, 28), 10)
+    assert counted == 2 * (2 * first + 3 * others)
 
 
 def test_the_store_names_its_limit(tmp_path):

@@ -1,0 +1,267 @@
+"""Seconds a round of the simulation engine, beside the floor at matmul peak, a plain loop and Flower's simulation."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from chain.networks import embedded
+from ipfs.disk import DiskStore
+from node.cli.bench_rivals import FLOWER_VARIABLE, RivalFailed, Work, flower_simulation, plain_round
+from node.demo import Demo
+from node.demo import Plan as DemoPlan
+from node.learning.models import ARCHITECTURES, Architecture, initial_tensors
+from node.learning.partition import partition
+from node.learning.samples import Dataset, Loaded, Samples
+from node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from node.learning.shared import draw_shared
+from node.learning.strategies import make_strategy
+from node.learning.training import prepare, train
+from node.simulation.executors import InlineExecutor, open_executor
+from node.simulation.plan import Plan
+from node.simulation.run import Simulation
+
+CLIENTS, DRAWN = 100, 10
+TRAINING = TrainingSettings(epochs=5, batch_size=50, learning_rate=0.01, momentum=0.5, weight_decay=1e-4)
+MODELS = {"no padding": "paper-cnn", "same": "paper-cnn-same"}
+TRIVIAL = (1_000, 10_000)
+FEDERATED = 10
+
+_PEAK_SIDE, _PEAK_SECONDS = 1024, 1.5
+_REPEATS = 3
+
+
+def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = TRIVIAL) -> dict:
+    """Measure and return ``{"rounds", "workers", "rows": [{"name", "value", "unit", …}, …]}``.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        MNIST, or images of its size.
+    rounds : int
+        Rounds of each run that count; one more comes first, which does not.
+    workers : int
+        Processes of the engine and of Flower, threads of the plain loop.
+    trivial : tuple of int
+        Numbers of clients with one sample each that are tried; Flower is tried with the first.
+
+    100 clients with equal parts of the training samples, 10 drawn, 5 local epochs, batch 50, the paper's CNN; nobody
+    evaluates. The floor is the time that the work's multiplications take at the speed of a large matrix product of
+    this run, on all processes at once.
+    """
+    rows = []
+    for label, model in MODELS.items():
+        rows += _work_rows(label, model, dataset, rounds, workers)
+    rows += _strategy_rows(dataset)
+    rows += _trivial_rows(trivial, rounds, workers)
+    rows += _federation_rows(dataset)
+    return {"rounds": rounds, "workers": workers, "rows": rows}
+
+
+# --- the work, and its rivals -----------------------------------------------------------------------------------------
+
+
+def _work_rows(label: str, model: str, dataset: Dataset, rounds: int, workers: int) -> list[dict]:
+    plan = Plan(
+        dataset.name,
+        CLIENTS,
+        DRAWN / CLIENTS,
+        rounds + 1,
+        training=TRAINING,
+        partition=PartitionSettings("iid"),
+        model=model,
+        evaluate_every=rounds + 1,
+        test_samples=1,
+    )
+    start = time.perf_counter()
+    with open_executor("processes", workers) as (pool, _):
+        marks = _marks(plan, dataset, pool, workers)
+        peak = _peak(pool, workers)
+    engine = _median_round(marks)
+    samples = DRAWN * len(dataset.train()) // CLIENTS * TRAINING.epochs
+    floor = samples * training_operations(ARCHITECTURES[model], dataset.input_shape, dataset.classes) / peak
+    work = Work(CLIENTS, DRAWN, rounds + 1, TRAINING, ARCHITECTURES[model].padding, workers)
+    parts = _equal_parts(dataset)
+    return [
+        _row(f"{label}: engine", engine, floor, "floor at matmul peak"),
+        {"name": f"{label}: engine, start and first round", "value": marks[0] - start, "unit": "s"},
+        _row(f"{label}: plain loop, {workers} threads", plain_round(work, parts), engine, "engine"),
+        *_flower_rows(label, work, parts, engine),
+    ]
+
+
+def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: float) -> list[dict]:
+    try:
+        flower = flower_simulation(work, parts)
+    except RivalFailed as fault:
+        return [{"name": f"{label}: Flower", "value": "failed", "beside": f"check {FLOWER_VARIABLE}: {fault}"}]
+    if flower is None:
+        beside = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"
+        return [{"name": f"{label}: Flower", "value": "not measured", "beside": beside}]
+    name = f"{label}: Flower {flower.version}"
+    return [
+        _row(name, median(flower.rounds), engine, "engine"),
+        {"name": f"{name}, start and first round", "value": flower.start, "unit": "s"},
+    ]
+
+
+def training_operations(architecture: Architecture, input_shape: tuple[int, ...], classes: int) -> int:
+    """Multiplications and additions to train one sample once.
+
+    Each layer is a matrix product, done forward, for the gradient of its weights, and for that of its input, which the
+    first layer does without.
+    """
+    channels, height, width = input_shape
+    lost = architecture.kernel - 1 - 2 * architecture.padding
+    products = []
+    for units in architecture.channels:
+        height, width = height - lost, width - lost
+        products.append(height * width * units * channels * architecture.kernel**2)
+        channels, height, width = units, height // 2, width // 2
+    products += [channels * height * width * architecture.hidden, architecture.hidden * classes]
+    return 2 * (2 * products[0] + 3 * sum(products[1:]))
+
+
+def _peak(pool: Executor, workers: int) -> float:
+    """Operations a second of float32 matrix products, one thread in each of the processes at once."""
+    return sum(future.result() for future in [pool.submit(matmul_speed) for _ in range(workers)])
+
+
+def matmul_speed() -> float:
+    """Operations a second of a large float32 matrix product on one thread."""
+    a, b = torch.rand(2, _PEAK_SIDE, _PEAK_SIDE)
+    best, end = float("inf"), time.perf_counter() + _PEAK_SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - start)
+    return 2 * _PEAK_SIDE**3 / best
+
+
+def _equal_parts(dataset: Dataset) -> list[Samples]:
+    training = dataset.train()
+    return [training.take(part) for part in partition(training.y, CLIENTS, PartitionSettings("iid"), 0)]
+
+
+# --- what a strategy costs --------------------------------------------------------------------------------------------
+
+
+def _strategy_rows(dataset: Dataset) -> list[dict]:
+    """CPU seconds of a client's round of FedAom, beside FedAvg's."""
+    training = dataset.train()
+    samples = training.take(np.arange(len(training) // CLIENTS))
+    shared = draw_shared(training, 5, np.random.default_rng(0))
+    spec = ModelSpec("paper-cnn", dataset.input_shape, dataset.classes)
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, 0)
+    aom, avg = make_strategy("fedaom"), make_strategy("fedavg")
+    place = {"round": 1, "rounds": 100}
+    prepared = prepare(spec, weights, shared, aom, **place)
+    rows = []
+    for epochs in (1, TRAINING.epochs):
+        settings = replace(TRAINING, epochs=epochs)
+        client = partial(train, spec, weights, samples, settings=settings, **place, client=1, seed=0)
+        with_behaviour = partial(client, shared=shared, strategy=aom)
+        plain, cached, alone = _cpu_seconds(
+            partial(client, shared=None, strategy=avg), partial(with_behaviour, prepared=prepared), with_behaviour
+        )
+        label = f"FedAom, {epochs} local epoch{'s' * (epochs > 1)}"
+        rows += [
+            _row(label, cached, plain, "FedAvg"),
+            _row(f"{label}, with the global term", alone, plain, "FedAvg"),
+        ]
+    return rows
+
+
+def _cpu_seconds(*calls: Callable[[], object]) -> list[float]:
+    """CPU seconds of each call, the least of several turns in which they follow one another."""
+    best = [float("inf")] * len(calls)
+    for _ in range(_REPEATS):
+        for number, call in enumerate(calls):
+            start = time.process_time()
+            call()
+            best[number] = min(best[number], time.process_time() - start)
+    return best
+
+
+# --- many clients, and a real round -----------------------------------------------------------------------------------
+
+
+def _trivial_rows(numbers: tuple[int, ...], rounds: int, workers: int) -> list[dict]:
+    """Rounds of clients that have one sample each, all drawn."""
+    rows = []
+    training = TrainingSettings(epochs=1, batch_size=1, learning_rate=0.01)
+    for clients in numbers:
+        dataset = _tiny(clients)
+        plan = Plan(
+            "tiny", clients, 1.0, rounds + 1, training=training, partition=PartitionSettings("iid"), model="small-cnn"
+        )
+        with open_executor("processes", workers) as (pool, _):
+            seconds = _median_round(_marks(plan, dataset, pool, workers))
+        rows.append({"name": f"{clients:,} trivial clients", "value": seconds, "unit": "s"})
+    work = Work(numbers[0], numbers[0], rounds + 1, training, 0, workers)
+    flower = _flower_rows(f"{numbers[0]:,} clients that train nothing", work, None, rows[0]["value"])
+    return rows[:1] + flower + rows[1:]
+
+
+def _tiny(samples: int) -> Loaded:
+    """Random images of digits' size."""
+    rng = np.random.default_rng(0)
+    x = rng.random((samples, 1, 8, 8), dtype=np.float32)
+    both = Samples(x, np.arange(samples) % 10)
+    return Loaded("tiny", 10, both, both.take(np.arange(10)))
+
+
+def _federation_rows(dataset: Dataset) -> list[dict]:
+    """A round of a federation on the embedded chain, beside the same training without chain, store and masks."""
+    training = dataset.train()
+    part = Loaded(
+        dataset.name,
+        dataset.classes,
+        training.take(np.arange(FEDERATED * len(training) // CLIENTS)),
+        dataset.test().take(np.arange(min(1000, len(dataset.test())))),
+    )
+    demo = DemoPlan(FEDERATED, rounds=3, alpha=100.0, strategy="fedavg")
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder, embedded() as network:
+        federation = Demo(demo, part, network, DiskStore(Path(folder)))
+        federation.run()
+    plan = Plan(
+        dataset.name,
+        FEDERATED,
+        1.0,
+        demo.rounds,
+        training=default_settings(dataset.name),
+        partition=PartitionSettings("dirichlet", alpha=demo.alpha),
+    )
+    alone = _median_round(_marks(plan, part, InlineExecutor(), 1))
+    whole = median(federation.seconds[number] for number in range(2, demo.rounds + 1))
+    share = {"name": "share of chain, store and masks", "value": round(100 * (1 - alone / whole), 1), "unit": "%"}
+    return [_row(f"a federation's round, {FEDERATED} clients", whole, alone, "simulated in one process"), share]
+
+
+def _marks(plan: Plan, dataset: Dataset, executor: Executor, workers: int) -> list[float]:
+    """When each round ended."""
+    return [time.perf_counter() for _ in Simulation(plan, dataset, executor, workers).run()]
+
+
+def _median_round(marks: list[float]) -> float:
+    """Median seconds of a round after the first."""
+    return median(after - before for before, after in pairwise(marks))
+
+
+def _row(name: str, value: float, limit: float, limit_name: str) -> dict:
+    return {
+        "name": name,
+        "value": value,
+        "unit": "s",
+        "limit": round(limit, 4),
+        "limit_name": limit_name,
+        "ratio": round(value / limit, 2),
+    }

@@ -1,0 +1,116 @@
+"""Times Flower's simulation of the work that `fedgrove bench engine` hands over; run by it, in Flower's environment.
+
+Reads {"data", "clients", "drawn", "rounds", "epochs", "batch", "rate", "momentum", "decay", "padding", "processes"} as
+JSON from stdin, writes {"version", "start", "rounds"} (seconds until the first round ends, and of each later one) to
+stdout. ``data`` is an .npz file with x (n, c, h, w) float32, y (n,) int64 and ``parts``: samples of each client, one
+client after the other. Without ``data`` clients return what they get.
+"""
+
+import json
+import sys
+import time
+from functools import cache
+from importlib.metadata import version
+from itertools import pairwise
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
+from torch import nn
+
+STARTED = time.perf_counter()
+
+
+def build(padding, side=28, classes=10):
+    """The paper's CNN, as anyone would write it."""
+    torch.manual_seed(0)
+    left = (side + 2 * padding - 4) // 2
+    left = (left + 2 * padding - 4) // 2
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=padding),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=padding),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * left * left, 512),
+        nn.ReLU(),
+        nn.Linear(512, classes),
+    )
+
+
+@cache
+def opened(path):
+    """The samples of each client, read once a process."""
+    with np.load(path) as arrays:
+        x, y, cuts = arrays["x"], arrays["y"], np.cumsum(arrays["parts"])[:-1]
+    return [
+        (torch.from_numpy(a), torch.from_numpy(b)) for a, b in zip(np.split(x, cuts), np.split(y, cuts), strict=True)
+    ]
+
+
+def trained(arrays, work, partition):
+    """A client's local epochs of SGD."""
+    torch.set_num_threads(1)
+    model = build(work["padding"])
+    model.load_state_dict(arrays.to_torch_state_dict())
+    x, y = opened(work["data"])[partition]
+    settings = {"lr": work["rate"], "momentum": work["momentum"], "weight_decay": work["decay"]}
+    optimizer = torch.optim.SGD(model.parameters(), **settings)
+    for _ in range(work["epochs"]):
+        for chosen in torch.randperm(len(y)).split(work["batch"]):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[chosen]), y[chosen]).backward()
+            optimizer.step()
+    return ArrayRecord(model.state_dict()), len(y)
+
+
+def client_app(work):
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        arrays, samples = message.content["arrays"], 1
+        if work["data"]:
+            arrays, samples = trained(arrays, work, int(context.node_config["partition-id"]))
+        metrics = MetricRecord({"num-examples": samples})
+        return Message(content=RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+    return app
+
+
+def server_app(work, times):
+    app = ServerApp()
+
+    def note(number, arrays):
+        times.append(time.perf_counter())
+
+    @app.main()
+    def main(grid, context):
+        share = work["drawn"] / work["clients"]
+        strategy = FedAvg(share, 0.0, work["drawn"], 0, work["clients"])
+        model = build(work["padding"]) if work["data"] else nn.Linear(10, 10)
+        strategy.start(grid, ArrayRecord(model.state_dict()), work["rounds"], evaluate_fn=note)
+
+    return app
+
+
+def main():
+    work = json.load(sys.stdin)
+    times = []  # before the first round, and after each
+    resources = {"num_cpus": 1, "num_gpus": 0.0}
+    backend = {"client_resources": resources, "init_args": {"num_cpus": work["processes"]}}
+    run_simulation(server_app(work, times), client_app(work), work["clients"], backend_config=backend)
+    if len(times) != work["rounds"] + 1:
+        raise AssertionError(f"{len(times) - 1} of {work['rounds']} rounds ended")
+    rounds = [after - before for before, after in pairwise(times[1:])]
+    print(json.dumps({"version": version("flwr"), "start": times[1] - STARTED, "rounds": rounds}))
+
+
+if __name__ == "__main__":
+    main()
