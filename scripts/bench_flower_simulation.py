@@ -2,14 +2,13 @@
 
 Reads {"data", "clients", "drawn", "rounds", "epochs", "batch", "rate", "momentum", "decay", "padding", "processes"} as
 JSON from stdin, writes {"version", "start", "rounds"} (seconds until the first round ends, and of each later one) to
-stdout. ``data`` is an .npz file with x (n, c, h, w) float32, y (n,) int64 and ``parts``: samples of each client, one
-client after the other. Without ``data`` clients return what they get.
+stdout. ``data`` is a folder with x.npy (n, c, h, w) float32, y.npy (n,) int64 and parts.npy: samples of each client, in
+their order. Without ``data`` clients return what they get.
 """
 
 import json
 import sys
 import time
-from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
 
@@ -44,14 +43,11 @@ def build(padding, side=28, classes=10):
     )
 
 
-@cache
-def opened(path):
-    """The samples of each client, read once a process."""
-    with np.load(path) as arrays:
-        x, y, cuts = arrays["x"], arrays["y"], np.cumsum(arrays["parts"])[:-1]
-    return [
-        (torch.from_numpy(a), torch.from_numpy(b)) for a, b in zip(np.split(x, cuts), np.split(y, cuts), strict=True)
-    ]
+def opened(folder, partition):
+    """A client's samples, of files that are mapped and not read."""
+    ends = np.cumsum(np.load(f"{folder}/parts.npy"))
+    own = slice(ends[partition - 1] if partition else 0, ends[partition])
+    return [torch.from_numpy(np.load(f"{folder}/{name}.npy", mmap_mode="r")[own].copy()) for name in "xy"]
 
 
 def trained(arrays, work, partition):
@@ -59,7 +55,7 @@ def trained(arrays, work, partition):
     torch.set_num_threads(1)
     model = build(work["padding"])
     model.load_state_dict(arrays.to_torch_state_dict())
-    x, y = opened(work["data"])[partition]
+    x, y = opened(work["data"], partition)
     settings = {"lr": work["rate"], "momentum": work["momentum"], "weight_decay": work["decay"]}
     optimizer = torch.optim.SGD(model.parameters(), **settings)
     for _ in range(work["epochs"]):
@@ -90,12 +86,19 @@ def server_app(work, times):
     def note(number, arrays):
         times.append(time.perf_counter())
 
+    def count(replies, weight):
+        if len(replies) != work["drawn"]:
+            raise AssertionError(f"{len(replies)} of {work['drawn']} clients replied")
+        return MetricRecord({"replies": len(replies)})
+
     @app.main()
     def main(grid, context):
         share = work["drawn"] / work["clients"]
-        strategy = FedAvg(share, 0.0, work["drawn"], 0, work["clients"])
+        strategy = FedAvg(share, 0.0, work["drawn"], 0, work["clients"], train_metrics_aggr_fn=count)
         model = build(work["padding"]) if work["data"] else nn.Linear(10, 10)
-        strategy.start(grid, ArrayRecord(model.state_dict()), work["rounds"], evaluate_fn=note)
+        result = strategy.start(grid, ArrayRecord(model.state_dict()), work["rounds"], evaluate_fn=note)
+        if len(result.train_metrics_clientapp) != work["rounds"]:
+            raise AssertionError("clients failed")
 
     return app
 

@@ -141,7 +141,7 @@ def _times(command: list[str], asked: dict, folder: str) -> FlowerTimes:
 
 
 def _written(parts: list[Samples], folder: Path) -> str:
-    path = folder / "data.npz"
-    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
-    np.savez(path, x=x, y=y, parts=[len(part) for part in parts])
-    return str(path)
+    np.save(folder / "x.npy", np.concatenate([part.x for part in parts]))
+    np.save(folder / "y.npy", np.concatenate([part.y for part in parts]))
+    np.save(folder / "parts.npy", [len(part) for part in parts])
+    return str(folder)
