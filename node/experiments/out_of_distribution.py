@@ -10,12 +10,12 @@ from node.experiments.tables import NAMES, markdown, to_json, with_deviation
 from node.simulation.figures import accuracy_figure, ood_figure
 from node.simulation.plan import Plan
 
-PROBE_EVERY = 5
+PROBE_EVERY = 10
 
 
 def arms(results: Path) -> dict[str, Plan]:
     """Five methods at α = 0.2."""
-    return by_method(METHODS, alpha=0.2, rounds=100, probe_every=PROBE_EVERY)
+    return by_method(METHODS, alpha=0.2, rounds=60, probe_every=PROBE_EVERY)
 
 
 def report(findings: Findings) -> Report:

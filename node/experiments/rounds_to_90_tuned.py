@@ -6,7 +6,7 @@ from pathlib import Path
 from node.experiments import rounds_to_90, sweep
 from node.simulation.plan import Plan
 
-ROUNDS = 100
+ROUNDS = 60
 
 
 def arms(results: Path) -> dict[str, Plan]:
