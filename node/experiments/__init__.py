@@ -1,6 +1,7 @@
 """The paper's experiments (spec 03): each a set of plans, the seeds they run with, and a report.
 
 rounds_to_90         rounds to 90 % at paper-like settings
+fedaom_options       what FedAom's options are worth
 rounds_to_90_tuned   the same, each method with the best settings of its sweep
 sweep                the trials that chose these settings
 accuracy_table       five methods, two data sets, four splits

@@ -2,6 +2,7 @@
 
 from node.experiments import (
     accuracy_table,
+    fedaom_options,
     masking,
     out_of_distribution,
     partition_picture,
@@ -15,7 +16,7 @@ from node.experiments.base import Experiment
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (
-        *(rounds_to_90, sweep, rounds_to_90_tuned, accuracy_table),
+        *(rounds_to_90, fedaom_options, sweep, rounds_to_90_tuned, accuracy_table),
         *(out_of_distribution, shared_data, masking, partition_picture),
     )
 }
