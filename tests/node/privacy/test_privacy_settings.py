@@ -1,0 +1,32 @@
+"""Terms of privacy that make no sense are refused with a sentence."""
+
+import pytest
+
+from node.privacy.settings import SignDsSettings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.0),
+        ("epsilon", float("nan")),
+        ("epsilon", 1001.0),
+        ("top", 0.0),
+        ("top", 0.6),
+        ("dimensions", -1),
+        ("dimensions", 1025),
+        ("share", 1.1),
+        ("step", 0.0),
+        ("step", float("inf")),
+        ("step_decay", 0.0),
+        ("step_decay", 1.5),
+    ],
+)
+def test_bad_terms_of_signds_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        SignDsSettings(**{name: value})
+
+
+def test_the_step_decays_from_round_1_on():
+    settings = SignDsSettings(step=4.0, step_decay=0.5)
+    assert [settings.step_of(round) for round in (1, 2, 4)] == [4.0, 2.0, 0.5]
