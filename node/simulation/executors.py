@@ -75,10 +75,11 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     # Spawned, not forked: torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker) as pool:
-        # The first task starts all processes. They inherit that Ctrl-C is blocked: it is the parent's to answer, also
-        # while they are still loading.
+        # A task starts a process as long as none is idle. They inherit that Ctrl-C is blocked: it is the parent's to
+        # answer, also while they are still loading.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        pool.submit(os.getpid)
+        for _ in range(workers):
+            pool.submit(os.getpid)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             yield pool
