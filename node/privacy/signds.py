@@ -5,8 +5,9 @@ s and a set J of h dimensions that EM-MDS draws with P(J) ∝ exp(ε · 1[|S_k �
 step · (votes for − votes against) / clients in each dimension.
 
 P(J) takes the same two values whatever S_k is, with a quotient of e^ε, so an upload is ε-locally private for any two
-updates: neither the choice of S_k among ties nor the size of the values matters, so ties go to the first dimensions.
-That a client uploads at all, and when, is outside the guarantee.
+updates, whatever the size of their values. Ties at the end of S_k are decided by lot: a mixture of such distributions
+stays between the same two values, and no dimension is favoured. That a client uploads at all, and when, is outside the
+guarantee.
 
 Departure from the paper: weights are integers, never floats. A uniform double has a smallest step of 2⁻⁵³, so sets of
 little weight would get the probability zero, which they have not under another update: then no ε holds. Here
@@ -37,10 +38,6 @@ _PLACES = 64  # binary places of e^ε
 
 class InvalidSelection(ValueError):
     """An upload is not what the federation's settings ask for; the message names the fault."""
-
-
-class UnrankableUpdate(ValueError):
-    """An update has the wrong form or holds a value that is not finite, so that nothing can be chosen from it."""
 
 
 @dataclass(frozen=True)
@@ -181,36 +178,38 @@ def select(mechanism: Mechanism, update: np.ndarray, random: Random) -> Selectio
 
     Parameters
     ----------
-    update : float32 or float64 array of shape (d,)
-        Δ, the trained model less the global model.
+    update : float32 array of shape (d,)
+        Δ, the trained model less the global model. One that is not finite counts as zero.
     random : Random
         ``os.urandom``; the guarantee is as good as this. Seeded in tests and simulations only.
 
     Raises
     ------
-    UnrankableUpdate
-        Wrong shape or type, or a value that is not finite.
+    ValueError
+        Wrong shape or type.
     """
-    if update.shape != (mechanism.length,) or update.dtype.kind != "f":
-        raise UnrankableUpdate(
-            f"the update is {update.dtype} of shape {update.shape}, the model has {mechanism.length} parameters"
+    if update.shape != (mechanism.length,) or update.dtype != np.float32:
+        raise ValueError(
+            f"the update is {update.dtype} of shape {update.shape}, the model has {mechanism.length} float32 parameters"
         )
     if not np.isfinite(update).all():
-        raise UnrankableUpdate("the update holds a value that is not finite: the training diverged")
+        update = np.zeros_like(update)  # to leave the client out would tell that its training diverged
     sign = 1 if _below(2, random) else -1
-    inside = top_dimensions(update, mechanism.top, sign)
+    inside = top_dimensions(update, mechanism.top, sign, random)
     hits = _draw_index(mechanism.weights(), random)
     chosen = inside[_subset(mechanism.top, hits, random)]
     others = _subset(mechanism.length - mechanism.top, mechanism.dimensions - hits, random)
     return Selection(sign, np.sort(np.concatenate([chosen, _outside(inside, others)])).astype(np.uint32))
 
 
-def top_dimensions(update: np.ndarray, top: int, sign: int) -> np.ndarray:
-    """S_k: the ``top`` dimensions with the largest sign · Δ, ascending; of equal values, those that come first."""
+def top_dimensions(update: np.ndarray, top: int, sign: int, random: Random) -> np.ndarray:
+    """S_k: the ``top`` dimensions with the largest sign · Δ, ascending; of equal values at its end, any."""
     ranked = update if sign > 0 else -update
     bound = np.partition(ranked, -top)[-top]
     above = np.flatnonzero(ranked > bound)
-    ties = np.flatnonzero(ranked == bound)[: top - len(above)]
+    ties = np.flatnonzero(ranked == bound)
+    if len(above) + len(ties) > top:
+        ties = ties[_subset(len(ties), top - len(above), random)]
     return np.sort(np.concatenate([above, ties]))
 
 
