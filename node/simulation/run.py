@@ -21,6 +21,7 @@ from node.files import exclusive
 from node.learning.models import initial_tensors
 from node.learning.samples import Dataset
 from node.learning.strategies import make_strategy
+from node.learning.training import DivergedTraining
 from node.masking.ring import WORD, decode
 from node.simulation.checkpoint import RunDirectory
 from node.simulation.data import Dealt, deal_data
@@ -178,7 +179,13 @@ class Simulation:
         evaluation = tasks.evaluation(number - 1, model)
         # With a single worker there is nothing to fill, so the result comes as early as it can.
         order: Iterable[Task] = chain(training, evaluation) if self._workers > 1 else chain(evaluation, training)
-        yield from self._work(order, Scores(tasks.slices), sums, files)
+        try:
+            yield from self._work(order, Scores(tasks.slices), sums, files)
+        except DivergedTraining:
+            # What the record holds of a run that ends here must not depend on which tasks came first.
+            if self._evaluation_is_due:
+                yield from self._work(tasks.evaluation(number - 1, model), Scores(tasks.slices), None, files)
+            raise
 
     def _work(
         self, tasks: Iterable[Task], scores: "Scores | None", sums: "RoundSum | None", files: RunDirectory

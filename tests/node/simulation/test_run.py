@@ -11,11 +11,13 @@ import pytest
 from chain.records import Closed
 from node.demo import Plan as DemoPlan
 from node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
-from node.learning.training import evaluate
+from node.learning.training import DivergedTraining, evaluate
+from node.simulation import run
 from node.simulation.executors import InlineExecutor, open_executor
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record
 from node.simulation.run import Simulation
+from node.simulation.work import TrainingTask, perform
 from node.tensors import dump
 from tests.node.conftest import run_federation
 from tests.node.simulation.conftest import generated, small_plan
@@ -142,6 +144,22 @@ def test_a_record_holds_no_times(inline):
     assert set(record.to_json()["rounds"][0]) == {
         *("round", "accuracy", "loss", "train_loss", "clients", "samples", "ood_accuracy")
     }
+
+
+def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_are(digits, monkeypatch):
+    def diverging(task):
+        if isinstance(task, TrainingTask) and task.round == 2:
+            raise DivergedTraining("client 1 diverged in round 2")
+        return perform(task)
+
+    monkeypatch.setattr(run, "perform", diverging)
+    records = []
+    for workers in (1, 2):
+        simulation = Simulation(small_plan(), digits, InlineExecutor(), workers)
+        with pytest.raises(DivergedTraining):
+            list(simulation.run())
+        records.append(simulation.record)
+    assert records[0] == records[1] and records[0].rounds[-1].accuracy is not None
 
 
 # --- what cannot be run --------------------------------------------------------------------------------------------
