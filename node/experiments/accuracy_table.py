@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from node.experiments.base import Experiment, Findings, Report
-from node.experiments.measures import LAST, Spread, end_accuracy
+from node.experiments.measures import LAST, Spread, circumstances, end_accuracy
 from node.experiments.regimes import METHODS, plan_of
 from node.experiments.tables import ABSENT, NAMES, markdown, with_deviation
 from node.learning.settings import PartitionSettings
@@ -65,8 +65,9 @@ def report(findings: Findings) -> Report:
 
 
 def comparable(groups: Sequence[Sequence[Record]], expected: int) -> bool:
-    """Whether all methods of a row are there, with the same rounds, samples and seeds."""
-    return len(groups) == expected and len({_extent([group]) for group in groups}) == 1
+    """Whether all methods of a row are there, run alike and with the same seeds."""
+    runs = {(circumstances(group[0].plan), *(record.plan.seed for record in group)) for group in groups}
+    return len(groups) == expected and len(runs) == 1
 
 
 def _texts(row: Mapping[str, Spread]) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """What is read off accuracy curves: rounds to a target, the accuracy at the end, steadiness, deviations over seeds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from node.simulation.plan import Plan
 from node.simulation.record import Record
 
 TARGET = 0.9
@@ -32,6 +33,16 @@ class Spread:
 
     def to_json(self) -> dict[str, float | int | None]:
         return {"mean": self.mean, "deviation": self.deviation, "seeds": self.count}
+
+
+def circumstances(plan: Plan) -> str:
+    """Digest of a plan without its method, what is tuned for a method, and the seed.
+
+    Methods are compared where it is the same: same data, split, clients, rounds and local work.
+    """
+    tuned = {"learning_rate": 1.0, "learning_rate_decay": 1.0, "momentum": 0.0, "weight_decay": 0.0}
+    training = replace(plan.training, **tuned)
+    return replace(plan, strategy="fedavg", options={}, training=training, seed=0, probe_every=0).digest()
 
 
 def diverged(record: Record) -> bool:

@@ -8,6 +8,7 @@ from node.experiments.measures import (
     TARGET,
     WINDOW,
     Spread,
+    circumstances,
     diverged,
     end_accuracy,
     end_deviation,
@@ -92,17 +93,19 @@ def curve_table(results: Mapping[str, Any]) -> str:
 def ratios(records: Mapping[str, Sequence[Record]], base: str = "fedavg") -> dict[str, Any]:
     """Rounds to the target of each arm over those of ``base``, seed by seed: same split, same clients drawn.
 
-    Only arms of as many rounds as ``base`` are compared, in seeds in which both reached the target.
+    Only arms that were run like ``base`` are compared, in seeds in which both reached the target; ``seeds_run`` is in
+    how many both were run.
     """
     found: dict[str, Any] = {}
     base_rounds = {record.plan.seed: rounds_to(record) for record in records.get(base, ())}
     for label, group in records.items():
-        if label == base or not base_rounds or group[0].plan.rounds != records[base][0].plan.rounds:
+        if label == base or not base_rounds or circumstances(group[0].plan) != circumstances(records[base][0].plan):
             continue
-        pairs = [(rounds_to(record), base_rounds.get(record.plan.seed)) for record in group]
+        both = [record for record in group if record.plan.seed in base_rounds]
+        pairs = [(rounds_to(record), base_rounds[record.plan.seed]) for record in both]
         by_seed = [own / other for own, other in pairs if own and other]
         if by_seed:
-            found[label] = {"by_seed": by_seed, **Spread.of(by_seed).to_json()}
+            found[label] = {"by_seed": by_seed, "seeds_run": len(both), **Spread.of(by_seed).to_json()}
     return found
 
 
@@ -110,10 +113,18 @@ def ratio_lines(found: Mapping[str, Any], base: str = "fedavg") -> str:
     """The ratios as sentences."""
     lines = [
         f"- {NAMES.get(label, label)} needs {with_deviation(_spread(ratio), 1, 3)} × the rounds of "
-        f"{NAMES.get(base, base)} (by seed: {', '.join(f'{value:.3f}' for value in ratio['by_seed'])})."
+        f"{NAMES.get(base, base)} ({_by_seed(ratio)})."
         for label, ratio in found.items()
     ]
     return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _by_seed(ratio: Mapping[str, Any]) -> str:
+    """The ratios of the seeds, and of how many they are where some are left out."""
+    text = "by seed: " + ", ".join(f"{value:.3f}" for value in ratio["by_seed"])
+    if ratio["seeds"] == ratio["seeds_run"]:
+        return text
+    return f"{text}; only the {ratio['seeds']} of {ratio['seeds_run']} seeds in which both reached the target"
 
 
 def _listed(seeds: Sequence[int]) -> str:

@@ -21,6 +21,7 @@ from node.experiments.registry import EXPERIMENTS
 from node.experiments.report import write_report
 from node.learning.datasets import load_dataset
 from node.learning.models import initial_tensors
+from node.learning.settings import TrainingSettings
 from node.simulation.plan import Plan
 from tests.node.experiments.records import record_of
 
@@ -69,6 +70,7 @@ def test_an_arm_that_never_arrives_has_no_mean_and_only_the_others_seeds_a_ratio
     assert report.results["arms"]["fedavg"]["mean_rounds_to_target"] is None
     assert report.results["ratio_to_fedavg"]["fedaom"]["by_seed"] == [0.5]
     assert "| FedAvg | 2 | – | 20, never |" in report.text
+    assert "(by seed: 0.500; only the 1 of 2 seeds in which both reached the target)" in report.text
 
 
 def test_runs_of_another_length_are_not_compared():
@@ -76,6 +78,12 @@ def test_runs_of_another_length_are_not_compared():
     longer = record_of(rising(10, 40), Plan(rounds=40, strategy="fedaom"))
     report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [longer]}))
     assert report.results["ratio_to_fedavg"] == {}
+    fewer = record_of(rising(10), Plan(rounds=30, strategy="fedaom", clients=10))
+    report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [fewer]}))
+    assert report.results["ratio_to_fedavg"] == {}
+    tuned = record_of(rising(10), Plan(rounds=30, strategy="fedaom", training=TrainingSettings(learning_rate=0.1)))
+    report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [tuned]}))
+    assert report.results["ratio_to_fedavg"]["fedaom"]["by_seed"] == [0.5]
 
 
 def test_a_run_that_diverged_is_named():
@@ -117,9 +125,16 @@ def test_the_accuracy_table_is_made_from_what_is_there():
 
 def test_a_row_with_unequal_runs_has_no_best():
     records = {accuracy_table.label_of("mnist", "shards2", m): [record_of([0.5] * 3)] for m in accuracy_table.METHODS}
-    records["mnist-shards2-moon"] = [record_of([0.9] * 9)]
-    report = accuracy_table.report(Findings(records, {}, Bench()))
-    assert "**" not in report.text and not report.results["leads"]
+    assert accuracy_table.report(Findings(records, {}, Bench())).results["leads"]
+    unlike = (
+        record_of([0.9] * 9),
+        record_of([0.9] * 3, seed=1),
+        record_of([0.9] * 3, Plan(rounds=3, clients=10)),
+        record_of([0.9] * 3, Plan(rounds=3, training=TrainingSettings(epochs=5))),
+    )
+    for record in unlike:
+        report = accuracy_table.report(Findings({**records, "mnist-shards2-moon": [record]}, {}, Bench()))
+        assert "**" not in report.text and not report.results["leads"]
 
 
 def test_out_of_distribution_stands_beside_the_test_accuracy():
