@@ -187,7 +187,10 @@ def _draw_curves(
     window: int,
     band: Band,
 ) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     _in_percent(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there are no half rounds
     for index, (label, records) in enumerate(groups.items()):
         rounds, values = _common_points(records, value, window)
         style = {"color": SERIES[index % len(SERIES)], "linestyle": LINES[index // len(SERIES) % len(LINES)]}
