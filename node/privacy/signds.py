@@ -79,6 +79,18 @@ class Mechanism:
         return np.array([weight / total for weight in weights])
 
     @property
+    def chance(self) -> float:
+        """Bound on the probability that an upload tells one update from another.
+
+        The privacy loss is +ε for the sets that hold ν_th top dimensions of the one update and not of the other, −ε for
+        the opposite, else 0. There are as many of either kind, so with a for the probability of +ε that of −ε is
+        a·e^(−ε), and δ(ε') = a·(1 − e^(ε' − ε)) grows with a. a is at most P(ν ≥ ν_th), and 1/(1 + e^(−ε)), at which no
+        other set is left. So three points, (a, 1 − a − a·e^(−ε), a·e^(−ε)), dominate, also when uploads add up.
+        """
+        weights = self.weights()
+        return min(sum(weights[self.threshold :]) / sum(weights), 1 / (1 + math.exp(-self.epsilon)))
+
+    @property
     def expected(self) -> float:
         """E[ν], the number of uploaded dimensions that are expected from S_k."""
         return float(_expected(self.weights()))

@@ -107,6 +107,30 @@ def test_no_output_is_more_than_exp_epsilon_times_likelier_under_any_other_updat
     assert worst <= Fraction(decimal.Context(prec=120).exp(decimal.Decimal(epsilon)))
 
 
+@pytest.mark.parametrize(
+    ("length", "top", "size", "epsilon"),
+    [(8, 2, 2, 0.3), (8, 2, 3, 1.0), (7, 3, 3, 5.0), (8, 1, 1, 2.0), (6, 3, 2, 8.0)],
+)
+def test_three_points_dominate_every_pair_of_updates(length, top, size, epsilon):
+    mechanism = mechanism_for(SignDsSettings(epsilon=epsilon, top=top / length, dimensions=size), length)
+    low = 1 / Fraction(mechanism.boost, 2**64)
+    counts = signds._counts(length, top, size)
+    single = [
+        Fraction(w, sum(mechanism.weights()) * n) if n else 0 for w, n in zip(mechanism.weights(), counts, strict=True)
+    ]
+    sets = [set(j) for j in itertools.combinations(range(length), size)]
+    first = set(range(top))
+    p = [single[len(first & j)] for j in sets]
+    assert sum(p) == 1
+    for other in itertools.combinations(range(length), top):
+        q = [single[len(set(other) & j)] for j in sets]
+        for scale in (0, low, 1, 2, 1 / low):  # e^ε'
+            excess = sum(max(Fraction(0), one - scale * two) for one, two in zip(p, q, strict=True))
+            a = Fraction(mechanism.chance) * (1 + Fraction(1, 2**50))
+            points = ((a, a * low), (1 - a - a * low, 1 - a - a * low), (a * low, a))
+            assert excess <= sum(max(Fraction(0), one - scale * two) for one, two in points)
+
+
 def _output(mechanism, update):
     selection = select(mechanism, update, None)
     return selection.sign, tuple(selection.dimensions.tolist())
