@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from node.cli.output import CommandError, console, print_json
+from node.cli.output import CommandError, console, print_json, read_seeds
 from node.files import AlreadyInUse
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
@@ -56,7 +56,7 @@ def experiment(
     request = Request(
         chosen,
         (out or Path("docs/results") / name).absolute(),
-        seeds=_numbers(seeds) or chosen.seeds,
+        seeds=tuple(read_seeds(seeds)) if seeds else chosen.seeds,
         strategies=_words(arms),
         only=_words(only),
         overrides=Overrides(
@@ -140,13 +140,6 @@ def _list(as_json: bool) -> int:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    words = _words(text)
-    if not all(word.isascii() and word.isdecimal() for word in words):
-        raise CommandError(f"--seeds must be whole numbers with commas, such as 0,1,2, not {text!r}")
-    return tuple(dict.fromkeys(int(word) for word in words))
 
 
 def _cache() -> Path:

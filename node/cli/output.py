@@ -41,6 +41,16 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, sort_keys=True))
 
 
+def read_seeds(text: str) -> list[int]:
+    """Whole numbers with commas, each once."""
+    words = [word.strip() for word in text.split(",")]
+    # Python refuses to convert thousands of digits.
+    if not all(word.isascii() and word.isdecimal() and len(word) <= 100 for word in words):
+        shown = text if len(text) <= 100 else f"{text[:100]}…"
+        raise CommandError(f"--seeds must be whole numbers with commas, such as 0,1,2, not {shown!r}")
+    return list(dict.fromkeys(int(word) for word in words))
+
+
 def read_password(password_file: Path | None, confirm: bool = False, what: str = "keystore") -> str:
     """The password, from a file, from the environment, or typed; never from an argument, which others could see."""
     if password_file is not None:

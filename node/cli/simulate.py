@@ -11,7 +11,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from node.cli.output import CommandError, console, print_json
+from node.cli.output import CommandError, console, print_json, read_seeds
 from node.files import AlreadyInUse
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES, PartitionSettings, default_settings
@@ -112,7 +112,7 @@ def simulate(
             bound=bound,
         )
     )
-    plans = _checked(lambda: [plan.with_seed(seed) for seed in _seeds(seeds)])
+    plans = _checked(lambda: [plan.with_seed(seed) for seed in read_seeds(seeds)])
     if resume and out is None:
         raise CommandError("--resume needs --out, the directory of the run to go on with")
     runs = _run_all(plans, data_dir, executor, workers, out, resume)
@@ -228,13 +228,6 @@ def _options(given: list[str]) -> dict[str, float]:
         if not equals or not name.strip():
             raise CommandError(f"--option must be NAME=NUMBER, such as q=8, not {entry!r}")
     return options
-
-
-def _seeds(text: str) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() for word in words):
-        raise CommandError(f"--seeds must be whole numbers with commas, such as 0,1,2, not {text!r}")
-    return list(dict.fromkeys(int(word) for word in words))
 
 
 def _checked(make: Callable[[], Value]) -> Value:

@@ -77,8 +77,9 @@ def report(findings: Findings) -> Report:
     head = ["trial", f"rounds to {TARGET:.0%}", f"mean accuracy of the last {WINDOW} rounds, %"]
     legend = (
         f"Bold: a method's best, by fewest rounds to {TARGET:.0%} ({WINDOW}-round mean; {ABSENT}: not reached), then "
-        "by the mean accuracy of the last rounds. Every method has the same number of trials. The seed is none of "
-        "those that the comparison runs with.\n"
+        "by the mean accuracy of the last rounds. In a whole sweep every method has the same number of trials. The "
+        "seed is none of those that the comparison runs with; the test samples are the same, as none are set aside for "
+        "validation.\n"
     )
     return Report({"best": best, "trials": results}, markdown(head, rows) + "\n" + legend)
 
@@ -93,7 +94,7 @@ def best_settings(results: Path) -> Mapping[str, Any]:
     """
     path = results / EXPERIMENT.name / "summary.json"
     try:
-        return json.loads(path.read_bytes())["results"]["best"]
+        return dict(json.loads(path.read_bytes())["results"]["best"])
     except OSError:
         raise InvalidExperiment(
             f"there is no sweep in {path}: run `fedgrove experiment sweep --out {path.parent}` first"

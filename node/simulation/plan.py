@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -89,7 +90,8 @@ class Plan:
         _check(self.test_samples >= 0, "test_samples", "0 (all) or more", self.test_samples)
         _check(self.train_samples >= 0, "train_samples", "0 (all) or more", self.train_samples)
         _check(1e-3 <= self.bound <= 1e6, "bound", "from 0.001 to 1000000", self.bound)
-        fine = all(type(value) in (int, float) and math.isfinite(value) for value in self.options.values())
+        # Whole numbers of JSON may be too large for a float.
+        fine = all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in self.options.values())
         _check(fine, "options", "finite numbers by name", self.options)
 
     @property
@@ -162,7 +164,7 @@ def _build(kind: type, table: Any, label: str) -> Any:
 def _converted(kind: Any, value: Any, label: str) -> Any:
     if dataclasses.is_dataclass(kind):
         return _build(kind, value, label)
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
         return float(value)
     if kind in (bool, int, float, str) and type(value) is not kind:
         raise InvalidPlan(f"{label} must be of type {kind.__name__}, not {value!r}")

@@ -2,9 +2,13 @@
 
 import json
 from dataclasses import asdict, dataclass
+from types import NoneType
 from typing import Any
 
 from node.simulation.plan import Plan
+
+# Types of a round's values in JSON; the others are numbers or missing.
+_TYPES = {"round": (int,), "samples": (int,), "train_loss": (float, int)}
 
 
 class InvalidRecord(ValueError):
@@ -82,4 +86,9 @@ class Record:
 
 
 def _result(entry: dict[str, Any]) -> RoundResult:
-    return RoundResult(**{**entry, "clients": tuple(int(client) for client in entry["clients"])})
+    result = RoundResult(**{**entry, "clients": tuple(int(client) for client in entry["clients"])})
+    for name, value in vars(result).items():
+        allowed = _TYPES.get(name, (float, int, NoneType))
+        if name != "clients" and type(value) not in allowed:
+            raise TypeError(f"{name} cannot be {value!r}")
+    return result

@@ -44,6 +44,7 @@ def test_the_list_names_all(tmp_path):
     [
         (["rounds_to_100"], "there is no experiment 'rounds_to_100'"),
         (["rounds_to_90", "--seeds", "one"], "--seeds must be whole numbers"),
+        (["rounds_to_90", "--seeds", "9" * 5000], "--seeds must be whole numbers"),
         (["rounds_to_90", "--arms", "adam"], "has no arm adam"),
         (["rounds_to_90", "--only", "x*"], "has no arm x*"),
         (["rounds_to_90", "--dataset", "letters"], "unknown data set 'letters'"),

@@ -65,6 +65,9 @@ def test_tuned_arms_take_their_settings_from_the_sweep(results, tmp_path_factory
     assert plans["moon"].training == last.training and plans["moon"].options == last.options
     with pytest.raises(InvalidExperiment, match="there is no sweep"):
         rounds_to_90_tuned.arms(tmp_path_factory.mktemp("empty"))
+    (results / "sweep" / "summary.json").write_text('{"results": {"best": [1]}}')
+    with pytest.raises(InvalidExperiment, match="no summary of a sweep"):
+        rounds_to_90_tuned.arms(results)
     (results / "sweep" / "summary.json").write_text('{"results": {"best": {"moon": {}}}}')
     with pytest.raises(InvalidExperiment, match="run it again"):
         rounds_to_90_tuned.arms(results)

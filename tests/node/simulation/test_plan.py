@@ -48,7 +48,9 @@ def test_what_is_left_out_takes_its_default():
         ({"model": "vgg"}, "model"),
         ({"options": {"q": "8"}}, "options"),
         ({"options": {"q": float("inf")}}, "options"),
+        ({"options": {"q": 10**400}}, "options"),
         ({"options": [1]}, "the plan"),
+        ({"bound": 10**400}, "bound"),
         ({"seed": -1}, "seed"),
         ({"training": {"epochs": 0}}, "epochs"),
         ({"training": {"speed": 1}}, "unknown key 'speed'"),
@@ -103,7 +105,12 @@ def test_what_is_no_record_is_refused():
     without = [{key: value for key, value in good.items() if key != left_out} for left_out in good]
     swapped = {**good, "rounds": good["rounds"][::-1]}
     strange = {**good, "rounds": [{**good["rounds"][0], "speed": 1}]}
-    for value in (None, [], {}, *without, swapped, strange):
+    first, *others = good["rounds"]
+    wrong = [
+        {**good, "rounds": [{**first, name: value}, *others]}
+        for name, value in (("accuracy", "0.5"), ("loss", [1]), ("train_loss", None), ("samples", 1.5), ("round", True))
+    ]
+    for value in (None, [], {}, *without, swapped, strange, *wrong):
         with pytest.raises(InvalidRecord):
             Record.from_json(value)
 
