@@ -15,12 +15,12 @@ from node.experiments.regimes import by_method
 from node.experiments.tables import markdown, with_deviation
 from node.learning.samples import Samples
 from node.learning.strategies import make_strategy
-from node.learning.training import evaluate, train
+from node.learning.training import DivergedTraining, evaluate, train
 from node.masking.client import RoundSecrets, mask_update
 from node.masking.context import Participant, RoundContext
 from node.masking.graph import build_graph
 from node.masking.paper import paper_mask
-from node.masking.ring import decode
+from node.masking.ring import InvalidVector, decode
 from node.simulation.data import Dealt, deal_data
 from node.simulation.figures import Masked, masked_figure
 from node.simulation.plan import Plan
@@ -40,7 +40,10 @@ def report(findings: Findings) -> Report:
     """Mask what eight clients would upload after the last round, and test it as if it were weights."""
     by_seed = {}
     for record in findings.records.get("fedavg", ()):
-        by_seed[record.plan.seed] = masked_accuracies(record.plan, findings)
+        try:
+            by_seed[record.plan.seed] = masked_accuracies(record.plan, findings)
+        except (DivergedTraining, InvalidVector) as fault:
+            raise InvalidExperiment(f"seed {record.plan.seed} leaves no models that can be masked: {fault}") from None
     rows, results = [], {}
     bars = {"before masking": lambda model: model.before}
     bars |= {f"after, {kind}": lambda model, kind=kind: model.after[kind] for kind in (OURS, PAPERS)}

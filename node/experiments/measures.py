@@ -74,20 +74,27 @@ def end_accuracy(record: Record, last: int = LAST) -> float | None:
     return None if diverged(record) else fmean(value for _, value in curve(record)[-last:])
 
 
-def end_deviation(record: Record, last: int = LAST) -> float:
-    """Standard deviation of the test accuracy within the last ``last`` rounds: small is steady."""
+def end_deviation(record: Record, last: int = LAST) -> float | None:
+    """Standard deviation of the test accuracy within the last ``last`` rounds: small is steady.
+
+    None for a run that diverged, as all measures of steadiness.
+    """
+    if diverged(record):
+        return None
     values = [value for _, value in curve(record)[-last:]]
     return stdev(values) if len(values) > 1 else 0.0
 
 
-def mean_change(record: Record) -> float:
+def mean_change(record: Record) -> float | None:
     """Mean absolute change of the test accuracy from one evaluation to the next, over the whole run."""
+    if diverged(record):
+        return None
     return fmean(abs(change) for change in _changes(record)) if len(curve(record)) > 1 else 0.0
 
 
-def largest_drop(record: Record) -> float:
+def largest_drop(record: Record) -> float | None:
     """The largest fall of the test accuracy from one evaluation to the next; 0 if it never fell."""
-    return max([0.0, *(-change for change in _changes(record))])
+    return None if diverged(record) else max([0.0, *(-change for change in _changes(record))])
 
 
 def ood_end(record: Record, last: int = LAST) -> float | None:

@@ -69,11 +69,16 @@ def report(findings: Findings) -> Report:
         best[method] = {"label": chosen, "training": plan.to_json()["training"], "options": dict(plan.options)}
         for label, (rounds, accuracy) in scores.items():
             reached = -rounds <= findings.records[label][0].plan.rounds
-            results[label] = {"rounds_to_target": -rounds if reached else None, "last_mean": accuracy}
+            lost = any(map(diverged, findings.records[label]))
+            results[label] = {
+                "rounds_to_target": -rounds if reached else None,
+                "last_mean": None if lost else accuracy,
+            }
             text = label.removeprefix(f"{method}-")
             shown = f"{-rounds:g}" if reached else ABSENT
             bold = "**" if label == chosen else ""
-            rows.append([f"{NAMES[method]} {bold}{text}{bold}", shown, f"{100 * accuracy:.2f}"])
+            end = "diverged" if lost else f"{100 * accuracy:.2f}"
+            rows.append([f"{NAMES[method]} {bold}{text}{bold}", shown, end])
     head = ["trial", f"rounds to {TARGET:.0%}", f"mean accuracy of the last {WINDOW} rounds, %"]
     legend = (
         f"Bold: a method's best, by fewest rounds to {TARGET:.0%} ({WINDOW}-round mean; {ABSENT}: not reached), then "

@@ -40,10 +40,11 @@ def test_out_of_distribution_takes_the_probes_of_the_last_rounds():
     assert measures.ood_end(record_of([0.5] * 40)) is None
 
 
-def test_a_run_that_diverged_has_no_end():
+def test_a_run_that_diverged_has_no_end_and_is_not_called_steady():
     record = record_of([0.2, 0.3], Plan(rounds=10))
     assert measures.diverged(record)
     assert measures.end_accuracy(record) is None
+    assert measures.end_deviation(record) is measures.mean_change(record) is measures.largest_drop(record) is None
 
 
 def test_the_deviation_is_that_of_a_sample():

@@ -101,7 +101,7 @@ def test_the_best_trial_has_fewest_rounds_then_the_highest_end():
     report = sweep.report(Findings(records, {}, Bench()))
     assert report.results["best"]["fedavg"]["label"] == labels[1]
     assert report.results["trials"][labels[3]]["rounds_to_target"] is None
-    assert report.results["trials"][lost]["rounds_to_target"] is None, "it diverged"
+    assert report.results["trials"][lost] == {"rounds_to_target": None, "last_mean": None}, "it diverged"
 
 
 def test_the_accuracy_table_is_made_from_what_is_there():
@@ -166,6 +166,9 @@ def test_masked_models_are_tested_on_their_own_clients_data():
     means = {name: result["mean"]["mean"] for name, result in report.results.items()}
     assert set(means) == {"before masking", f"after, {masking.OURS}", f"after, {masking.PAPERS}"}
     assert all(len(result["by_client"][0]) == 8 for result in report.results.values())
+    wild = replace(plan, training=TrainingSettings(learning_rate=90.0, epochs=3))
+    with pytest.raises(InvalidExperiment, match="seed 0 leaves no models"):
+        masking.report(Findings({"fedavg": [record_of([0.1], wild)]}, {}, Bench()))
     with pytest.raises(InvalidExperiment, match="needs 8 clients"):
         masking.masked_accuracies(replace(plan, sampled=0.5), findings)
 
