@@ -124,15 +124,18 @@ def fisher_diagonal(model: ConvNet, x: torch.Tensor, y: torch.Tensor) -> list[to
     inputs: list[torch.Tensor] = []
     layers = list(model.children())
     hooks = [layer.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for layer in layers]
-    for images, labels in zip(x.split(FISHER_BATCH), y.split(FISHER_BATCH), strict=True):
-        inputs.clear()
-        outputs = model.layer_outputs(images)
-        slopes = torch.autograd.grad(functional.cross_entropy(outputs[-1], labels, reduction="sum"), outputs)
-        with torch.no_grad():
-            squares = [_squared_gradients(*each) for each in zip(layers, inputs, slopes, strict=True)]
-        torch._foreach_add_(totals, [square for pair in squares for square in pair])
-    for hook in hooks:
-        hook.remove()
+    try:
+        for images, labels in zip(x.split(FISHER_BATCH), y.split(FISHER_BATCH), strict=True):
+            inputs.clear()
+            outputs = model.layer_outputs(images)
+            slopes = torch.autograd.grad(functional.cross_entropy(outputs[-1], labels, reduction="sum"), outputs)
+            with torch.no_grad():
+                squares = [_squared_gradients(*each) for each in zip(layers, inputs, slopes, strict=True)]
+            torch._foreach_add_(totals, [square for pair in squares for square in pair])
+    finally:
+        # The model is used again by the next client, also after a failure here.
+        for hook in hooks:
+            hook.remove()
     return [total / len(y) for total in totals]
 
 

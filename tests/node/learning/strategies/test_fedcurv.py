@@ -54,6 +54,12 @@ def test_the_fisher_diagonal_is_that_of_the_samples_one_by_one(name, side):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_a_failure_leaves_no_hooks_on_the_model_that_the_next_client_trains(model):
+    with pytest.raises(IndexError):
+        fisher_diagonal(model, torch.rand(2, 1, 8, 8), torch.tensor([0, 1000]))
+    assert not any(layer._forward_pre_hooks for layer in model.children())
+
+
 def test_the_mean_of_the_extras_gives_the_papers_penalty(last_round, model, start, move):
     mean = masked_mean(last_round)
     load_tensors(model, mean)
