@@ -1,11 +1,119 @@
 """What the members of a federation agree on about privacy, as plain checked values (no heavy import here)."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
+from typing import Literal
 
 MAX_EPSILON = 1000.0
+MIN_DELTA = 1e-12
+MIN_NOISE = 0.01
+MAX_NOISE = 1000.0
+MIN_CLIP = 1e-6
+MAX_CLIP = 1e6
 MAX_DIMENSIONS = 1024
+
+
+@dataclass(frozen=True)
+class ClientLevelSettings:
+    """Client-level differential privacy (Geyer et al. 2017): clipped updates, noise in their sum, a budget.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The budget of the whole training; nobody takes part in a round that would exceed it.
+    participation : str
+        What ε counts on. ``public``: everybody may know who was drawn, as the ledger tells; a client spends in the
+        rounds that it takes part in. ``secret``: only the models are seen, and all clients spend in every round, less
+        by far where few are drawn (amplification by Poisson sampling).
+    noise_multipliers : tuple of float
+        σ of the first and later phases: the noise in the sum has the standard deviation σS.
+    sampling_rates : tuple of float
+        Sampling rates of the phases; empty leaves the federation's rate in all rounds.
+    phases : tuple of int
+        Rounds with which the second and later phases begin, ascending.
+    clipping : str
+        How S follows the updates. ``fixed``; ``quantile``: S tracks a quantile of the norms, privately; ``median``: the
+        paper's, of the norms themselves, which no guarantee covers, and simulations only.
+    clip : float
+        S, or with ``quantile`` its first value: largest L2 norm of a whole update.
+    quantile : float
+        Fraction of the updates that should be left as they are.
+    quantile_rate : float
+        η: ln S moves by η times the distance from that fraction in a round.
+    quantile_noise : float
+        Standard deviation of the noise in the number of updates below S; 0 takes a twentieth of the clients drawn.
+    dropouts : float
+        Fraction of the drawn clients that may drop out, once their noise is agreed, without loss of privacy; the noise
+        is larger by 1/(1 − dropouts) in variance when none does.
+    """
+
+    epsilon: float = 8.0
+    delta: float = 1e-5
+    participation: Literal["public", "secret"] = "public"
+    noise_multipliers: tuple[float, ...] = (1.0,)
+    sampling_rates: tuple[float, ...] = ()
+    phases: tuple[int, ...] = ()
+    clipping: Literal["fixed", "quantile", "median"] = "fixed"
+    clip: float = 1.0
+    quantile: float = 0.5
+    quantile_rate: float = 0.2
+    quantile_noise: float = 0.0
+    dropouts: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(1e-3 <= self.epsilon <= MAX_EPSILON, "epsilon", f"from 0.001 to {MAX_EPSILON:g}", self.epsilon)
+        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
+        _check(self.participation in ("public", "secret"), "participation", "public or secret", self.participation)
+        later = len(self.phases)
+        fine = len(self.noise_multipliers) == later + 1
+        _check(fine, "noise_multipliers", f"{later + 1} values, one a phase", self.noise_multipliers)
+        fine = all(MIN_NOISE <= value <= MAX_NOISE for value in self.noise_multipliers)
+        _check(fine, "noise_multipliers", f"each from {MIN_NOISE:g} to {MAX_NOISE:g}", self.noise_multipliers)
+        fine = len(self.sampling_rates) in (0, later + 1) and all(0 < rate <= 1 for rate in self.sampling_rates)
+        _check(fine, "sampling_rates", f"none or {later + 1} values above 0 and at most 1", self.sampling_rates)
+        fine = all(before < after for before, after in pairwise((1, *self.phases)))
+        _check(fine, "phases", "whole numbers above 1, ascending", self.phases)
+        allowed = ("fixed", "quantile", "median")
+        _check(self.clipping in allowed, "clipping", f"one of {', '.join(allowed)}", self.clipping)
+        _check(MIN_CLIP <= self.clip <= MAX_CLIP, "clip", "from 0.000001 to 1000000", self.clip)
+        _check(0 < self.quantile < 1, "quantile", "above 0 and below 1", self.quantile)
+        _check(0 < self.quantile_rate <= 10, "quantile_rate", "above 0 and at most 10", self.quantile_rate)
+        fine = self.quantile_noise == 0 or 0.1 <= self.quantile_noise <= 1e6
+        _check(fine, "quantile_noise", "0 (automatic) or from 0.1 to 1000000", self.quantile_noise)
+        _check(0 <= self.dropouts <= 0.9, "dropouts", "from 0 to 0.9", self.dropouts)
+
+    def noise_multiplier_of(self, round: int) -> float:
+        """σ of a round, counted from 1."""
+        return self.noise_multipliers[bisect_right(self.phases, round)]
+
+    def sampling_rate_of(self, round: int, otherwise: float) -> float:
+        """The sampling rate of a round, counted from 1; ``otherwise`` is the federation's."""
+        return self.sampling_rates[bisect_right(self.phases, round)] if self.sampling_rates else otherwise
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """Local differential privacy: each client clips its update and adds Gaussian noise before it leaves.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Of one upload, for any two updates. MindSpore's defaults, 50 and 0.01, promise next to nothing.
+    clip : float
+        C: largest L2 norm of a whole update.
+    """
+
+    epsilon: float = 50.0
+    delta: float = 0.01
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        # e^100 times the sampler's distance of 2^-230 a parameter is still nothing.
+        _check(1e-3 <= self.epsilon <= 100, "epsilon", "from 0.001 to 100", self.epsilon)
+        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
+        _check(MIN_CLIP <= self.clip <= MAX_CLIP, "clip", "from 0.000001 to 1000000", self.clip)
 
 
 @dataclass(frozen=True)

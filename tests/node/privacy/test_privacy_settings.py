@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.privacy.settings import SignDsSettings
+from node.privacy.settings import LocalSettings, SignDsSettings
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,15 @@ from node.privacy.settings import SignDsSettings
 def test_bad_terms_of_signds_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be"):
         SignDsSettings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epsilon", 0.0), ("epsilon", 101.0), ("delta", 0.0), ("delta", 0.2), ("clip", 0.0), ("clip", float("nan"))],
+)
+def test_bad_terms_of_local_privacy_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        LocalSettings(**{name: value})
 
 
 def test_the_step_decays_from_round_1_on():
