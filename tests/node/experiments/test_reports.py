@@ -166,7 +166,7 @@ def test_masked_models_are_tested_on_their_own_clients_data():
     means = {name: result["mean"]["mean"] for name, result in report.results.items()}
     assert set(means) == {"before masking", f"after, {masking.OURS}", f"after, {masking.PAPERS}"}
     assert all(len(result["by_client"][0]) == 8 for result in report.results.values())
-    wild = replace(plan, training=TrainingSettings(learning_rate=90.0, epochs=3))
+    wild = replace(plan, training=TrainingSettings(learning_rate=90.0))
     with pytest.raises(InvalidExperiment, match="seed 0 leaves no models"):
         masking.report(Findings({"fedavg": [record_of([0.1], wild)]}, {}, Bench()))
     with pytest.raises(InvalidExperiment, match="needs 8 clients"):
