@@ -19,8 +19,8 @@ from node.learning.strategies.fedavg import FedAvg
 from node.learning.strategies.options import check_option
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
-# vector; real distances start some thousand times larger.
-ROUNDING = 1e-9
+# vector; real distances start some hundred times larger.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class GlobalBehaviour:
 class BehaviourTerm(LocalTerm):
     """weight · L_IS, the input-sensitivity loss (eq. 7) on a batch of the shared set.
 
-    L_IS is the mean over the batch of each sample's norm. Attributions are constants in the backward pass: those of the
-    global model for the whole round, those of the local model until they are refreshed. In the first epoch the local
-    model starts as the global one, so their attributions are the same and computed once.
+    L_IS is one norm over all layers of all samples of the batch. Attributions are constants in the backward pass: those
+    of the global model for the whole round, those of the local model until they are refreshed. In the first epoch the
+    local model starts as the global one, so their attributions are the same and computed once.
     """
 
     def __init__(self, options: FedAom, model: ConvNet, start: RoundStart) -> None:
@@ -120,12 +120,12 @@ class BehaviourTerm(LocalTerm):
         """Distance of the local model's behaviour from the global one's on the samples drawn."""
         chosen = self._chosen
         weights, targets = ([layer[chosen] for layer in layers] for layers in (self._local, self._target))
-        distances = Distance.apply(weights, targets, *batch.companions)
-        return self._weight * functional.relu(distances - ROUNDING).mean()
+        distance = Distance.apply(weights, targets, *batch.companions)
+        return self._weight * functional.relu(distance - ROUNDING)
 
 
 class Distance(torch.autograd.Function):
-    """‖⊕ₗ (targetₗ − Lₗ·Λ̂ₗ)‖₂ of each sample (eq. 7), by ``Distance.apply(weights, targets, *outputs)``: shape (n,).
+    """‖⊕ₗ (targetₗ − Lₗ·Λ̂ₗ)‖₂ over all samples (eq. 7), by ``Distance.apply(weights, targets, *outputs)``: a scalar.
 
     Its derivative with respect to Lₗ is −gapₗ·Λ̂ₗ / distance, and 0 at distance 0. Written out, it takes a third of the
     passes over the feature maps that automatic differentiation makes.
@@ -136,18 +136,14 @@ class Distance(torch.autograd.Function):
         weights = [beside_units(weight, output) for weight, output in zip(weights, outputs, strict=True)]
         layers = zip(targets, outputs, weights, strict=True)
         gaps = [torch.addcmul(target, output.movedim(1, -1), weight, value=-1) for target, output, weight in layers]
-        norms = [torch.linalg.vector_norm(gap.flatten(1), dim=1) for gap in gaps]
-        distances = torch.linalg.vector_norm(torch.stack(norms), dim=0)
-        ctx.save_for_backward(distances, *gaps, *weights)
-        return distances
+        distance = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gap) for gap in gaps]))
+        ctx.save_for_backward(distance, *gaps, *weights)
+        return distance
 
     @staticmethod
     def backward(ctx, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        distances, *saved = ctx.saved_tensors
+        distance, *saved = ctx.saved_tensors
         gaps, weights = saved[: len(saved) // 2], saved[len(saved) // 2 :]
-        scale = torch.where(distances > 0, -upstream / distances, 0.0)
-        slopes = (
-            gap * (weight * scale.view(-1, *(1,) * (weight.dim() - 1)))
-            for gap, weight in zip(gaps, weights, strict=True)
-        )
+        scale = torch.where(distance > 0, -upstream / distance, 0.0)
+        slopes = (gap * (weight * scale) for gap, weight in zip(gaps, weights, strict=True))
         return None, None, *(slope.movedim(-1, 1) for slope in slopes)

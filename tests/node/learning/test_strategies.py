@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from node.learning.attribution import attributions, path_gradients
 from node.learning.models import ConvNet, build_model, initial_tensors
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
@@ -94,6 +95,24 @@ def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it()
     with torch.no_grad():
         model.hidden.bias += 0.1
     assert added_loss(term, model).item() > 0
+
+
+def test_the_added_loss_is_one_norm_over_all_layers_and_samples():
+    """Eq. 7, written out: refreshed attributions of the local model, the global model's behaviour as the target."""
+    strategy, shared = FedAom(q=3, shared_batch=10), random_samples(10, 1)
+    model, local = (build_model("small-cnn", (1, 8, 8), 5, seed=seed) for seed in (0, 1))
+    term = begin(strategy, model, shared)
+    with torch.no_grad():
+        for parameter, other in zip(model.parameters(), local.parameters(), strict=True):
+            parameter.copy_(other)
+    term.start_epoch(1)
+    square = 0.0
+    x, y = torch.from_numpy(shared.x), torch.from_numpy(shared.y)
+    paths = [path_gradients(each, x, y, 3) for each in (build_model("small-cnn", (1, 8, 8), 5, seed=0), local)]
+    for layers in zip(*(zip(path.outputs, attributions(path, 7.0), strict=True) for path in paths), strict=True):
+        weighted = [output * units.reshape(*units.shape, *(1,) * (output.dim() - 2)) for output, units in layers]
+        square += float((weighted[0] - weighted[1]).double().square().sum())
+    assert added_loss(term, model).item() == pytest.approx(strategy.weight(1, 10) * square**0.5, rel=1e-4)
 
 
 def test_the_added_losss_gradient_equals_finite_differences():
