@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from node.cli.output import CommandError, console, print_json, read_seeds
+from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from node.files import AlreadyInUse
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
@@ -47,6 +47,7 @@ def experiment(
     from node.experiments.laboratory import FAULTS, Request
     from node.experiments.registry import EXPERIMENTS
     from node.simulation.executors import open_executor
+    from node.simulation.run import SimulationFailed
 
     if name == "list":
         return _list(as_json)
@@ -75,6 +76,8 @@ def experiment(
         summary = _perform(
             request, work or _cache() / "experiments", data_dir, lambda: open_executor(executor, workers)
         )
+    except SimulationFailed as fault:
+        raise CommandError(str(fault), FAILED) from None
     except (*FAULTS, AlreadyInUse) as fault:
         raise CommandError(str(fault)) from None
     except OSError as fault:

@@ -5,7 +5,19 @@ import sys
 import typer
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 
-from node.cli import audit, bench, demo, experiment, keys, membership, network, services, simulate, status
+from node.cli import (
+    audit,
+    bench,
+    demo,
+    experiment,
+    keys,
+    membership,
+    network,
+    privacy,
+    services,
+    simulate,
+    status,
+)
 from node.cli.output import USER_ERRORS, CommandError, complain
 
 app = typer.Typer(
@@ -28,6 +40,7 @@ app.command("coordinator")(services.coordinator)
 app.add_typer(network.app, name="network")
 app.command("simulate")(simulate.simulate)
 app.command("experiment")(experiment.experiment)
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(bench.app, name="bench")
 
 

@@ -16,6 +16,7 @@ from node.config import InvalidConfig
 from node.learning.publishers import DatasetError
 
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
+FAILED = 1  # exit code of work that was asked for rightly and could not be done
 
 console = Console(stderr=True, highlight=False)
 

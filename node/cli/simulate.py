@@ -11,7 +11,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from node.cli.output import CommandError, console, print_json, read_seeds
+from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from node.files import AlreadyInUse
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES, PartitionSettings, default_settings
@@ -20,7 +20,6 @@ from node.simulation.executors import NoExecutor, open_executor
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record
 
-FAILED = 1
 # The paper's accuracy is the mean of the last so many rounds.
 LAST_ROUNDS = 20
 

@@ -20,11 +20,11 @@ from node.simulation.executors import NoExecutor
 from node.simulation.figures import FiguresUnavailable
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record, RoundResult
-from node.simulation.run import Simulation, SimulationFailed
+from node.simulation.run import Simulation
 from node.tensors import Tensors
 
 # What a user can mend; each message says how.
-FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, SimulationFailed, FiguresUnavailable)
+FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
 
 OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
 

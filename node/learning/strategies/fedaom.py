@@ -60,8 +60,8 @@ class FedAom(FedAvg):
         return True
 
     def weight(self, round: int, rounds: int) -> float:
-        """Weight of the added loss in round t of T (eq. 11): 1 at t = 0 and 0 at t = T, for β = 1."""
-        return max(0.0, self.beta - math.expm1(round / rounds) / math.expm1(1.0))
+        """Weight of the added loss in round t of T (eq. 11): 1 at t = 0, and from t = T on 0, for β = 1."""
+        return max(0.0, self.beta - math.expm1(min(1.0, round / rounds)) / math.expm1(1.0))
 
     def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> "GlobalBehaviour | None":
         """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""

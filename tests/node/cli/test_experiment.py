@@ -1,10 +1,12 @@
 """``fedgrove experiment``: from the command to tables and figures."""
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
 from node.experiments.registry import EXPERIMENTS
+from node.simulation import run
 from tests.node.cli.test_bad_input import fedgrove
 
 SMALL = ["--dataset", "digits", "--rounds", "2", "--clients", "4", "--sampled", "0.5", "--executor", "inline"]
@@ -58,3 +60,12 @@ def test_mistakes_get_one_sentence(tmp_path, line, sentence):
     (tmp_path / "taken").write_text("a file")
     result = fedgrove("experiment", *line, "--work", "work", cwd=tmp_path)
     assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_lost_worker_is_no_mistake_of_the_user(tmp_path, monkeypatch):
+    def die(*_):
+        raise BrokenProcessPool("a process ended")
+
+    monkeypatch.setattr(run, "perform", die)
+    result = fedgrove("experiment", "rounds_to_90", *SMALL, "--seeds", "0", "--out", "o", "--work", "w", cwd=tmp_path)
+    assert result.returncode == 1 and "a worker was lost in round 1 while training client" in result.stderr

@@ -76,6 +76,7 @@ def test_the_added_losss_weight_runs_from_one_to_zero():
     assert all(after < before for before, after in pairwise(weights))
     assert weights[25] == pytest.approx(1 - (np.e**0.5 - 1) / (np.e - 1))
     assert strategy.weight(60, 50) == 0.0
+    assert FedAom(beta=3.0).weight(100_000, 50) == 2.0, "rounds after T are as round T"
     assert FedAom(beta=3.0).weight(50, 50) == 2.0
 
 
