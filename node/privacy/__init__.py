@@ -1,5 +1,15 @@
 """Privacy mechanisms: steps between "the client has an update" and "it is masked or sent" (spec 04). Pure.
 
-settings     what a federation agrees on, as checked values
-signds       SignDS: a sign and a few dimensions instead of a dense update (Jiang et al. 2022)
+settings      what a federation agrees on, as checked values
+clipping      norms of whole updates; S fixed, following a quantile, or the paper's median
+discrete      discrete Gaussian noise on the integers, exact, for millions of coordinates
+client_level  clipped updates and shares of the noise on one grid, for the ring (Geyer et al. 2017)
+accountant    what everything released has cost, and what a budget still affords
+plan          σ, noise to signal and rounds, from clients, rate and budget
+local         local differential privacy: each client's own Gaussian noise (Balle and Wang 2018)
+signds        SignDS: a sign and a few dimensions instead of a dense update (Jiang et al. 2022)
+
+Where it departs from the papers: norms are of whole updates, not of tensors; noise is discrete and added by the
+clients in shares, so that nobody sees a sum without it; a client's guarantee counts on sampling only where nobody
+learns who was drawn.
 """

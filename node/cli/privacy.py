@@ -1,0 +1,165 @@
+"""``fedgrove privacy``: what a budget asks for, and what a training has spent."""
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from node.cli.output import CommandError, console, print_json
+
+if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
+    from node.privacy.plan import Outlook, Training
+
+app = typer.Typer(
+    name="privacy",
+    help="Plan and count client-level differential privacy.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Clients = Annotated[int, typer.Option(help="Clients of the federation, K.")]
+Rate = Annotated[float, typer.Option(help="Probability with which each is drawn in a round.")]
+Rounds = Annotated[int, typer.Option(help="Rounds of the training, T.")]
+Delta = Annotated[float, typer.Option(help="δ: below one over the number of clients.")]
+Dropouts = Annotated[float, typer.Option(help="Fraction of a round's clients whose noise may be lost.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
+
+
+@app.command("plan")
+def plan(
+    clients: Clients,
+    rate: Rate,
+    rounds: Rounds,
+    epsilon: Annotated[float, typer.Option(help="ε of the whole training.")] = 8.0,
+    delta: Delta = 1e-5,
+    parameters: Annotated[int, typer.Option(help="Parameters of the model, d.")] = 1_600_000,
+    dropouts: Dropouts = 0.0,
+    participation: Annotated[
+        str, typer.Option(help="public: who is drawn is known, as on a ledger; secret: only models are seen.")
+    ] = "public",
+    as_json: AsJson = False,
+) -> int:
+    """Say how much noise a budget asks for, and how long that noise is beside the update.
+
+    Example: fedgrove privacy plan --clients 1000 --rate 0.22 --rounds 54 --epsilon 8 --delta 1e-5
+    """
+    from node.privacy.plan import outlook
+
+    if participation not in ("public", "secret"):
+        raise CommandError(f"--participation must be public or secret, not {participation!r}")
+    if not 1e-3 <= epsilon <= 1000:
+        raise CommandError(f"--epsilon must be from 0.001 to 1000, not {epsilon:g}")
+    training = _training(clients, rate, rounds, parameters, delta, dropouts)
+    found = outlook(training, epsilon, participation)
+    advice = _advice(training, found)
+    if as_json:
+        terms = {**dataclasses.asdict(training), "epsilon": epsilon, "participation": participation}
+        print_json({"training": terms, "outlook": dataclasses.asdict(found), "advice": advice})
+        return 0
+    counted = "all rounds" if participation == "secret" else "rounds a client may take part in"
+    _show(
+        f"ε = {epsilon:g} at δ = {delta:g}, {clients:,} clients, {training.drawn:,.4g} expected a round",
+        [
+            ("noise multiplier σ", f"{found.noise_multiplier:g}"),
+            (f"{counted}", f"{found.counted_rounds:,}"),
+            ("noise in a parameter of the mean", f"{found.noise_deviation:.3g} · S"),
+            ("noise to signal, at best", f"{found.noise_to_signal:.3g}"),
+            ("clients a round for a ratio of 1", f"{found.drawn_for_one:,}"),
+            ("noise to signal with local noise", f"{found.local_noise_to_signal:.3g}"),
+        ],
+    )
+    for sentence in advice:
+        console.print(sentence, soft_wrap=True, markup=False)
+    return 0
+
+
+@app.command("spent")
+def spent(
+    clients: Clients,
+    rate: Rate,
+    rounds: Annotated[int, typer.Option(help="Rounds so far.")],
+    noise_multiplier: Annotated[float, typer.Option(help="σ: deviation of the noise in the sum over S.")],
+    delta: Delta = 1e-5,
+    participations: Annotated[
+        int, typer.Option(min=-1, help="Rounds that a client took part in; -1: what 99 of 100 clients stay below.")
+    ] = -1,
+    dropouts: Dropouts = 0.0,
+    lost: Annotated[float, typer.Option(min=0, max=0.99, help="Fraction of the clients lost with their noise.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="Budget, to see how many rounds are left; 0: none.")] = 0.0,
+    as_json: AsJson = False,
+) -> int:
+    """Say what rounds with this noise have cost, for those who see models and for those who know who took part.
+
+    Example: fedgrove privacy spent --clients 100 --rate 0.5 --rounds 11 --noise-multiplier 1 --delta 1e-3
+    """
+    from node.privacy.plan import cost
+
+    if not 0.01 <= noise_multiplier <= 1000:
+        raise CommandError(f"--noise-multiplier must be from 0.01 to 1000, not {noise_multiplier:g}")
+    if participations > rounds:
+        raise CommandError(f"--participations must be at most --rounds, {rounds}, not {participations}")
+    if not 0 <= epsilon <= 1000:
+        raise CommandError(f"--epsilon must be from 0 to 1000, not {epsilon:g}")
+    training = _training(clients, rate, rounds, 1, delta, dropouts)
+    own = None if participations < 0 else participations
+    found = cost(training, noise_multiplier, own, lost, epsilon or None)
+    if as_json:
+        print_json({name: _finite(value) for name, value in dataclasses.asdict(found).items()})
+        return 0
+    rows = [
+        (f"who sees models only ({rounds:,} rounds)", f"{found.epsilon_models:.4g}", found.rounds_left_models),
+        (
+            f"who knows of {found.participations:,} rounds with a client",
+            f"{found.epsilon_ledger:.4g}",
+            found.rounds_left_ledger,
+        ),
+    ]
+    table = Table(title=f"spent at δ = {delta:g}", box=box.SIMPLE_HEAD)
+    for heading in ("towards", "ε", *(["rounds left"] if epsilon else [])):
+        table.add_column(heading)
+    for who, value, left in rows:
+        table.add_row(who, value, *([f"{left:,}"] if epsilon else []))
+    console.print(table)
+    return 0
+
+
+def _training(clients: int, rate: float, rounds: int, parameters: int, delta: float, dropouts: float) -> "Training":
+    from node.privacy.plan import Training
+
+    try:
+        return Training(clients, rate, rounds, parameters, delta, dropouts)
+    except ValueError as fault:
+        raise CommandError(f"--{fault}") from None
+
+
+def _advice(training: "Training", found: "Outlook") -> list[str]:
+    """What to do about S, δ and the noise."""
+    sentences = [
+        "S: take the median norm of updates trained on public data, or let it follow one (clipping = quantile); "
+        "below that, signal and noise shrink alike."
+    ]
+    if training.delta * training.clients >= 1:
+        sentences.append(f"δ = {training.delta:g} allows one of {training.clients:,} clients to be exposed: lower it.")
+    if found.noise_to_signal > 1:
+        sentences.append(
+            f"The noise is {found.noise_to_signal:.3g} times as long as the mean update at best: draw more clients, "
+            "train a smaller model, or fewer rounds."
+        )
+    if found.local_noise_to_signal > 10 * max(found.noise_to_signal, 1):
+        local = found.local_noise_to_signal
+        sentences.append(f"Noise that each client adds for itself would be {local:.3g} times as long: of no use here.")
+    return sentences
+
+
+def _show(title: str, rows: list[tuple[str, str]]) -> None:
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value

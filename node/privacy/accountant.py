@@ -1,0 +1,186 @@
+"""What a training has spent of its privacy budget: ε at a δ, δ at an ε, rounds that are left, σ for a target.
+
+Everything that was told is a list of releases. They are composed as ``dp-accounting``'s privacy loss distributions,
+which round to the unfavourable side; Gaussian releases without sampling make a single Gaussian mechanism with 1/σ² =
+Σ 1/σ_t² and need no library. Neighbours are two federations of which one lacks a client, or has a client whose update
+is zero (add or remove one; replace by zero).
+
+Sampling by VRF output below a threshold is Poisson sampling: each client is drawn independently. It amplifies privacy
+only towards those who do not learn who was drawn.
+
+Results are functions of their arguments, but computed in floating point with a library's Fourier transforms: compare
+those of two machines with the tolerance ``AGREEMENT``.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING
+
+from node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+AGREEMENT = 1e-6
+"""Relative difference up to which two machines' ε are the same."""
+
+_DIGITS = 4  # of a σ that is looked for
+_INTERVAL = 1e-4  # privacy losses are rounded up to multiples of this
+_COARSE = 8  # times that for a search: as many times faster, and ε larger by a few units of it at most
+_KEPT = 64
+
+
+@dataclass(frozen=True)
+class GaussianRelease:
+    """Sums with Gaussian noise.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the sensitivity, 0 where there was none.
+    rate : float
+        Probability with which a client was drawn, independently of all others and in secret; 1 without sampling.
+    count : int
+        How many of them.
+    """
+
+    noise_multiplier: float
+    rate: float = 1.0
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class PureRelease:
+    """Outputs of an ε-private mechanism, such as SignDS; ``count`` of them."""
+
+    epsilon: float
+    count: int = 1
+
+
+Release = GaussianRelease | PureRelease
+
+
+def epsilon_of(releases: Iterable[Release], delta: float) -> float:
+    """The least ε with which everything released is (ε, ``delta``)-private; infinite where no noise was added."""
+    spent = _merged(releases)
+    if not spent:
+        return 0.0
+    if _unprotected(spent):
+        return math.inf
+    single = _single_gaussian(spent)
+    if single:
+        return gaussian_epsilon(single, delta, 1.0)
+    return float(_composed(spent).get_epsilon_for_delta(delta))
+
+
+def delta_of(releases: Iterable[Release], epsilon: float) -> float:
+    """The least δ with which everything released is (``epsilon``, δ)-private."""
+    spent = _merged(releases)
+    if not spent:
+        return 0.0
+    if _unprotected(spent):
+        return 1.0
+    single = _single_gaussian(spent)
+    if single:
+        return gaussian_delta(single, epsilon, 1.0)
+    return float(_composed(spent).get_delta_for_epsilon(epsilon))
+
+
+def affords(releases: Iterable[Release], epsilon: float, delta: float) -> bool:
+    """Whether everything released is (``epsilon``, ``delta``)-private. A client asks before it lets itself be drawn."""
+    return delta_of(releases, epsilon) <= delta
+
+
+def rounds_left(spent: Iterable[Release], each: Release, epsilon: float, delta: float, limit: int) -> int:
+    """How many more releases like ``each`` the budget affords, ``limit`` at most."""
+    before = tuple(spent)
+
+    def fits(count: int) -> bool:
+        return affords([*before, replace(each, count=count * each.count)], epsilon, delta)
+
+    low, high = 0, 1
+    while high <= limit and fits(high):
+        low, high = high, 2 * high
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def noise_for(rounds: int, rate: float, epsilon: float, delta: float) -> float:
+    """The least σ, rounded up to four digits, with which so many rounds are (ε, δ)-private."""
+    enough = math.sqrt(rounds) * gaussian_sigma(epsilon, delta, 1.0)  # without sampling
+    if rate < 1:
+        enough = _search(lambda sigma: _excess(GaussianRelease(sigma, rate, rounds), epsilon, delta), enough)
+    step = 10.0 ** (math.floor(math.log10(enough)) - _DIGITS + 1)
+    digits = math.ceil(enough / step - 1e-3)  # what a search is off by
+    while not affords([GaussianRelease(digits * step, rate, rounds)], epsilon, delta):
+        digits += 1
+    return float(f"{digits * step:.{_DIGITS}g}")
+
+
+def _excess(release: GaussianRelease, epsilon: float, delta: float) -> float:
+    return float(_composed((release,), _COARSE).get_epsilon_for_delta(delta)) - epsilon
+
+
+def _search(excess: Callable[[float], float], enough: float) -> float:
+    """Where ``excess``, which falls, is zero, to within 10⁻⁶; below ``enough``."""
+    from scipy.optimize import brentq  # heavy, and only plans need it
+
+    low = enough / 2
+    while excess(low) <= 0:
+        low, enough = low / 2, low
+    return float(brentq(excess, low, enough, rtol=1e-6))
+
+
+def _merged(releases: Iterable[Release]) -> tuple[Release, ...]:
+    """Equal releases as one with their number, in a fixed order."""
+    counts: Counter[Release] = Counter()
+    for release in releases:
+        counts[replace(release, count=1)] += release.count
+    merged = (replace(release, count=count) for release, count in counts.items() if count)
+    return tuple(sorted(merged, key=repr))
+
+
+def _unprotected(spent: Sequence[Release]) -> bool:
+    return any(isinstance(release, GaussianRelease) and release.noise_multiplier == 0 for release in spent)
+
+
+def _single_gaussian(spent: Sequence[Release]) -> float | None:
+    """The noise multiplier that unsampled Gaussian releases are worth together; None when there are others."""
+    gaussian = [release for release in spent if isinstance(release, GaussianRelease) and release.rate == 1]
+    if len(gaussian) < len(spent):
+        return None
+    return 1 / math.sqrt(math.fsum(release.count / release.noise_multiplier**2 for release in gaussian))
+
+
+def _composed(spent: tuple[Release, ...], coarse: int = 1) -> "PrivacyLossDistribution":
+    """The privacy loss distribution of all releases."""
+    interval = _INTERVAL * coarse * _spread(spent)
+    parts = [_distribution(replace(release, count=1), interval).self_compose(release.count) for release in spent]
+    return reduce(lambda first, second: first.compose(second), parts)
+
+
+def _spread(spent: Sequence[Release]) -> int:
+    """A power of two about 1/σ² for a σ below 1/2, where losses are as large as that and need no finer steps."""
+    least = min((release.noise_multiplier for release in spent if isinstance(release, GaussianRelease)), default=1.0)
+    return 1 << max(0, math.floor(-2 * math.log2(2 * least)))
+
+
+@lru_cache(maxsize=_KEPT)
+def _distribution(release: Release, interval: float) -> "PrivacyLossDistribution":
+    # Imported here, as it takes a second and the other commands do without.
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as distributions
+
+    if isinstance(release, PureRelease):
+        return distributions.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(release.epsilon, 0), value_discretization_interval=interval
+        )
+    return distributions.from_gaussian_mechanism(
+        release.noise_multiplier, sampling_prob=release.rate, value_discretization_interval=interval
+    )

@@ -1,0 +1,325 @@
+"""Client-level differential privacy as a step between training and masking (Geyer et al. 2017; spec 04).
+
+A client clips its update Δw to the norm S, rounds it to integers, adds its share of the noise and hands the integers
+to the masks. What the ledger's sum decodes to is Σ Δw̄ + N(0, σ²S²), and nobody has seen it without noise. The unit
+of privacy is the client, so all clients weigh the same.
+
+**The grid.** Updates become vectors z ∈ ℤᵈ with ‖z‖₂ ≤ √(Δ² − h²). That is checked on the integers themselves, so no
+rounding, no dither and no hostile float can exceed it. Δ is a power of two, at least
+
+- 4√d: rounding up or down at random, without bias, adds at most d/4 to ‖z‖² on average. The scale of the values
+  leaves that much room, L² = Δ² − h² − d/4 − 6√(Δ² + d), so that a decoded sum moves by S·√(Δ² − h²)/L at most, 1 %
+  more than S;
+- 2048, 2048/σ, and 4√K/σ for K clients: a share of the noise has then a standard deviation of at least 4 units, and
+  discrete noise is as good as the continuous noise of the accounting (below).
+
+The unit is γ = S/L. There is room in ℤ₂³² for the sum: n clients give at most nΔ in a coordinate, and the noise is
+sub-Gaussian, so that a coordinate wraps with probability 2·exp(−(2³¹ − nΔ)²/2V) at most, for the worst of all
+updates. A sum that wraps is wrong, and as private as before. Values and noise must be on one grid (a coarser noise
+would leave the lower bits bare), and a coarser grid for both would cost accuracy: at Δ = √d/2 the rounding is as long
+as the update.
+
+**The noise.** n clients were to upload, of whom k = ⌈(1 − ρ)n⌉ suffice. Each adds N_ℤ(0, V₁) to every coordinate,
+V₁ = (σ²Δ² + 9)/k. The sum over s of them has the variance V = s·V₁, and counts as a Gaussian with the noise multiplier
+√(V − 9)/Δ: σ for s = k, more or less where more or fewer came.
+
+**Why that is exact.** Take the continuous mechanism y = z + N(0, V − 9), and round each coordinate to an integer at
+random, with N_ℤ(y, 9). Rounding is post-processing, under sampling too. By Poisson's summation formula a result t has
+the probability N(t − z; V)·(1 ± η(3))⁻¹ (``discrete`` has N and η), and so has the sum of the discrete shares, up to
+a factor whose logarithm is ``sum_log_ratio``. So whatever (ε, δ) the accountant gives for the continuous mechanism
+holds here, but for ``slack``: below 10⁻⁵⁰ in both for any model and number of clients, which a double cannot add.
+Reduction modulo 2³² is post-processing.
+
+**Tracking a quantile.** One more coordinate holds +h if ‖Δw‖₂ ≤ S, −h if not. Update and vote have the joint
+sensitivity Δ, so the σ of the round covers both. The vote's own budget is h = min(σΔ/2σ_b, Δ/2): the number of
+updates below S is told with noise of the standard deviation σ_b, at the price of a smaller room for updates (Andrew
+et al. 2021, theorem 1).
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from node.masking.keys import Random
+from node.masking.ring import WORD
+from node.privacy.accountant import GaussianRelease
+from node.privacy.clipping import clip_factor, l2_norm
+from node.privacy.discrete import Stream, add_noise, discrete_gaussian, sum_log_ratio
+from node.privacy.settings import ClientLevelSettings
+from node.tensors import Layout
+
+QUANTILE_TENSOR = "privacy.below"
+"""Name of the coordinate behind the parameters when a quantile is tracked."""
+
+_SMOOTHING = 9  # variance of the random rounding in the proof
+_STEPS = 1024  # a noise multiplier is rounded down to so many parts of σ, so that rounds with equal losses are alike
+_SIGNED = np.dtype("<i4")
+_CHUNK = 1 << 13
+
+
+class RingTooSmall(ValueError):
+    """The sum of so many clients would not fit; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How one round's updates and noise become integers; a function of public values, see ``grid_for``.
+
+    Attributes
+    ----------
+    parameters : int
+        d.
+    clip : float
+        S.
+    noise_multiplier : float
+        σ.
+    sharers : int
+        n, clients who were to upload.
+    needed : int
+        k, of whom so many give the full noise.
+    sensitivity : int
+        Δ, in units.
+    vote : int
+        h, in units; 0 without tracking.
+    """
+
+    parameters: int
+    clip: float
+    noise_multiplier: float
+    sharers: int
+    needed: int
+    sensitivity: int
+    vote: int
+
+    @property
+    def length(self) -> int:
+        """Number of words of an upload."""
+        return self.parameters + (self.vote > 0)
+
+    @property
+    def unit(self) -> float:
+        """γ, the value of one unit."""
+        d, room = self.parameters, self.sensitivity**2 - self.vote**2
+        reserve = 0.25 * d + 6 * math.sqrt(self.sensitivity**2 + d)
+        return self.clip / math.sqrt(room - reserve)
+
+    @property
+    def max_squares(self) -> int:
+        """Δ² − h², the largest ‖z‖² of an update."""
+        return self.sensitivity**2 - self.vote**2
+
+    @property
+    def reach(self) -> float:
+        """How far, in L2 norm, one client can move the decoded sum: S and at most 1 % of S or, with tracking, 2 %."""
+        return self.unit * math.sqrt(self.max_squares)
+
+    @property
+    def share_variance(self) -> Fraction:
+        """V₁, of one client's noise, in units²; exact."""
+        return (Fraction(self.noise_multiplier) ** 2 * self.sensitivity**2 + _SMOOTHING) / self.needed
+
+    def noise_deviation(self, shares: int) -> float:
+        """Standard deviation of the noise of so many clients in a coordinate of the decoded sum."""
+        return self.unit * math.sqrt(shares * self.share_variance)
+
+    def multiplier_of(self, shares: int) -> float:
+        """The noise multiplier that so many clients' noise counts as: √(V − 9)/Δ, rounded down to 1024ths of σ."""
+        excess = max(shares * self.share_variance - _SMOOTHING, Fraction(0))
+        full = Fraction(self.noise_multiplier) ** 2 * self.sensitivity**2
+        return math.isqrt(math.floor(excess / full * _STEPS**2)) / _STEPS * self.noise_multiplier
+
+    def release(self, shares: int, rate: float) -> GaussianRelease:
+        """What the round tells, for the accountant.
+
+        Parameters
+        ----------
+        shares : int
+            Clients whose noise is in the sum, less those who may collude: each knows its own share.
+        rate : float
+            The probability with which a client was drawn, where nobody learns who was; else 1.
+        """
+        return GaussianRelease(self.multiplier_of(shares), rate)
+
+    def wrap_probability(self, shares: int) -> float:
+        """Bound on the probability that some coordinate of the sum of so many clients leaves ±2³¹."""
+        room = (1 << 31) - shares * self.sensitivity
+        if room <= 0:
+            return 1.0
+        return min(1.0, 2 * self.length * math.exp(-(room**2) / 2 / float(shares * self.share_variance)))
+
+    def slack(self, shares: int) -> tuple[float, float]:
+        """What discreteness and finite tables add to ε, and to δ for an ε of 1 (multiply by (1 + e^ε)/3.7)."""
+        rounding = 2.001 * math.exp(-2 * math.pi**2 * _SMOOTHING)
+        ratio = self.length * (sum_log_ratio(self.share_variance, shares) + rounding)
+        distance = self.length * shares * discrete_gaussian(self.share_variance).distance
+        return 2 * ratio, 3.8 * distance
+
+
+def grid_for(
+    settings: ClientLevelSettings,
+    round: int,
+    parameters: int,
+    clip: float,
+    *,
+    clients: int,
+    rate: float,
+    sharers: int,
+) -> Grid:
+    """The grid of a round; coordinator, clients and auditor compute the same one.
+
+    Parameters
+    ----------
+    round : int
+        From 1.
+    parameters : int
+        d, of the whole upload.
+    clip : float
+        S of the round.
+    clients : int
+        K, who may be drawn.
+    rate : float
+        Probability with which each is.
+    sharers : int
+        n, clients on the round's list of shares: those who are to upload.
+
+    Raises
+    ------
+    RingTooSmall
+        The sum of n updates and their noise could leave the ring, with a probability above 10⁻⁹.
+    """
+    sigma = settings.noise_multiplier_of(round)
+    least = max(4 * math.sqrt(parameters), 2048, 2048 / sigma, 4 * math.sqrt(max(clients, sharers)) / sigma)
+    sensitivity = 1 << math.ceil(least - 1).bit_length()
+    vote = _vote(settings, sigma, sensitivity, clients * rate) if settings.clipping == "quantile" else 0
+    needed = max(1, math.ceil(sharers * (1 - Fraction(str(settings.dropouts)))))
+    grid = Grid(parameters, clip, sigma, sharers, needed, sensitivity, vote)
+    if grid.wrap_probability(sharers) > 1e-9:
+        raise RingTooSmall(
+            f"the sum of {sharers} updates of {parameters} parameters with noise multiplier {sigma:g} does not fit "
+            f"into 32 bits: draw fewer clients a round"
+        )
+    return grid
+
+
+def upload_layout(layout: Layout, grid: Grid) -> Layout:
+    """Tensors of an upload: the model's, and the vote's where a quantile is tracked."""
+    if not grid.vote:
+        return layout
+    return Layout((*layout.names, QUANTILE_TENSOR), (*layout.shapes, (1,)))
+
+
+def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
+    """Clip an update and round it to the grid, at random and without bias; no noise yet.
+
+    Parameters
+    ----------
+    update : float32 array of shape (d,)
+        Δw. One that is not finite counts as zero.
+    random : Random
+        Of the rounding. The sensitivity holds for any outcome, so nothing depends on its quality but the bias.
+
+    Returns
+    -------
+    uint32 array of shape (grid.length,), little-endian
+        Modulo 2³², with ‖z‖₂ ≤ Δ whatever the update.
+    """
+    if update.dtype != np.float32 or update.shape != (grid.parameters,):
+        raise ValueError(
+            f"the update is {update.dtype} of shape {update.shape}, the model has {grid.parameters} float32 parameters"
+        )
+    norm = l2_norm(update)
+    words = np.zeros(grid.length, WORD)
+    units, scale = words.view(_SIGNED), clip_factor(norm, grid.clip) / grid.unit
+    while scale and _round(update, scale, Stream(random), units[: grid.parameters]) > grid.max_squares:
+        scale *= 0.99  # the reserve makes this rarer than one in a million
+    if grid.vote:
+        units[-1] = grid.vote if norm <= grid.clip else -grid.vote
+    return words
+
+
+def encode_update(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
+    """A client's upload before its masks: the clipped, rounded update and this client's share of the noise.
+
+    Each call draws new noise; who sees two of them for one update sees it with half the variance. Keep the bytes.
+
+    Parameters and result as of ``quantise``; ``random`` must be ``os.urandom``.
+    """
+    words = quantise(grid, update, random)
+    add_noise(words, grid.share_variance, random)
+    return words
+
+
+def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarray, float | None]:
+    """What a sum of uploads says.
+
+    Parameters
+    ----------
+    words : uint32 array of shape (grid.length,)
+        The sum modulo 2³².
+    divisor : float
+        m: see ``divisor_for``.
+
+    Returns
+    -------
+    float32 array of shape (d,)
+        The mean update, with its noise; the same bytes on every machine.
+    float or None
+        b̃, the noisy fraction of updates with a norm of at most S, where a quantile is tracked; maybe not in [0, 1].
+    """
+    units = words.view(_SIGNED)
+    mean = (units[: grid.parameters] * (grid.unit / divisor)).astype(np.float32)
+    below = 0.5 + int(units[-1]) / (2 * grid.vote) / divisor if grid.vote else None
+    return mean, below
+
+
+def divisor_for(settings: ClientLevelSettings, *, clients: int, rate: float, survivors: int) -> float:
+    """m_t of algorithm 1.
+
+    Where everybody knows who took part it is the number of survivors. Where that is to stay secret it is the number of
+    clients that are expected, as the real one depends on who was drawn (McMahan et al. 2018).
+    """
+    return float(survivors) if settings.participation == "public" else clients * rate
+
+
+def between_clients_variance(total: np.ndarray, squares: float, clients: int) -> float:
+    """V_c: the variance of a parameter's update over the clients, averaged over the parameters.
+
+    Parameters
+    ----------
+    total : float64 array
+        Σ Δw_k, of one tensor or the whole update.
+    squares : float
+        Σ ‖Δw_k‖².
+    clients : int
+        How many were summed.
+    """
+    return squares / clients / total.size - update_scale(total, clients)
+
+
+def update_scale(total: np.ndarray, clients: int) -> float:
+    """U_s: the square of a parameter's mean update, averaged over the parameters."""
+    mean = total.ravel() / clients
+    return float(mean @ mean) / mean.size
+
+
+def _vote(settings: ClientLevelSettings, sigma: float, sensitivity: int, expected: float) -> int:
+    noise = settings.quantile_noise or expected / 20
+    return max(1, min(math.floor(sigma * sensitivity / (2 * noise)), sensitivity // 2))
+
+
+def _round(update: np.ndarray, scale: float, stream: Stream, out: np.ndarray) -> float:
+    """Write ⌊scale·w + u⌋ with u uniform in [0, 1); return the sum of squares.
+
+    That is exact up to 2⁵³, and far above every limit where it is not: what is squared and added are integers.
+    """
+    squares = 0.0
+    for start in range(0, len(update), _CHUNK):
+        part = update[start : start + _CHUNK] * np.float64(scale)
+        part += stream.take(len(part), np.uint16) * 2.0**-16
+        part += 2.0**-17  # the middle of a step of u: no bias
+        np.floor(part, out=part)
+        squares += float(part @ part)
+        out[start : start + len(part)] = part
+    return squares

@@ -1,0 +1,193 @@
+"""What a budget means before anything is trained: σ, and the length of the noise beside that of an update.
+
+The signal is taken at its best: every update has the length S and all point the same way, so that their mean has the
+length S, too. The noise in the mean of m has the length σS√d/m. S cancels out, as long as updates are at least as long.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
+from node.privacy.local import gaussian_sigma
+
+EARLY = 0.01
+"""Share of the clients who may have spent their budget before the last round, as they are drawn more often."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training to be planned.
+
+    Attributes
+    ----------
+    clients : int
+        K.
+    rate : float
+        Probability with which each is drawn in a round.
+    rounds : int
+        T.
+    parameters : int
+        d, of the whole upload.
+    delta : float
+        δ.
+    dropouts : float
+        ρ: fraction of the drawn clients whose noise may be lost without loss of privacy.
+    """
+
+    clients: int
+    rate: float
+    rounds: int
+    parameters: int
+    delta: float
+    dropouts: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.clients <= 10**9, "clients", "a whole number from 1 to 1000000000", self.clients)
+        _check(0 < self.rate <= 1, "rate", "above 0 and at most 1", self.rate)
+        _check(1 <= self.rounds <= 100_000, "rounds", "a whole number from 1 to 100000", self.rounds)
+        _check(1 <= self.parameters <= 10**10, "parameters", "a whole number from 1 to 10000000000", self.parameters)
+        _check(1e-12 <= self.delta <= 0.1, "delta", "from 1e-12 to 0.1", self.delta)
+        _check(0 <= self.dropouts <= 0.9, "dropouts", "from 0 to 0.9", self.dropouts)
+
+    @property
+    def drawn(self) -> float:
+        """m, the clients that are expected in a round."""
+        return self.rate * self.clients
+
+    @property
+    def participations(self) -> int:
+        """Rounds in which a client takes part, at most, but for one client in a hundred."""
+        return binomial_quantile(self.rounds, self.rate, 1 - EARLY)
+
+    def noise_to_signal(self, noise_multiplier: float) -> float:
+        """Length of the noise in the mean over that of the mean; when nobody drops out."""
+        return noise_multiplier * math.sqrt(self.parameters / (1 - self.dropouts)) / self.drawn
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a budget asks for.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        σ.
+    counted_rounds : int
+        Rounds that it covers: all of them, or with public participation those that a client takes part in.
+    noise_deviation : float
+        Of the noise in one parameter of the mean, over S.
+    noise_to_signal : float
+        Length of the noise over that of the mean update, at best.
+    drawn_for_one : int
+        Clients to draw a round so that noise and signal are of one length.
+    local_noise_to_signal : float
+        The same when each client adds noise for itself, and asks nobody to add any.
+    """
+
+    noise_multiplier: float
+    counted_rounds: int
+    noise_deviation: float
+    noise_to_signal: float
+    drawn_for_one: int
+    local_noise_to_signal: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a training costs, towards those who see only models, and towards those who also know who took part.
+
+    Attributes
+    ----------
+    epsilon_models : float
+        ε of all rounds, for somebody who does not learn who was drawn.
+    epsilon_ledger : float
+        ε of a client that took part in ``participations`` rounds, for somebody who knows that.
+    rounds_left_models, rounds_left_ledger : int
+        More rounds (of the training; with this client) that a budget affords; None without a budget.
+    """
+
+    participations: int
+    epsilon_models: float
+    epsilon_ledger: float
+    rounds_left_models: int | None
+    rounds_left_ledger: int | None
+
+
+def outlook(training: Training, epsilon: float, participation: str) -> Outlook:
+    """What (``epsilon``, δ) for all rounds asks for; ``participation`` as in ``ClientLevelSettings``."""
+    secret = participation == "secret"
+    counted = training.rounds if secret else training.participations
+    sigma = noise_for(counted, training.rate if secret else 1.0, epsilon, training.delta)
+    to_signal = training.noise_to_signal(sigma)
+    # Locally any two updates are neighbours, at a distance of 2S; the noise of m clients adds up to √m times one's.
+    local = math.sqrt(training.participations) * gaussian_sigma(epsilon, training.delta, 2.0)
+    return Outlook(
+        sigma,
+        counted,
+        to_signal / math.sqrt(training.parameters),
+        to_signal,
+        math.ceil(to_signal * training.drawn),
+        local * math.sqrt(training.parameters / training.drawn),
+    )
+
+
+def cost(
+    training: Training,
+    noise_multiplier: float,
+    participations: int | None = None,
+    lost: float = 0.0,
+    budget: float | None = None,
+) -> Cost:
+    """What so many rounds with this noise cost.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        σ, as the terms say.
+    participations : int, optional
+        Rounds that a client took part in; by default those of ``training.participations``.
+    lost : float
+        Fraction of the drawn clients that dropped out with their noise.
+    budget : float, optional
+        ε that must not be passed.
+    """
+    share = Fraction(str(lost))
+    remaining = min(Fraction(1), (1 - share) / (1 - Fraction(str(training.dropouts))))
+    sigma = noise_multiplier * math.sqrt(remaining)
+    own = training.participations if participations is None else participations
+    models, ledger = GaussianRelease(sigma, training.rate), GaussianRelease(sigma)
+    before_models, before_ledger = (
+        [GaussianRelease(sigma, training.rate, training.rounds)],
+        [GaussianRelease(sigma, 1.0, own)],
+    )
+
+    def left(spent: list[GaussianRelease], each: GaussianRelease) -> int | None:
+        return None if budget is None else rounds_left(spent, each, budget, training.delta, 1_000_000)
+
+    return Cost(
+        own,
+        epsilon_of(before_models, training.delta),
+        epsilon_of(before_ledger, training.delta),
+        left(before_models, models),
+        left(before_ledger, ledger),
+    )
+
+
+def binomial_quantile(trials: int, probability: float, level: float) -> int:
+    """The least number that a binomial variable exceeds with a probability of at most 1 − ``level``."""
+    if probability == 1:
+        return trials
+    log_odds = math.log(probability) - math.log1p(-probability)
+    log_chance, below = trials * math.log1p(-probability), 0.0
+    for successes in range(trials + 1):
+        below += math.exp(log_chance)
+        if below >= level:
+            return successes
+        log_chance += math.log((trials - successes) / (successes + 1)) + log_odds if successes < trials else 0.0
+    return trials
+
+
+def _check(fine: bool, name: str, allowed: str, value: object) -> None:
+    if not fine:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")

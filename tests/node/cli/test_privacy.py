@@ -1,0 +1,46 @@
+"""``fedgrove privacy``: tables, JSON, and mistakes in one sentence."""
+
+import json
+
+import pytest
+
+from tests.node.cli.test_bad_input import fedgrove
+
+GEYER = ["--clients", "1000", "--rate", "0.22", "--rounds", "54"]
+
+
+def test_a_plan_says_how_much_noise_and_what_to_do(tmp_path):
+    shown = fedgrove("privacy", "plan", *GEYER, "--participation", "secret", cwd=tmp_path)
+    assert shown.returncode == 0 and not shown.stdout
+    assert "1.251" in shown.stderr and "draw more clients" in shown.stderr and "of no use here" in shown.stderr
+    printed = fedgrove("privacy", "plan", *GEYER, "--delta", "0.002", "--parameters", "100", "--json", cwd=tmp_path)
+    found = json.loads(printed.stdout)
+    assert found["training"]["participation"] == "public" and found["outlook"]["counted_rounds"] == 19
+    assert any("lower it" in sentence for sentence in found["advice"]) and not printed.stderr
+
+
+def test_what_was_spent_is_told_for_both_who_look(tmp_path):
+    line = ["privacy", "spent", "--clients", "100", "--rate", "0.5", "--rounds", "11", "--noise-multiplier", "1"]
+    shown = fedgrove(*line, "--delta", "1e-3", "--participations", "6", "--epsilon", "10", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "7.793" in shown.stderr and "9.928" in shown.stderr and "rounds left" in shown.stderr
+    printed = fedgrove(*line, "--delta", "1e-3", "--lost", "0.5", "--json", cwd=tmp_path)
+    found = json.loads(printed.stdout)
+    assert found["epsilon_models"] > 12 and found["participations"] == 9 and found["rounds_left_models"] is None
+
+
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        (["plan", *GEYER, "--participation", "hidden"], "--participation must be public or secret"),
+        (["plan", *GEYER, "--epsilon", "0"], "--epsilon must be from 0.001 to 1000"),
+        (["plan", *GEYER, "--delta", "1"], "--delta must be from"),
+        (["plan", *GEYER[:2], "--rate", "nan", "--rounds", "3"], "--rate must be above 0"),
+        (["spent", *GEYER, "--noise-multiplier", "0"], "--noise-multiplier must be from"),
+        (["spent", *GEYER, "--noise-multiplier", "1", "--participations", "55"], "--participations must be at most"),
+        (["spent", *GEYER, "--noise-multiplier", "1", "--epsilon", "nan"], "--epsilon must be from 0"),
+    ],
+)
+def test_mistakes_get_one_sentence(tmp_path, line, sentence):
+    result = fedgrove("privacy", *line, cwd=tmp_path)
+    assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr

@@ -1,0 +1,79 @@
+"""The plan's arithmetic by hand, and plan and cost as each other's inverse."""
+
+import math
+
+import pytest
+from scipy.stats import binom
+
+from node.privacy.accountant import GaussianRelease, affords
+from node.privacy.plan import Training, binomial_quantile, cost, outlook
+
+TRAINING = Training(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta=1e-5)
+
+
+@pytest.mark.parametrize("participation", ["public", "secret"])
+def test_what_was_planned_costs_what_was_asked_for(participation):
+    found = outlook(TRAINING, 8.0, participation)
+    spent = cost(TRAINING, found.noise_multiplier, budget=8.0)
+    reached, left = {
+        "public": (spent.epsilon_ledger, spent.rounds_left_ledger),
+        "secret": (spent.epsilon_models, spent.rounds_left_models),
+    }[participation]
+    assert 7.9 < reached <= 8.0 and left == 0
+    assert found.counted_rounds == {"public": 19, "secret": 54}[participation]
+
+
+def test_noise_to_signal_by_hand():
+    found = outlook(TRAINING, 8.0, "secret")
+    assert found.noise_multiplier == pytest.approx(1.251, abs=0.001)
+    assert found.noise_to_signal == pytest.approx(1.251 * 100 / 220, rel=0.001)  # σ√d/m
+    assert found.noise_deviation == pytest.approx(1.251 / 220, rel=0.001)
+    assert found.drawn_for_one == math.ceil(found.noise_multiplier * 100)
+    spare = Training(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.19)
+    assert outlook(spare, 8.0, "secret").noise_to_signal == pytest.approx(found.noise_to_signal / 0.9)
+
+
+def test_local_noise_is_that_of_each_client_for_itself():
+    found = outlook(TRAINING, 8.0, "public")
+    # As often as it takes part, with sensitivity 2S, and only √m of it averages out.
+    assert found.local_noise_to_signal == pytest.approx(2 * found.noise_multiplier * 100 / math.sqrt(220), rel=0.001)
+
+
+def test_lost_noise_costs_unless_it_was_provided_for():
+    full, lost = cost(TRAINING, 2.0), cost(TRAINING, 2.0, lost=0.2)
+    assert lost.epsilon_ledger > full.epsilon_ledger and lost.epsilon_models > full.epsilon_models
+    provided = Training(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.2)
+    assert cost(provided, 2.0, lost=0.2) == cost(provided, 2.0) == full
+    assert cost(provided, 2.0, lost=0.3).epsilon_ledger > full.epsilon_ledger
+
+
+def test_own_participations_can_be_told():
+    assert cost(TRAINING, 2.0, participations=0).epsilon_ledger == 0
+    ten = cost(TRAINING, 2.0, participations=10, budget=8.0)
+    assert affords([GaussianRelease(2.0, 1.0, 10 + ten.rounds_left_ledger)], 8.0, 1e-5)
+    assert not affords([GaussianRelease(2.0, 1.0, 11 + ten.rounds_left_ledger)], 8.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "trials, probability", [(1, 0.5), (54, 0.22), (412, 0.05), (100_000, 1e-4), (11, 1.0), (3000, 0.9)]
+)
+def test_the_quantile_is_the_binomials(trials, probability):
+    assert binomial_quantile(trials, probability, 0.99) == binom.ppf(0.99, trials, probability)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("clients", 0),
+        ("rate", 0.0),
+        ("rate", 1.5),
+        ("rounds", 0),
+        ("parameters", 0),
+        ("delta", 0.0),
+        ("dropouts", 0.95),
+    ],
+)
+def test_a_training_that_makes_no_sense_is_refused(name, value):
+    terms = {"clients": 10, "rate": 0.5, "rounds": 5, "parameters": 10, "delta": 1e-5, name: value}
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        Training(**terms)
