@@ -40,7 +40,7 @@ _GUARD = 128  # further bits while the table is computed
 _HEAD = 16
 _WORD = 64
 _UNDECIDED = np.iinfo(np.int16).min
-_ONE_TABLE = 128**2  # up to this variance one table is faster than two
+_ONE_TABLE = 256**2  # up to this variance one table is faster than two
 _WIDEST_TABLE = 512**2  # in wider ones too many heads would hold a boundary
 _WIDEST_STEP = 128
 _CHUNK = 1 << 15  # coordinates at a time, so that temporaries stay in the processor's cache
@@ -93,8 +93,9 @@ class Table:
     def draw(self, stream: Stream, out: np.ndarray) -> None:
         """Fill ``out``, int32 of at most 2¹⁵ elements."""
         heads = stream.take(len(out), np.uint16)
-        out[:] = np.take(self.outcomes, heads)
-        open_ = np.flatnonzero(out == _UNDECIDED)
+        outcomes = np.take(self.outcomes, heads)
+        out[:] = outcomes
+        open_ = np.flatnonzero(outcomes == _UNDECIDED)
         if len(open_):
             out[open_] = self._decide(heads[open_].astype(np.uint64), stream)
 
