@@ -54,10 +54,22 @@ class GaussianRelease:
 
 @dataclass(frozen=True)
 class PureRelease:
-    """Outputs of an ε-private mechanism, such as SignDS; ``count`` of them."""
+    """Outputs of an ε-private mechanism, such as SignDS.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε of one.
+    count : int
+        How many of them.
+    chance : float
+        Bound on the probability of a loss of +ε, where that of −ε is smaller by e^(−ε) and no other loss but 0 occurs
+        (``signds.Mechanism.chance``); 1 where nothing but ε is known.
+    """
 
     epsilon: float
     count: int = 1
+    chance: float = 1.0
 
 
 Release = GaussianRelease | PureRelease
@@ -166,21 +178,31 @@ def _composed(spent: tuple[Release, ...], coarse: int = 1) -> "PrivacyLossDistri
 
 
 def _spread(spent: Sequence[Release]) -> int:
-    """A power of two about 1/σ² for a σ below 1/2, where losses are as large as that and need no finer steps."""
-    least = min((release.noise_multiplier for release in spent if isinstance(release, GaussianRelease)), default=1.0)
-    return 1 << max(0, math.floor(-2 * math.log2(2 * least)))
+    """A power of two about 1/4σ² for a σ below 1/2, or ε/10 above 10: losses so large need no finer steps."""
+    sizes = (
+        1 / (2 * release.noise_multiplier) ** 2 if isinstance(release, GaussianRelease) else release.epsilon / 10
+        for release in spent
+    )
+    return 1 << max(0, math.floor(math.log2(max(sizes))))
 
 
 @lru_cache(maxsize=_KEPT)
 def _distribution(release: Release, interval: float) -> "PrivacyLossDistribution":
     # Imported here, as it takes a second and the other commands do without.
-    from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
     if isinstance(release, PureRelease):
-        return distributions.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(release.epsilon, 0), value_discretization_interval=interval
-        )
+        one, other = _three_points(release)
+        return distributions.from_two_probability_mass_functions(other, one, value_discretization_interval=interval)
     return distributions.from_gaussian_mechanism(
         release.noise_multiplier, sampling_prob=release.rate, value_discretization_interval=interval
     )
+
+
+def _three_points(release: PureRelease) -> tuple[dict[int, float], dict[int, float]]:
+    """ln of the probabilities of the losses +ε, −ε and 0 under two inputs; a of +ε is at most 1/(1 + e^(−ε))."""
+    likely = min(math.log(release.chance), -math.log1p(math.exp(-release.epsilon)))
+    unlikely = likely - release.epsilon
+    rest = 1 - math.exp(likely) - math.exp(unlikely)
+    same = {2: math.log(rest)} if rest > 0 else {}
+    return {0: likely, 1: unlikely} | same, {0: unlikely, 1: likely} | same

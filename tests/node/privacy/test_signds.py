@@ -15,6 +15,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from node.privacy import signds
+from node.privacy.accountant import PureRelease, epsilon_of
 from node.privacy.settings import SignDsSettings
 from node.privacy.signds import (
     InvalidSelection,
@@ -392,3 +393,21 @@ def test_no_votes_give_no_update():
 def test_a_model_too_small_or_too_large_is_refused(length, size):
     with pytest.raises(ValueError, match="cannot choose"):
         mechanism_for(SignDsSettings(dimensions=size), length)
+
+
+@pytest.mark.parametrize(("epsilon", "uploads"), [(0.5, 100), (4.0, 12), (10.0, 5), (100.0, 20)])
+def test_many_uploads_cost_what_the_sum_of_three_point_losses_says(epsilon, uploads):
+    """The sum's distribution by convolution; δ(ε') = Σ P(loss) · (1 − e^(ε' − loss)) over losses above ε'."""
+    mechanism = mechanism_for(SignDsSettings(epsilon=epsilon), 44_426)
+    a = min(mechanism.chance, 1 / (1 + math.exp(-epsilon)))
+    single = np.array([a * math.exp(-epsilon), 1 - a - a * math.exp(-epsilon), a])
+    total = np.ones(1)
+    for _ in range(uploads):
+        total = np.convolve(total, single)
+    losses = epsilon * np.arange(-uploads, uploads + 1)
+    delta = 1e-5
+    spent = epsilon_of([PureRelease(epsilon, uploads, mechanism.chance)], delta)
+    for tested, holds in ((spent, True), (spent - 0.02 * epsilon, False)):
+        above = losses > tested
+        assert ((total[above] * -np.expm1(tested - losses[above])).sum() <= delta * (1 + 1e-9)) == holds
+    assert spent <= epsilon_of([PureRelease(epsilon, uploads)], delta) + 1e-6 <= uploads * epsilon * (1 + 1e-4)
