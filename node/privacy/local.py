@@ -32,6 +32,8 @@ from node.privacy.settings import LocalSettings
 _GRID = 24  # σ is 2²⁴ grid units
 _VARIANCE = Fraction(1 << 2 * _GRID)
 _SLACK = 2.0**-20  # more than the error of a norm in float64 of up to 2³² numbers
+# Relative error of ``gaussian_delta`` by rounding, with room to spare.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,9 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float) -> float:
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """The least σ that keeps (ε, δ), to the precision of the formula (10⁻¹²)."""
-    return sensitivity * _least(lambda sigma: gaussian_delta(sigma, epsilon, 1.0) <= delta)
+    """The least σ that keeps (ε, δ), and so little more that the formula's rounding cannot break them."""
+    target = delta * (1 - ROUNDING)
+    return sensitivity * _least(lambda sigma: gaussian_delta(sigma, epsilon, 1.0) <= target)
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
