@@ -57,11 +57,13 @@ def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = 
     evaluates. The floor is the time that the work's multiplications take at the speed of a large matrix product of
     this run, on all processes at once.
     """
+    started = time.perf_counter()
     rows = []
-    for label, model in MODELS.items():
-        rows += _work_rows(label, model, dataset, rounds, workers)
+    with open_executor("processes", workers) as (pool, _):
+        for label, model in MODELS.items():
+            rows += _work_rows(label, model, dataset, rounds, pool, workers, started if not rows else None)
+        rows += _trivial_rows(trivial, rounds, pool, workers)
     rows += _strategy_rows(dataset)
-    rows += _trivial_rows(trivial, rounds, workers)
     rows += _federation_rows(dataset)
     return {"rounds": rounds, "workers": workers, "rows": rows}
 
@@ -69,7 +71,10 @@ def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = 
 # --- the work, and its rivals -----------------------------------------------------------------------------------------
 
 
-def _work_rows(label: str, model: str, dataset: Dataset, rounds: int, workers: int) -> list[dict]:
+def _work_rows(
+    label: str, model: str, dataset: Dataset, rounds: int, pool: Executor, workers: int, started: float | None
+) -> list[dict]:
+    """A round of the engine and its rivals; with ``started``, when the pool was, also the engine's first round."""
     plan = Plan(
         dataset.name,
         CLIENTS,
@@ -81,21 +86,18 @@ def _work_rows(label: str, model: str, dataset: Dataset, rounds: int, workers: i
         evaluate_every=rounds + 1,
         test_samples=1,
     )
-    start = time.perf_counter()
-    with open_executor("processes", workers) as (pool, _):
-        marks = _marks(plan, dataset, pool, workers)
-        peak = _peak(pool, workers)
+    marks = _marks(plan, dataset, pool, workers)
+    peak = _peak(pool, workers)
     engine = _median_round(marks)
     samples = DRAWN * len(dataset.train()) // CLIENTS * TRAINING.epochs
     floor = samples * training_operations(ARCHITECTURES[model], dataset.input_shape, dataset.classes) / peak
     work = Work(CLIENTS, DRAWN, rounds + 1, TRAINING, ARCHITECTURES[model].padding, workers)
     parts = _equal_parts(dataset)
-    return [
-        _row(f"{label}: engine", engine, floor, "floor at matmul peak"),
-        {"name": f"{label}: engine, start and first round", "value": marks[0] - start, "unit": "s"},
-        _row(f"{label}: plain loop, {workers} threads", plain_round(work, parts), engine, "engine"),
-        *_flower_rows(label, work, parts, engine),
-    ]
+    rows = [_row(f"{label}: engine", engine, floor, "floor at matmul peak")]
+    if started is not None:
+        rows.append({"name": f"{label}: engine, start and first round", "value": marks[0] - started, "unit": "s"})
+    rows.append(_row(f"{label}: plain loop, {workers} threads", plain_round(work, parts), engine, "engine"))
+    return rows + _flower_rows(label, work, parts, engine)
 
 
 def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: float) -> list[dict]:
@@ -194,7 +196,7 @@ def _cpu_seconds(*calls: Callable[[], object]) -> list[float]:
 # --- many clients, and a real round -----------------------------------------------------------------------------------
 
 
-def _trivial_rows(numbers: tuple[int, ...], rounds: int, workers: int) -> list[dict]:
+def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers: int) -> list[dict]:
     """Rounds of clients that have one sample each, all drawn."""
     rows = []
     training = TrainingSettings(epochs=1, batch_size=1, learning_rate=0.01)
@@ -203,8 +205,7 @@ def _trivial_rows(numbers: tuple[int, ...], rounds: int, workers: int) -> list[d
         plan = Plan(
             "tiny", clients, 1.0, rounds + 1, training=training, partition=PartitionSettings("iid"), model="small-cnn"
         )
-        with open_executor("processes", workers) as (pool, _):
-            seconds = _median_round(_marks(plan, dataset, pool, workers))
+        seconds = _median_round(_marks(plan, dataset, pool, workers))
         rows.append({"name": f"{clients:,} trivial clients", "value": seconds, "unit": "s"})
     work = Work(numbers[0], numbers[0], rounds + 1, training, 0, workers)
     flower = _flower_rows(f"{numbers[0]:,} clients that train nothing", work, None, rows[0]["value"])
