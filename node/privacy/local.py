@@ -33,7 +33,7 @@ _GRID = 24  # σ is 2²⁴ grid units
 _VARIANCE = Fraction(1 << 2 * _GRID)
 _SLACK = 2.0**-20  # more than the error of a norm in float64 of up to 2³² numbers
 # Relative error of ``gaussian_delta`` by rounding, with room to spare.
-ROUNDING = 1e-8
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
