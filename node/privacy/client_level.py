@@ -45,7 +45,7 @@ import numpy as np
 from node.masking.keys import Random
 from node.masking.ring import WORD
 from node.privacy.accountant import GaussianRelease
-from node.privacy.clipping import clip_factor, l2_norm
+from node.privacy.clipping import check_update, clip_factor, l2_norm
 from node.privacy.discrete import Stream, add_noise, discrete_gaussian, sum_log_ratio
 from node.privacy.settings import ClientLevelSettings
 from node.tensors import Layout
@@ -225,10 +225,7 @@ def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
     uint32 array of shape (grid.length,), little-endian
         Modulo 2³², with ‖z‖₂ ≤ Δ whatever the update.
     """
-    if update.dtype != np.float32 or update.shape != (grid.parameters,):
-        raise ValueError(
-            f"the update is {update.dtype} of shape {update.shape}, the model has {grid.parameters} float32 parameters"
-        )
+    check_update(update, grid.parameters)
     norm = l2_norm(update)
     words = np.zeros(grid.length, WORD)
     units, scale = words.view(_SIGNED), clip_factor(norm, grid.clip) / grid.unit

@@ -16,6 +16,14 @@ from node.privacy.settings import MAX_CLIP, MIN_CLIP
 _CHUNK = 1 << 13  # parameters at a time; BLAS starts no thread for so few
 
 
+def check_update(update: np.ndarray, length: int) -> None:
+    """Raise ValueError unless this is a float32 vector of ``length`` parameters."""
+    if update.shape != (length,) or update.dtype != np.float32:
+        raise ValueError(
+            f"the update is {update.dtype} of shape {update.shape}, the model has {length} float32 parameters"
+        )
+
+
 def l2_norm(update: np.ndarray) -> float:
     """‖Δw‖₂ of a float32 vector, in float64, which no float32 overflows; infinite when a value is not finite."""
     squares = 0.0

@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 
 from node.masking.keys import Random
-from node.privacy.clipping import l2_norm
+from node.privacy.clipping import check_update, l2_norm
 from node.privacy.discrete import add_noise
 from node.privacy.settings import LocalSettings
 
@@ -109,10 +109,7 @@ def randomize(mechanism: Mechanism, update: np.ndarray, random: Random) -> np.nd
     ValueError
         Wrong shape or type.
     """
-    if update.shape != (mechanism.length,) or update.dtype != np.float32:
-        raise ValueError(
-            f"the update is {update.dtype} of shape {update.shape}, the model has {mechanism.length} float32 parameters"
-        )
+    check_update(update, mechanism.length)
     words = _on_grid(mechanism, update).view(np.uint32)
     add_noise(words, _VARIANCE, random)
     return (words.view(np.int32) * mechanism.unit).astype(np.float32)

@@ -25,6 +25,7 @@ from itertools import accumulate
 import numpy as np
 
 from node.masking.keys import Random
+from node.privacy.clipping import check_update
 from node.privacy.settings import SignDsSettings
 
 AUTOMATIC_DIMENSIONS = 50
@@ -200,10 +201,7 @@ def select(mechanism: Mechanism, update: np.ndarray, random: Random) -> Selectio
     ValueError
         Wrong shape or type.
     """
-    if update.shape != (mechanism.length,) or update.dtype != np.float32:
-        raise ValueError(
-            f"the update is {update.dtype} of shape {update.shape}, the model has {mechanism.length} float32 parameters"
-        )
+    check_update(update, mechanism.length)
     if not np.isfinite(update).all():
         update = np.zeros_like(update)  # to leave the client out would tell that its training diverged
     sign = 1 if _below(2, random) else -1
