@@ -24,6 +24,8 @@ CIFAR10 = TrainingSettings(
     erase=0.25,
 )
 TRAINING = {"mnist": PAPER_LIKE, "cifar10": CIFAR10}
+# FedAom fades its added loss out over the rounds, so settings are chosen and compared at the same number of them.
+TUNED_ROUNDS = 40
 
 
 def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: object) -> Plan:

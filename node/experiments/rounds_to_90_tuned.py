@@ -6,13 +6,11 @@ from pathlib import Path
 from node.experiments import rounds_to_90, sweep
 from node.simulation.plan import Plan
 
-ROUNDS = 60
-
 
 def arms(results: Path) -> dict[str, Plan]:
     """The methods of which the sweep has a best."""
     best = sweep.best_settings(results)
-    return {method: sweep.tuned_plan(method, settings, ROUNDS) for method, settings in best.items()}
+    return {method: sweep.tuned_plan(method, settings) for method, settings in best.items()}
 
 
 EXPERIMENT = replace(

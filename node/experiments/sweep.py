@@ -9,12 +9,11 @@ from typing import Any
 
 from node.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from node.experiments.measures import TARGET, WINDOW, curve, diverged, rounds_to
-from node.experiments.regimes import METHODS, PAPER_LIKE, plan_of
+from node.experiments.regimes import METHODS, PAPER_LIKE, TUNED_ROUNDS, plan_of
 from node.experiments.tables import ABSENT, NAMES, markdown
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record
 
-ROUNDS = 30
 MOMENTA = (0.5, 0.9)
 RATES = (0.03, 0.1)
 # A method with an option of its own tries two values of it at each rate; the others try twice as many rates.
@@ -43,7 +42,7 @@ def trials(method: str) -> dict[str, Plan]:
             for value in values or (None,):
                 options = {} if value is None else {name: value}
                 end = "" if value is None else f"-{name}{value:g}"
-                found[label + end] = plan_of(method, training=training, options=options, rounds=ROUNDS)
+                found[label + end] = plan_of(method, training=training, options=options, rounds=TUNED_ROUNDS)
     return found
 
 
@@ -108,10 +107,10 @@ def best_settings(results: Path) -> Mapping[str, Any]:
         raise InvalidExperiment(f"{path} is no summary of a sweep: run the sweep again") from None
 
 
-def tuned_plan(method: str, settings: Mapping[str, Any], rounds: int) -> Plan:
+def tuned_plan(method: str, settings: Mapping[str, Any]) -> Plan:
     """A method's plan with the settings that its sweep chose."""
     try:
-        plan = plan_of(method, rounds=rounds).to_json()
+        plan = plan_of(method, rounds=TUNED_ROUNDS).to_json()
         return Plan.from_json({**plan, "training": settings["training"], "options": settings["options"]})
     except (KeyError, TypeError, InvalidPlan) as fault:
         raise InvalidExperiment(f"the sweep's settings of {method} cannot be used ({fault}): run it again") from None
