@@ -8,10 +8,11 @@ BIN := .venv/bin
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
 
+# More processes than cores: many tests wait for blocks.
 test: .venv/.test node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 setup: .venv/.demo
 
