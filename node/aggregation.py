@@ -1,19 +1,13 @@
 """From the ledger and the store to the next global model: the one computation that everybody can repeat.
 
-The coordinator runs it to close a round and the auditor to check it; the same inputs give the same bytes (spec 02,
-step 6).
+The coordinator runs it to close a round, clients and the auditor to check it; the same inputs give the same bytes
+(spec 02, step 6).
 """
 
-from collections.abc import Mapping
-
-from ipfs.store import ContentStore, Malformed, TooLarge
-from node.config import FederationConfig
-from node.content import update_chunks
-from node.masking.aggregate import Aggregate, InvalidUpdate
-from node.masking.graph import MaskGraph
 from node.masking.recovery import RecoveryRecord
 from node.rounds import RoundRecords
-from node.tensors import Layout, Tensors, flatten, unflatten
+from node.uploads.kind import Outcome, UploadRound
+from node.uploads.kinds import kind_of
 
 
 def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
@@ -21,44 +15,24 @@ def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
     return {entry.order.index(client): record.seed_hash for client, record in entry.commits.items()}
 
 
-def next_model(
-    store: ContentStore,
-    entry: RoundRecords,
-    graph: MaskGraph,
-    record: RecoveryRecord,
-    previous: Mapping,
-    config: FederationConfig,
-) -> Tensors:
-    """Sum the survivors' masked updates, take the masks off, return the next global model.
+def recovery(round: UploadRound, data: bytes) -> RecoveryRecord:
+    """Parse a round's recovery record and check it against the ledger.
 
-    Parameters
-    ----------
-    previous : Tensors
-        The round's global model: it fixes the layout, and is the base when updates are deltas.
+    Raises
+    ------
+    node.masking.recovery.InvalidRecovery
+    """
+    return RecoveryRecord.parse(data, round.graph, round.sharers, round.survivors, seed_hashes(round.entry))
+
+
+def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
+    """Sum the survivors' uploads, take the masks off, return the next global model and what the round released.
 
     Raises
     ------
     StoreError
-        An update cannot be fetched.
+        An upload cannot be fetched.
     node.masking.aggregate.InvalidUpdate
-        An update has the wrong length, or its blocks make no file.
+        An upload has the wrong length, or its blocks make no file.
     """
-    layout = Layout.of(previous)
-    aggregate = Aggregate(
-        graph,
-        entry.positions(entry.shares),
-        entry.positions(entry.commits),
-        record,
-        layout,
-        config.masking.bound,
-        kappa=config.masking.kappa,
-    )
-    for client, commit in entry.commits.items():
-        try:
-            aggregate.add(entry.order.index(client), update_chunks(store, commit.digest, layout.length))
-        except (TooLarge, Malformed) as lie:
-            raise InvalidUpdate(f"client {client}: {lie}") from None
-    vector = aggregate.close()
-    if config.masking.masked == "delta":
-        vector = flatten(previous) + vector
-    return unflatten(vector, layout)
+    return kind_of(round.config).outcome(round, record)

@@ -29,12 +29,12 @@ from node.learning.shared import InvalidSharedSet
 from node.learning.training import DivergedTraining
 from node.local_training import LocalTraining, StateLost
 from node.masking.client import MaskingRefused
-from node.masking.graph import MaskGraph
 from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel
+from node.uploads.kind import UploadRound
 from node.view import LedgerView
 
 
@@ -82,8 +82,8 @@ class Client:
         self._sample_count = len(samples)
         self._journal = Journal(directory, keys.storage)
         self._training = LocalTraining(store, config, samples, self._journal, executor)
-        self._disclosure = Disclosure(self._journal, store, config, self._graph)
-        self._closings = Closings(store, config, ledger.chain_id, ledger.address, check_rounds)
+        self._disclosure = Disclosure(self._journal, store, config, self._place)
+        self._closings = Closings(store, config, self._place, check_rounds)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
@@ -289,5 +289,6 @@ class Client:
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
-    def _graph(self, entry: RoundRecords) -> MaskGraph:
-        return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
+    def _place(self, entry: RoundRecords) -> UploadRound:
+        graph = entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
+        return UploadRound(self.view.rounds, entry, graph, self._config, self._store)

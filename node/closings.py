@@ -2,18 +2,20 @@
 
 import json
 import random
+from collections.abc import Callable
 
 from chain.records import Closed
 from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
-from node.aggregation import next_model, seed_hashes
+from node.aggregation import outcome, recovery
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics, fetch_model
+from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics
 from node.masking.aggregate import InvalidUpdate
-from node.masking.graph import MaskGraph
-from node.masking.recovery import InvalidRecovery, RecoveryRecord
+from node.masking.recovery import InvalidRecovery
+from node.privacy.records import difference
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel, dump
+from node.uploads.kind import UploadRound
 
 
 class Closings:
@@ -25,19 +27,23 @@ class Closings:
         Where updates, recovery records and models are.
     config : FederationConfig
         The terms that this member agreed to.
-    chain_id, ledger : int, str
-        Of the federation.
+    place : callable
+        The public inputs of a sealed round.
     fraction : float
         Of the closed rounds that are recomputed; those that somebody disputes always are.
     """
 
     def __init__(
-        self, store: ContentStore, config: FederationConfig, chain_id: int, ledger: str, fraction: float
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        place: Callable[[RoundRecords], UploadRound],
+        fraction: float,
     ) -> None:
         self._store = store
         self._config = config
         self._terms = cid_of(config.to_bytes()).digest
-        self._place = (chain_id, ledger)
+        self._place = place
         self._fraction = fraction
         self._lots: dict[int, float] = {}
         self._found: dict[tuple[int, bytes], str] = {}
@@ -63,19 +69,19 @@ class Closings:
     def _recompute(self, entry: RoundRecords, end: Closed) -> str:
         if entry.opened.config_digest != self._terms:
             return "it was held under terms that this client did not agree to"
-        graph: MaskGraph = entry.graph(*self._place, self._config.masking)
+        round = self._place(entry)
         try:
-            previous = fetch_model(self._store, entry.opened.model_digest, self._config)
-            data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
-            shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
-            record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
-            model = next_model(self._store, entry, graph, record, previous, self._config)
+            record = recovery(round, self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES))
+            right = outcome(round, record)
             metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
             return str(fault)
-        if cid_of(dump(model)).digest != end.model_digest:
+        if cid_of(dump(right.model)).digest != end.model_digest:
             return "its model is not the sum of the survivors' updates"
-        return "" if metrics.round == entry.number else f"its metrics are those of round {metrics.round}"
+        if metrics.round != entry.number:
+            return f"its metrics are those of round {metrics.round}"
+        wrong = difference(metrics.privacy, right.privacy)
+        return f"its metrics are wrong: {wrong}" if wrong else ""
 
 
 def evidence(entry: RoundRecords, fault: str) -> bytes:

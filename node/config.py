@@ -17,6 +17,7 @@ from typing import Any, Literal
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
+from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings
 
 MAX_CONFIG_BYTES = 1 << 20
 PPM = 1_000_000
@@ -144,19 +145,35 @@ class FederationConfig:
     shared: SharedSettings = field(default_factory=SharedSettings)
     membership: MembershipSettings = field(default_factory=MembershipSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
+    privacy: PrivacySettings | None = None
 
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+        _check_privacy(self.privacy, self.masking)
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the privacy mechanism, ``none`` without one."""
+        return self.privacy.mechanism if self.privacy is not None else "none"
 
     @property
     def max_blob_bytes(self) -> int:
         """The largest blob that a member fetches."""
         return self.federation.max_blob_mib << 20
 
+    def to_tables(self) -> dict[str, Any]:
+        """The tables of the TOML file, ``[network]`` apart; no ``privacy`` where there is none."""
+        tables = dataclasses.asdict(self)
+        if self.privacy is None:
+            del tables["privacy"]
+        else:
+            tables["privacy"]["mechanism"] = self.privacy.mechanism
+        return tables
+
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces; equal terms give equal bytes."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(self.to_tables(), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "FederationConfig":
@@ -284,11 +301,41 @@ def _build(kind: type, table: Any, where: str) -> Any:
         raise InvalidConfig(f"{label}: {fault}") from None
 
 
+def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings) -> None:
+    """What a mechanism needs of the masks."""
+    if privacy is None:
+        return
+    if not isinstance(privacy, ClientLevelSettings):
+        raise InvalidConfig(f"privacy.mechanism = {privacy.mechanism!r} works in simulations only")
+    fine = privacy.clipping != "median"
+    _check(fine, "privacy.clipping", "fixed or quantile: the median of the norms itself is known to nobody here")
+    _check(masking.masked == "delta", "masking.masked", "delta where privacy.mechanism is client: updates are clipped")
+    # With less, groups of survivors can be summed tensor by tensor, with the noise of the group only.
+    _check(masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is client: only the whole sum has its noise")
+
+
+def _build_privacy(table: Any) -> PrivacySettings | None:
+    """The ``[privacy]`` table: ``mechanism`` says which settings the other keys are."""
+    if not isinstance(table, dict):
+        raise InvalidConfig("privacy must be a table")
+    known = ("none", *MECHANISMS)
+    if table.get("mechanism") not in known:
+        raise InvalidConfig(f"privacy.mechanism must be one of {', '.join(known)}")
+    values = {key: value for key, value in table.items() if key != "mechanism"}
+    if table["mechanism"] != "none":
+        return _build(MECHANISMS[table["mechanism"]], values, "privacy")
+    if values:
+        raise InvalidConfig(f"privacy.{min(values)!r} is set, but privacy.mechanism is none: give a mechanism")
+    return None
+
+
 def _is_required(item: dataclasses.Field) -> bool:
     return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
+    if kind == PrivacySettings | None:
+        return _build_privacy(value)
     if dataclasses.is_dataclass(kind):
         return _build(kind, value, where)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)

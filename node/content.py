@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.config import FederationConfig
+from node.privacy.records import InvalidRecord, PrivacyRecord, record_from
 from node.tensors import Layout, Tensors, load
 
 MAX_JSON_BYTES = 1 << 20
@@ -22,22 +23,38 @@ class InvalidBlob(ValueError):
 
 @dataclass(frozen=True)
 class Metrics:
-    """Evaluation of a closed model on the coordinator's test data (accuracy in [0, 1], mean loss in nats)."""
+    """What is stated of a closed round beside its model.
+
+    Attributes
+    ----------
+    accuracy, loss, samples : float, float, int
+        Evaluation on the coordinator's test data: accuracy in [0, 1], mean loss in nats, number of samples.
+    privacy : PrivacyRecord or None
+        What the round released about its clients; None where the terms ask for no such mechanism.
+    """
 
     round: int
     accuracy: float
     loss: float
     samples: int
+    privacy: PrivacyRecord | None = None
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
+        if self.privacy is not None:
+            table["privacy"] = self.privacy.to_table()
+        return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Metrics":
         """Parse what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
         try:
             table = parse_json(data)
-            metrics = cls(int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
+            privacy = record_from(table["privacy"]) if "privacy" in table else None
+            numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
+            metrics = cls(*numbers, privacy)
+        except InvalidRecord as fault:
+            raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:
@@ -55,11 +72,6 @@ def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, la
 def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:
     """Fetch and parse the federation's configuration."""
     return FederationConfig.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
-
-
-def update_chunks(store: ContentStore, digest: bytes, length: int) -> Iterator[bytes]:
-    """Stream a masked update of ``length`` parameters (4 bytes each), never holding more than a block."""
-    return store.stream(digest, 4 * length)
 
 
 def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes: int) -> dict[int, bytes]:

@@ -14,9 +14,9 @@ from chain.phases import Deadlines
 from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
-from node.aggregation import next_model, seed_hashes
+from node.aggregation import outcome, recovery, seed_hashes
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES, Metrics, fetch_available, fetch_model
+from node.content import MAX_RECORD_BYTES, Metrics, fetch_available
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
@@ -24,6 +24,7 @@ from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel, Tensors, dump
+from node.uploads.kind import Outcome, UploadRound
 from node.view import LedgerView
 
 Evaluator = Callable[[Tensors], tuple[float, float, int]]
@@ -65,7 +66,7 @@ class Coordinator:
         self._config = config
         self._initial_model = initial_model
         self._evaluate = evaluate
-        self._aggregated: tuple[tuple[bytes, ...], Tensors] | None = None
+        self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
         self.view = LedgerView(ledger, confirmations)
         self._members = max(members, self.view.settings.quorum)
@@ -189,7 +190,7 @@ class Coordinator:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if block >= deadlines.recover_end:
             return self._overdue(entry)
-        graph = self._graph(entry)
+        graph = self._place(entry).graph
         survivors = entry.positions(entry.commits)
         try:
             needed_secrets(graph, entry.positions(entry.shares), survivors)
@@ -233,29 +234,32 @@ class Coordinator:
     def _close(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
         if self.view.block >= deadlines.close_end:
             return self._overdue(entry)
-        graph = self._graph(entry)
+        round = self._place(entry)
         data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
-        shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
         try:
-            record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
-            model = self._aggregate(entry, graph, record)
+            record = recovery(round, data)
+            model = self._aggregate(entry, round.graph, record)
         except InvalidRecovery as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         accuracy, loss, samples = self._evaluate(model)
-        metrics = Metrics(entry.number, accuracy, loss, samples)
+        metrics = Metrics(entry.number, accuracy, loss, samples, self._outcome(round, record).privacy)
         model_digest = self._store.put(dump(model)).digest
         receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
         return Step("close", acted=f"closed the round at accuracy {accuracy:.3f}", gas=receipt.gas_used)
 
     def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Tensors:
-        """The round's next model. Kept from recovery to closing, unless the chain changed its mind about the inputs."""
-        inputs = (entry.opened.model_digest, record.to_bytes(), *(commit.digest for commit in entry.commits.values()))
+        """The round's next model."""
+        return self._outcome(self._place(entry), record).model
+
+    def _outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        """What the round came to. Kept from recovery to closing, unless the chain changed its mind about the inputs."""
+        commits = (commit.digest for commit in round.entry.commits.values())
+        inputs = (round.entry.opened.model_digest, record.to_bytes(), *commits)
         if self._aggregated is None or self._aggregated[0] != inputs:
-            previous = fetch_model(self._store, entry.opened.model_digest, self._config)
-            self._aggregated = (inputs, next_model(self._store, entry, graph, record, previous, self._config))
+            self._aggregated = (inputs, outcome(round, record))
         return self._aggregated[1]
 
     # --- failure ----------------------------------------------------------------------------------------------------
@@ -272,5 +276,6 @@ class Coordinator:
         receipt = self._ledger.fail(entry.number, FailureReason.DEADLINE, bytes(32))
         return Step("overdue", acted="recorded the round as failed: deadline", gas=receipt.gas_used)
 
-    def _graph(self, entry: RoundRecords) -> MaskGraph:
-        return entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
+    def _place(self, entry: RoundRecords) -> UploadRound:
+        graph = entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
+        return UploadRound(self.view.rounds, entry, graph, self._config, self._store)

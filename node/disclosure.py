@@ -15,11 +15,12 @@ from ipfs.unixfs import cid_of
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
 from node.journal import Journal, JournalDamaged, RoundNote
-from node.masking.client import RoundSecrets, mask_update, seal_shares
-from node.masking.graph import MaskGraph
+from node.masking.client import RoundSecrets, seal_shares
 from node.masking.release import held_shares, release
 from node.rounds import RoundRecords
-from node.tensors import Layout, Tensors, flatten
+from node.tensors import Tensors
+from node.uploads.kind import UploadRound
+from node.uploads.kinds import kind_of
 
 
 class OrderAbandoned(RuntimeError):
@@ -37,8 +38,8 @@ class Disclosure:
         For the shares of others, and the global model.
     config : FederationConfig
         The terms of the masks.
-    graph : callable
-        The mask graph of a sealed round.
+    place : callable
+        The public inputs of a sealed round.
     """
 
     def __init__(
@@ -46,12 +47,13 @@ class Disclosure:
         journal: Journal,
         store: ContentStore,
         config: FederationConfig,
-        graph: Callable[[RoundRecords], MaskGraph],
+        place: Callable[[RoundRecords], UploadRound],
     ) -> None:
         self._journal = journal
         self._store = store
         self._config = config
-        self._graph = graph
+        self._place = place
+        self._kind = kind_of(config)
 
     def secrets(self, number: int) -> RoundSecrets:
         """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
@@ -66,7 +68,8 @@ class Disclosure:
         self._bind(entry, "order", _order_digest(entry))
         blob = self._kept(entry.number, "shares")
         if blob is None:
-            blob = seal_shares(self._graph(entry), entry.order.index(client), self.secrets(entry.number), os.urandom)
+            graph = self._place(entry).graph
+            blob = seal_shares(graph, entry.order.index(client), self.secrets(entry.number), os.urandom)
             self._keep(entry.number, "shares", blob)
         return blob
 
@@ -135,24 +138,10 @@ class Disclosure:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
     def _mask(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
-        vector, layout = flatten(update), Layout.of(update)
-        masking = self._config.masking
-        if masking.masked == "delta":
-            vector = vector - flatten(fetch_model(self._store, entry.opened.model_digest, self._config, layout))
-        masked = mask_update(
-            self._graph(entry),
-            entry.order.index(client),
-            self.secrets(entry.number),
-            entry.positions(entry.shares),
-            vector,
-            layout,
-            bound=masking.bound,
-            kappa=masking.kappa,
-        )
-        return masked.astype("<u4").tobytes()
+        return self._kind.encode(self._place(entry), client, self.secrets(entry.number), update)
 
     def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
-        graph, position = self._graph(entry), entry.order.index(client)
+        graph, position = self._place(entry).graph, entry.order.index(client)
         digests = {entry.order.index(peer): record.digest for peer, record in entry.shares.items()}
         blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
         committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None

@@ -119,7 +119,7 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
         "rounds": [asdict(_round_report(entry, store, config, gas, seconds)) for entry in ended],
         "gas": gas_table(records, history),
         "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
-        "config": asdict(config) if config else {},
+        "config": config.to_tables() if config else {},
         "ledger": {
             "chain_id": history.chain_id,
             "registry": history.deployment.registry,

@@ -127,6 +127,11 @@ class Rounds:
         """The round whose closing left the model that stands; None before the first."""
         return next((entry for entry in reversed(self.rounds.values()) if entry.stands), None)
 
+    def base_of(self, number: int) -> RoundRecords | None:
+        """The round whose closing left the model that a round trains from; None for the first."""
+        before = (entry for entry in reversed(self.rounds.values()) if entry.number < number)
+        return next((entry for entry in before if entry.stands), None)
+
     @property
     def model_digest(self) -> bytes:
         """Digest of the model that stands; there must be a round."""

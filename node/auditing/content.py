@@ -19,7 +19,7 @@ from chain.records import (
 )
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
-from node.aggregation import next_model, seed_hashes
+from node.aggregation import outcome, recovery
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
 from node.config import FederationConfig, InvalidConfig
@@ -31,7 +31,6 @@ from node.content import (
     Metrics,
     fetch_config,
     fetch_model,
-    update_chunks,
 )
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
@@ -39,8 +38,11 @@ from node.masking.recovery import InvalidRecovery, RecoveryRecord
 from node.masking.release import InvalidRelease, parse_release
 from node.masking.sealing import InvalidShares, parse_shares
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
+from node.privacy.records import difference
 from node.rounds import RoundRecords, Rounds
 from node.tensors import InvalidModel, Layout, Tensors, dump
+from node.uploads.kind import UploadRound
+from node.uploads.kinds import kind_of
 
 Content = TypeVar("Content")
 
@@ -132,9 +134,9 @@ class ContentRules:
             self._remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
-        length = Layout.of(self._model).length
+        expected = kind_of(self._config).upload_bytes(Layout.of(self._model))
         try:
-            size = sum(map(len, update_chunks(self.store, record.digest, length)))
+            size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
             if record.round in self.closed:
                 raise bad("commit.content", "it is not in the store", record.round, record.client) from None
@@ -148,8 +150,8 @@ class ContentRules:
             return
         except StoreError as fault:
             raise bad("commit.content", str(fault), record.round, record.client) from None
-        if size != 4 * length:
-            self._remark("commit.content", f"{size} bytes for {length} parameters", record.round, record.client)
+        if size != expected:
+            self._remark("commit.content", f"{size} bytes, not {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
         data = self._absorbed(record.digest, MAX_RECORD_BYTES, "release.content", record.round, record.client)
@@ -170,10 +172,8 @@ class ContentRules:
         data = fetch(record.digest, MAX_RECORD_BYTES, "recovery.content", number)
         if data is None:
             return
-        entry, graph = self._entry()
-        shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
         try:
-            self._recovery = RecoveryRecord.parse(data, graph, shared, committed, seed_hashes(entry))
+            self._recovery = recovery(self._place(), data)
         except InvalidRecovery as fault:
             if closed:
                 raise bad("recovery.content", str(fault), number) from None
@@ -193,19 +193,14 @@ class ContentRules:
 
     def _closing(self, record: Closed) -> None:
         number = record.round
-        entry, graph = self._entry()
         if self._recovery is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
         data = self._fetch(record.model_digest, self._config.max_blob_bytes, "closed.model", number)
         try:
-            model = self._get(
-                lambda: next_model(self.store, entry, graph, self._recovery, self._model, self._config),
-                "closed.model",
-                number,
-            )
+            right = self._get(lambda: outcome(self._place(), self._recovery), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
-        if dump(model) != data or cid_of(data).digest != record.model_digest:
+        if dump(right.model) != data or cid_of(data).digest != record.model_digest:
             raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
         blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
         try:
@@ -214,6 +209,9 @@ class ContentRules:
             raise bad("closed.metrics", str(fault), number) from None
         if metrics.round != number:
             raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
+        wrong = difference(metrics.privacy, right.privacy)
+        if wrong:
+            raise bad("closed.metrics", wrong, number)
 
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:
@@ -237,6 +235,10 @@ class ContentRules:
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
         entry = self.rounds.latest
         return entry, entry.graph(self.facts.chain_id, self.facts.ledger, self._config.masking)
+
+    def _place(self) -> UploadRound:
+        """The public inputs of the round being checked."""
+        return UploadRound(self.rounds, *self._entry(), self._config, self.store, self._model)
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)

@@ -121,13 +121,28 @@ class Aggregate:
         InvalidUpdate
             A survivor's update was not added, or only in part.
         """
+        words = self.unmasked()
+        samples = sum(self._graph.participants[position].samples for position in self._survivors)
+        return decode(words, samples, self._graph.total_samples, self._bound)
+
+    def unmasked(self) -> np.ndarray:
+        """Take the masks off and return the sum as it is, of whatever integers lay under the masks; once.
+
+        Returns
+        -------
+        uint32 array of shape (layout.length,)
+
+        Raises
+        ------
+        InvalidUpdate
+            As ``close``.
+        """
         self._check_whole()
         if self._missing:
             client = self._graph.client(min(self._missing))
             raise InvalidUpdate(f"the update of client {client} is not in the sum", client)
         apply_masks(self._sum, self._left_over())
-        samples = sum(self._graph.participants[position].samples for position in self._survivors)
-        return decode(self._sum, samples, self._graph.total_samples, self._bound)
+        return self._sum
 
     def _check_whole(self) -> None:
         if self._partial is not None:

@@ -15,7 +15,7 @@ from node.masking.ring import encode
 from node.masking.sealing import MaskingRefused, check_own, seal_shares
 from node.tensors import Layout
 
-__all__ = ["MaskingRefused", "RoundSecrets", "mask_update", "seal_shares"]
+__all__ = ["MaskingRefused", "RoundSecrets", "mask_update", "mask_words", "seal_shares"]
 
 
 def mask_update(
@@ -61,12 +61,35 @@ def mask_update(
     InvalidVector
         A value is not finite or over the bound.
     """
+    words = encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
+    mask_words(graph, position, secrets, sharers, words, layout, kappa=kappa)
+    return words
+
+
+def mask_words(
+    graph: MaskGraph,
+    position: int,
+    secrets: RoundSecrets,
+    sharers: Collection[int],
+    words: np.ndarray,
+    layout: Layout,
+    *,
+    kappa: float = 1.0,
+) -> None:
+    """Lay the self-mask and all pair masks over integers that are ready to be summed.
+
+    Parameters
+    ----------
+    words : uint32 array of shape (layout.length,)
+        Changed in place.
+
+    The other parameters, and MaskingRefused, are those of ``mask_update``.
+    """
     check_own(graph, position, secrets)
     me = graph.client(position)
     if position not in sharers:
         raise MaskingRefused(f"client {me} has not shared its secrets, so its mask could never be taken off")
     _check_cover(graph, position, sharers, layout, kappa)
-    words = encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
     masks = [Mask(self_mask_key(graph.context, secrets.self_seed, me), False, ((0, layout.length),))]
     for partner in graph.neighbours[position]:
         if partner in sharers:
@@ -74,7 +97,6 @@ def mask_update(
             key = pair_mask_key(graph.context, secrets.mask_secret, other.mask_key, me, other.client)
             masks.append(Mask(key, partner < position, pair_spans(position, partner, graph.n, layout, kappa)))
     apply_masks(words, masks)
-    return words
 
 
 def _check_cover(graph: MaskGraph, position: int, sharers: Collection[int], layout: Layout, kappa: float) -> None:

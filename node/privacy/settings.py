@@ -4,7 +4,7 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import Literal
+from typing import ClassVar, Literal
 
 MAX_EPSILON = 1000.0
 MIN_DELTA = 1e-12
@@ -48,6 +48,8 @@ class ClientLevelSettings:
         Fraction of the drawn clients that may drop out, once their noise is agreed, without loss of privacy; the noise
         is larger by 1/(1 − dropouts) in variance when none does.
     """
+
+    mechanism: ClassVar[str] = "client"
 
     epsilon: float = 8.0
     delta: float = 1e-5
@@ -105,6 +107,8 @@ class LocalSettings:
         C: largest L2 norm of a whole update.
     """
 
+    mechanism: ClassVar[str] = "local"
+
     epsilon: float = 50.0
     delta: float = 0.01
     clip: float = 1.0
@@ -136,6 +140,8 @@ class SignDsSettings:
         Factor a round: round t moves step · decay^(t − 1).
     """
 
+    mechanism: ClassVar[str] = "signds"
+
     epsilon: float = 100.0
     top: float = 0.01
     dimensions: int = 0
@@ -155,6 +161,13 @@ class SignDsSettings:
     def step_of(self, round: int) -> float:
         """The step of a round, counted from 1; multiplied out, as ``pow`` differs between machines in the last bit."""
         return math.prod(repeat(self.step_decay, round - 1), start=self.step)
+
+
+PrivacySettings = ClientLevelSettings | LocalSettings | SignDsSettings
+MECHANISMS: dict[str, type[PrivacySettings]] = {
+    kind.mechanism: kind for kind in (ClientLevelSettings, LocalSettings, SignDsSettings)
+}
+"""Settings of a federation's ``[privacy]`` table, by its ``mechanism``; ``none`` has none."""
 
 
 def _check(fine: bool, name: str, allowed: str, value: object) -> None:

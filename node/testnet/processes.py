@@ -149,7 +149,7 @@ def _environment() -> dict[str, str]:
 
 
 def _write_config(path: Path, config: FederationConfig, network: NetworkSettings) -> None:
-    tables = dataclasses.asdict(config) | {"network": dataclasses.asdict(network)}
+    tables = config.to_tables() | {"network": dataclasses.asdict(network)}
     write_atomically(path, tomli_w.dumps(tables).encode())
 
 

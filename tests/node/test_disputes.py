@@ -154,7 +154,7 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
         def _close(self, entry, deadlines):
             step = super()._close(entry, deadlines) if entry.number != 2 else None
             if step is None:
-                graph = self._graph(entry)
+                graph = self._place(entry).graph
                 data = self._store.fetch(entry.recovered.digest, 1 << 24)
                 shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
                 record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))

@@ -1,0 +1,10 @@
+"""How an update becomes what a client uploads, and how uploads become the next model: one module a mechanism.
+
+kind          what every kind of upload does: encode, sum, record; the public inputs of a round
+kinds         which kind the federation's terms ask for
+ring          vectors of integers under masks, and their sum (spec 02)
+masked        weights or updates as they are, under masks: no mechanism of differential privacy
+
+Whatever a kind computes from uploads it computes from public records alone, so that the coordinator, every client and
+the auditor get the same bytes.
+"""

@@ -1,0 +1,12 @@
+"""Which kind of upload the federation's terms ask for."""
+
+from node.config import FederationConfig
+from node.uploads.kind import UploadKind
+from node.uploads.masked import MaskedUploads
+
+_KINDS: dict[str, type[UploadKind]] = {"none": MaskedUploads}
+
+
+def kind_of(config: FederationConfig) -> UploadKind:
+    """The kind of the terms' ``[privacy]`` table."""
+    return _KINDS[config.mechanism](config)

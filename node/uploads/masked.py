@@ -1,0 +1,34 @@
+"""Weights, or updates against the round's global model, as they are, under masks; weighted by sample counts."""
+
+from node.masking.keys import RoundSecrets
+from node.masking.recovery import RecoveryRecord
+from node.masking.ring import WORD, decode, encode
+from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from node.uploads.kind import Outcome, UploadKind, UploadRound
+from node.uploads.ring import masked_bytes, unmasked_sum
+
+
+class MaskedUploads(UploadKind):
+    """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
+
+    def upload_bytes(self, layout: Layout) -> int:
+        return WORD.itemsize * layout.length
+
+    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        vector, layout = flatten(update), Layout.of(update)
+        if self.config.masking.masked == "delta":
+            if layout != round.layout:
+                raise InvalidModel("the trained model has other tensors than the round's global model")
+            vector = vector - flatten(round.previous)
+        samples = round.entry.draws[client].samples
+        words = encode(vector, layout, samples, round.graph.total_samples, self.config.masking.bound)
+        return masked_bytes(round, client, secrets, words, layout)
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        words = unmasked_sum(round, record, round.layout)
+        participants = round.graph.participants
+        samples = sum(participants[position].samples for position in round.survivors)
+        vector = decode(words, samples, round.graph.total_samples, self.config.masking.bound)
+        if self.config.masking.masked == "delta":
+            vector = flatten(round.previous) + vector
+        return Outcome(unflatten(vector, round.layout))

@@ -1,0 +1,42 @@
+"""Vectors of integers modulo 2³² under masks, as uploads, and their sum with the masks off (spec 02, steps 4 and 6)."""
+
+import numpy as np
+
+from ipfs.store import Malformed, TooLarge
+from node.masking.aggregate import Aggregate, InvalidUpdate
+from node.masking.client import mask_words
+from node.masking.keys import RoundSecrets
+from node.masking.recovery import RecoveryRecord
+from node.masking.ring import WORD
+from node.tensors import Layout
+from node.uploads.kind import UploadRound
+
+
+def masked_bytes(round: UploadRound, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
+    """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload."""
+    position = round.entry.order.index(client)
+    mask_words(round.graph, position, secrets, round.sharers, words, layout, kappa=round.config.masking.kappa)
+    return words.astype(WORD).tobytes()
+
+
+def unmasked_sum(round: UploadRound, record: RecoveryRecord, layout: Layout) -> np.ndarray:
+    """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length,).
+
+    Raises
+    ------
+    StoreError
+        An upload cannot be fetched.
+    InvalidUpdate
+        An upload has the wrong length, or its blocks make no file.
+    """
+    entry, masking = round.entry, round.config.masking
+    aggregate = Aggregate(
+        round.graph, round.sharers, round.survivors, record, layout, masking.bound, kappa=masking.kappa
+    )
+    for client, commit in entry.commits.items():
+        try:
+            chunks = round.store.stream(commit.digest, WORD.itemsize * layout.length)
+            aggregate.add(entry.order.index(client), chunks)
+        except (TooLarge, Malformed) as lie:
+            raise InvalidUpdate(f"client {client}: {lie}", client) from None
+    return aggregate.unmasked()
