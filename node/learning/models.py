@@ -1,5 +1,6 @@
-"""The models: the paper's CNN (FedAom section 4.2), and a small one of the same form for 8×8 digits."""
+"""The models: FedAom's CNN (section 4.2), a small one of the same form for 8×8 digits, and Geyer et al.'s network."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from node.tensors import InvalidModel, Tensors
 
 __all__ = [
     "ConvNet",
+    "FullyConnected",
+    "Network",
     "build_model",
     "default_model",
     "empty_model",
@@ -40,7 +43,45 @@ ARCHITECTURES = {
 }
 
 
-class ConvNet(nn.Module):
+# Units of the hidden layers (Geyer et al. 2017).
+FULLY_CONNECTED = {"geyer-mlp": (600, 100)}
+
+
+class Network(nn.Module):
+    """A classifier that shows the outputs of its layers before their activation; the last are the logits."""
+
+    def first_layer(self, x: torch.Tensor) -> torch.Tensor:
+        """The first layer's output, affine in the images (n, c, h, w)."""
+        raise NotImplementedError
+
+    def layers_above(
+        self, first: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
+    ) -> tuple[torch.Tensor, ...]:
+        """Outputs of all layers, given the first one's; ``passing`` sees each of the others on its way up."""
+        raise NotImplementedError
+
+    def layer_outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Outputs of all layers before their activation: feature maps (n, c, h, w), hidden units (n, units), logits."""
+        return self.layers_above(self.first_layer(x))
+
+    def layer_outputs_apart(self, x: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], ...]:
+        """Outputs of all layers in one pass, those of the first ``count`` images apart from those of the others."""
+        rest: list[torch.Tensor] = []
+
+        def passing(output: torch.Tensor) -> torch.Tensor:
+            output, rows = RowsBeside.apply(output, count)
+            rest.append(rows)
+            return output
+
+        outputs = self.layers_above(passing(self.first_layer(x)), passing)
+        return tuple(output[:count] for output in outputs), tuple(rest)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits (n, classes) of images (n, c, h, w)."""
+        return self.layer_outputs(x)[-1]
+
+
+class ConvNet(Network):
     """Twice convolution, ReLU, max-pool 2; then fully connected, ReLU, and fully connected to the labels."""
 
     def __init__(self, architecture: Architecture, input_shape: tuple[int, ...], classes: int) -> None:
@@ -59,22 +100,6 @@ class ConvNet(nn.Module):
         self.hidden = nn.Linear(second * height * width, architecture.hidden)
         self.output = nn.Linear(architecture.hidden, classes)
 
-    def layer_outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Outputs of all layers before their activation: feature maps (n, c, h, w) twice, hidden units, logits."""
-        return self.layers_above(self.first_layer(x))
-
-    def layer_outputs_apart(self, x: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], ...]:
-        """Outputs of all layers in one pass, those of the first ``count`` images apart from those of the others."""
-        rest: list[torch.Tensor] = []
-
-        def passing(output: torch.Tensor) -> torch.Tensor:
-            output, rows = RowsBeside.apply(output, count)
-            rest.append(rows)
-            return output
-
-        outputs = self.layers_above(passing(self.first_layer(x)), passing)
-        return tuple(output[:count] for output in outputs), tuple(rest)
-
     def first_layer(self, x: torch.Tensor) -> torch.Tensor:
         """The first layer's feature maps, affine in the images (n, c, h, w)."""
         return self.conv1(channels_last(x))
@@ -91,9 +116,27 @@ class ConvNet(nn.Module):
         hidden = passing(self.hidden(flat))
         return maps1, maps2, hidden, passing(self.output(functional.relu(hidden)))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (n, classes) of images (n, c, h, w)."""
-        return self.layer_outputs(x)[-1]
+
+class FullyConnected(Network):
+    """Two hidden layers with ReLU between pixels and labels, and no biases anywhere."""
+
+    def __init__(self, hidden: tuple[int, int], input_shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        first, second = hidden
+        self.hidden1 = nn.Linear(math.prod(input_shape), first, bias=False)
+        self.hidden2 = nn.Linear(first, second, bias=False)
+        self.output = nn.Linear(second, classes, bias=False)
+
+    def first_layer(self, x: torch.Tensor) -> torch.Tensor:
+        """The first hidden units before their activation (n, units)."""
+        return self.hidden1(x.flatten(1))
+
+    def layers_above(
+        self, hidden1: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
+    ) -> tuple[torch.Tensor, ...]:
+        """Outputs of all layers, given the first one's."""
+        hidden2 = passing(self.hidden2(functional.relu(hidden1)))
+        return hidden1, hidden2, passing(self.output(functional.relu(hidden2)))
 
 
 class RowsBeside(torch.autograd.Function):
@@ -127,7 +170,7 @@ def channels_last(x: torch.Tensor) -> torch.Tensor:
     return x.permute(0, 2, 3, 1).reshape(-1).view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
-def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> ConvNet:
+def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> Network:
     """Build a model with PyTorch's usual initialisation, drawn from a generator of its own.
 
     Raises
@@ -139,16 +182,19 @@ def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int
     generator = torch.Generator().manual_seed(seed)
     for layer in model.children():
         fan_in = layer.weight[0].numel()
-        for parameter in (layer.weight, layer.bias):
+        for parameter in layer.parameters():
             nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
     return model
 
 
-def empty_model(spec: ModelSpec) -> ConvNet:
+def empty_model(spec: ModelSpec) -> Network:
     """Build a model whose weights are not set yet."""
     # Built without storage first: constructors would draw from torch's global generator.
     with torch.device("meta"):
-        model = ConvNet(ARCHITECTURES[spec.name], spec.input_shape, spec.classes)
+        if spec.name in FULLY_CONNECTED:
+            model = FullyConnected(FULLY_CONNECTED[spec.name], spec.input_shape, spec.classes)
+        else:
+            model = ConvNet(ARCHITECTURES[spec.name], spec.input_shape, spec.classes)
     return model.to_empty(device="cpu")
 
 

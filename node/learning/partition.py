@@ -1,7 +1,10 @@
 """Dealing a data set to clients: Dirichlet over labels, label shards, IID.
 
-Every split is a tuple of sorted index arrays (int64), one a client: disjoint, together all samples, none empty.
+Every split is a tuple of sorted index arrays (int64), one a client: none empty, together each sample once, or so many
+times as there are copies of the data.
 """
+
+from itertools import chain
 
 import numpy as np
 
@@ -35,7 +38,14 @@ def deal(
 
 def partition(labels: np.ndarray, clients: int, settings: PartitionSettings, seed: int) -> Partition:
     """Deal samples with labels (n,) to ``clients`` clients; the same arguments give the same split."""
+    if clients % settings.copies:
+        raise ValueError(f"{settings.copies} copies of the data cannot be dealt to {clients} clients alike")
     rng = np.random.default_rng([seed, clients])
+    dealt = (_once(labels, clients // settings.copies, settings, rng) for _ in range(settings.copies))
+    return tuple(chain.from_iterable(dealt))
+
+
+def _once(labels: np.ndarray, clients: int, settings: PartitionSettings, rng: np.random.Generator) -> Partition:
     if settings.kind == "dirichlet":
         return dirichlet(labels, clients, settings.alpha, rng)
     if settings.kind == "shards":

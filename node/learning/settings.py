@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-MODELS = ("paper-cnn", "paper-cnn-same", "small-cnn")
+MODELS = ("paper-cnn", "paper-cnn-same", "small-cnn", "geyer-mlp")
 STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000
@@ -97,16 +97,21 @@ class PartitionSettings:
         Concentration of the Dirichlet distribution over clients, per label; small is skewed.
     per_client : int
         Single-class shards per client.
+    copies : int
+        So many times the data set is dealt, each time to as many clients as the others, so that each sample has so many
+        owners.
     """
 
     kind: Literal["dirichlet", "shards", "iid"] = "dirichlet"
     alpha: float = 0.3
     per_client: int = 2
+    copies: int = 1
 
     def __post_init__(self) -> None:
         _check(self.kind in ("dirichlet", "shards", "iid"), "kind", "one of dirichlet, shards, iid", self.kind)
         _check(1e-3 <= self.alpha <= 1e6, "alpha", "from 0.001 to 1000000", self.alpha)
         _check(1 <= self.per_client <= 10_000, "per_client", "a whole number from 1 to 10000", self.per_client)
+        _check(1 <= self.copies <= 100_000, "copies", "a whole number from 1 to 100000", self.copies)
 
 
 def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:

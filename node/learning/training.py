@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from node.learning import plain_descent
 from node.learning.augment import augment
-from node.learning.models import ConvNet, channels_last, empty_model, load_tensors, split_extras, to_tensors
+from node.learning.models import Network, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
@@ -138,7 +139,11 @@ def train(
             prepared,
         )
         term = strategy.begin(model, start)
-        loss = _descend(model, start, term, settings, _generator("training", seed, client, round))
+        generator = _generator("training", seed, client, round)
+        if plain_descent.suits(model, term, settings):
+            loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(round), generator)
+        else:
+            loss = _descend(model, start, term, settings, generator)
         trained = to_tensors(model)
         end = term.finish()
     upload = {**trained, **end.extras}
@@ -197,7 +202,7 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
 
 
 def _descend(
-    model: ConvNet, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
+    model: Network, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
     optimizer = torch.optim.SGD(
@@ -235,7 +240,7 @@ def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterato
         yield from zip(channels_last(x).split(size), y.split(size), strict=True)
 
 
-def _forward(model: ConvNet, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
+def _forward(model: Network, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
     """Send a batch through the model, and what the term sends along in the same pass."""
     companions = term.companions()
     if companions is None:
@@ -247,9 +252,9 @@ _idle = threading.local()
 
 
 @contextmanager
-def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> Iterator[ConvNet]:
+def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> Iterator[Network]:
     """A model that holds these weights; each thread keeps its last one, as building takes longer than a small round."""
-    kept: dict[ModelSpec, ConvNet] = vars(_idle).setdefault("model", {})
+    kept: dict[ModelSpec, Network] = vars(_idle).setdefault("model", {})
     model = kept.pop(spec, None) or empty_model(spec)
     load_tensors(model, tensors)
     try:

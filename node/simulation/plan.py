@@ -14,6 +14,8 @@ import numpy as np
 from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
 
 MAX_CLIENTS = 1_000_000
+# Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
+_LATER = {"copies": 1}
 
 
 class InvalidPlan(ValueError):
@@ -138,6 +140,8 @@ def _plain(value: Any) -> dict[str, Any]:
     plain = {}
     for item in fields(value):
         entry = getattr(value, item.name)
+        if item.name in _LATER and entry == _LATER[item.name]:
+            continue
         if dataclasses.is_dataclass(entry):
             entry = _plain(entry)
         plain[item.name] = float(entry) if item.type is float else entry

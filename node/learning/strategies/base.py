@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from node.learning.models import ConvNet
+from node.learning.models import Network
 from node.learning.samples import Samples
 from node.tensors import Tensors
 
@@ -105,13 +105,13 @@ class Strategy(Protocol):
         """The samples to train on."""
         ...
 
-    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> object:
+    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> object:
         """The work of a round that is the same for all its clients, as a frozen value; None where there is none.
 
         ``model`` holds the global weights. Clients share the value, so nobody writes to it.
         """
         ...
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Start a round; ``model`` holds the global weights now and is the one that will be trained."""
         ...

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 from node.learning.attribution import attributions, behaviour, beside_units, path_gradients
-from node.learning.models import ConvNet
+from node.learning.models import Network
 from node.learning.samples import Samples
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from node.learning.strategies.fedavg import FedAvg
@@ -63,7 +63,7 @@ class FedAom(FedAvg):
         """Weight of the added loss in round t of T (eq. 11): 1 at t = 0, and from t = T on 0, for β = 1."""
         return max(0.0, self.beta - math.expm1(min(1.0, round / rounds)) / math.expm1(1.0))
 
-    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> "GlobalBehaviour | None":
+    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> "GlobalBehaviour | None":
         """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""
         if shared is None:
             raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
@@ -73,7 +73,7 @@ class FedAom(FedAvg):
         weights = attributions(path, self.epsilon)
         return GlobalBehaviour(weights, behaviour(path.outputs, weights))
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Hold the model to the behaviour that ``prepare`` measured."""
         return LocalTerm() if start.prepared is None else BehaviourTerm(self, model, start)
 
@@ -94,7 +94,7 @@ class BehaviourTerm(LocalTerm):
     local model starts as the global one, so their attributions are the same and computed once.
     """
 
-    def __init__(self, options: FedAom, model: ConvNet, start: RoundStart) -> None:
+    def __init__(self, options: FedAom, model: Network, start: RoundStart) -> None:
         assert start.shared is not None and isinstance(start.prepared, GlobalBehaviour)
         self._options = options
         self._model = model

@@ -5,7 +5,7 @@ Local SGD on the cross-entropy alone. The other strategies extend it.
 
 from dataclasses import dataclass
 
-from node.learning.models import ConvNet
+from node.learning.models import Network
 from node.learning.samples import Samples
 from node.learning.strategies.base import LocalTerm, RoundStart
 from node.tensors import Tensors
@@ -31,10 +31,10 @@ class FedAvg:
         """The client's own samples."""
         return samples
 
-    def prepare(self, model: ConvNet, shared: Samples | None, *, round: int, rounds: int) -> object:
+    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> object:
         """Nothing is common to a round's clients but the model."""
         return None
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Add nothing to the loss."""
         return LocalTerm()

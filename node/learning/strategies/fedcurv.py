@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from node.learning.models import ConvNet
+from node.learning.models import Network
 from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from node.learning.strategies.fedavg import FedAvg
 from node.learning.strategies.options import check_option
@@ -60,7 +60,7 @@ class FedCurv(FedAvg):
         zeros = {name: np.zeros(value.shape, np.float32) for name, value in weights.items()}
         return _extras(zeros, zeros)
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Hold the model to what the last round's clients sent."""
         return CurvatureTerm(self.weight, model, start)
 
@@ -68,7 +68,7 @@ class FedCurv(FedAvg):
 class CurvatureTerm(LocalTerm):
     """λ Σ (F̄ · w² − 2 · F̄w̄ · w), and at the end this client's own F and F · w."""
 
-    def __init__(self, weight: float, model: ConvNet, start: RoundStart) -> None:
+    def __init__(self, weight: float, model: Network, start: RoundStart) -> None:
         self._model = model
         self._samples = start.samples
         self._parameters = list(model.parameters())
@@ -97,7 +97,7 @@ def _extras(fisher: Tensors, moment: Tensors) -> Tensors:
     }
 
 
-def _of_parameters(model: ConvNet, extras: Tensors, kind: str) -> list[torch.Tensor]:
+def _of_parameters(model: Network, extras: Tensors, kind: str) -> list[torch.Tensor]:
     """The averaged F, or F · w, of each of the model's parameters."""
     found = []
     for name, parameter in model.named_parameters():
@@ -108,7 +108,7 @@ def _of_parameters(model: ConvNet, extras: Tensors, kind: str) -> list[torch.Ten
     return found
 
 
-def fisher_diagonal(model: ConvNet, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+def fisher_diagonal(model: Network, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """Diagonal of the empirical Fisher information, a tensor of its shape for each parameter of the model.
 
     That is the mean over the samples of the squared gradient of a sample's log-likelihood log p(y | x). No sample is
@@ -131,7 +131,7 @@ def fisher_diagonal(model: ConvNet, x: torch.Tensor, y: torch.Tensor) -> list[to
             slopes = torch.autograd.grad(functional.cross_entropy(outputs[-1], labels, reduction="sum"), outputs)
             with torch.no_grad():
                 squares = [_squared_gradients(*each) for each in zip(layers, inputs, slopes, strict=True)]
-            torch._foreach_add_(totals, [square for pair in squares for square in pair])
+            torch._foreach_add_(totals, [square for parts in squares for square in parts])
     finally:
         # The model is used again by the next client, also after a failure here.
         for hook in hooks:
@@ -139,10 +139,11 @@ def fisher_diagonal(model: ConvNet, x: torch.Tensor, y: torch.Tensor) -> list[to
     return [total / len(y) for total in totals]
 
 
-def _squared_gradients(layer: nn.Module, x: torch.Tensor, slopes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums over a batch of the samples' squared gradients, of a layer's weight and of its bias."""
+def _squared_gradients(layer: nn.Module, x: torch.Tensor, slopes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Sums over a batch of the samples' squared gradients, of a layer's weight and of its bias, if it has one."""
     if isinstance(layer, nn.Linear):
-        return slopes.square().T @ x.square(), slopes.square().sum(0)
+        weight = slopes.square().T @ x.square()
+        return (weight,) if layer.bias is None else (weight, slopes.square().sum(0))
     patches = functional.unfold(x, layer.kernel_size, padding=layer.padding)
     by_sample = slopes.flatten(2) @ patches.transpose(1, 2)
     return by_sample.square().sum(0).view_as(layer.weight), slopes.sum((2, 3)).square().sum(0)

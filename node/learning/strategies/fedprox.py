@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from node.learning.models import ConvNet
+from node.learning.models import Network
 from node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from node.learning.strategies.fedavg import FedAvg
 from node.learning.strategies.options import check_option
@@ -29,7 +29,7 @@ class FedProx(FedAvg):
     def __post_init__(self) -> None:
         check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Hold the model near the weights it has now."""
         return ProximalTerm(self.mu, model) if self.mu else LocalTerm()
 
@@ -37,7 +37,7 @@ class FedProx(FedAvg):
 class ProximalTerm(LocalTerm):
     """μ/2 · ‖w − w_t‖², the squared norm over all weights."""
 
-    def __init__(self, mu: float, model: ConvNet) -> None:
+    def __init__(self, mu: float, model: Network) -> None:
         self._mu = mu
         self._parameters = list(model.parameters())
         self._global = [parameter.detach().clone() for parameter in self._parameters]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from node.learning.models import ConvNet, load_tensors, to_tensors
+from node.learning.models import Network, load_tensors, to_tensors
 from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from node.learning.strategies.fedavg import FedAvg
 from node.learning.strategies.options import check_option
@@ -38,7 +38,7 @@ class Moon(FedAvg):
         check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
         check_option(self.name, 1e-3 <= self.temperature <= 1000, "temperature", "from 0.001 to 1000")
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
         """Contrast with the global model and with the one that this client's last round left.
 
         In a client's first round there is no such model, and the loss is the cross-entropy alone. Taking the global
@@ -54,7 +54,7 @@ class Moon(FedAvg):
 class PreviousModel(LocalTerm):
     """Adds nothing to the loss, and keeps the trained model for the client's next round."""
 
-    def __init__(self, model: ConvNet) -> None:
+    def __init__(self, model: Network) -> None:
         self._model = model
 
     def finish(self) -> RoundEnd:
@@ -65,7 +65,7 @@ class PreviousModel(LocalTerm):
 class ContrastiveTerm(PreviousModel):
     """μ · ℓ_con on each training batch; the global and the previous model do not change."""
 
-    def __init__(self, options: Moon, model: ConvNet, previous: ConvNet) -> None:
+    def __init__(self, options: Moon, model: Network, previous: Network) -> None:
         super().__init__(model)
         self._options = options
         self._global = _frozen(model)
@@ -97,5 +97,5 @@ def contrastive_loss(
     return functional.softplus(excess / temperature).mean()
 
 
-def _frozen(model: ConvNet) -> ConvNet:
+def _frozen(model: Network) -> Network:
     return copy.deepcopy(model).requires_grad_(False)

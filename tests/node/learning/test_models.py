@@ -8,7 +8,10 @@ from node.learning.models import build_model, initial_tensors, load_tensors, spl
 from node.tensors import InvalidModel, Layout
 
 
-@pytest.mark.parametrize(("name", "weights"), [("paper-cnn", 582_026), ("paper-cnn-same", 1_663_370)])
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [("paper-cnn", 582_026), ("paper-cnn-same", 1_663_370), ("geyer-mlp", 784 * 600 + 600 * 100 + 100 * 10)],
+)
 def test_the_papers_model_has_the_known_number_of_weights(name, weights):
     assert Layout.of(initial_tensors(name, (1, 28, 28), 10, seed=0)).length == weights
 

@@ -73,3 +73,14 @@ def test_more_clients_than_samples_is_a_sentence():
         partition(np.array([0, 1, 2]), 4, PartitionSettings(), seed=0)
     with pytest.raises(ValueError, match="clients must be at least 1"):
         partition(np.array([0, 1, 2]), 0, PartitionSettings(), seed=0)
+
+
+def test_copies_are_dealt_one_after_the_other():
+    labels = np.repeat(np.arange(10), 30)
+    parts = partition(labels, 30, PartitionSettings("shards", copies=3), seed=4)
+    owners = np.bincount(np.concatenate(parts), minlength=300)
+    assert (owners == 3).all()
+    assert all((np.bincount(np.concatenate(parts[i : i + 10]), minlength=300) == 1).all() for i in (0, 10, 20))
+    assert not all(np.array_equal(parts[i], parts[10 + i]) for i in range(10)), "each copy is dealt anew"
+    with pytest.raises(ValueError, match="cannot be dealt to 31 clients"):
+        partition(labels, 31, PartitionSettings("shards", copies=3), seed=4)

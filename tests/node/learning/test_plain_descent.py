@@ -1,0 +1,55 @@
+"""The written-out gradients of a fully connected network are those of automatic differentiation, up to rounding."""
+
+import numpy as np
+import pytest
+
+from node.learning import plain_descent
+from node.learning.models import initial_tensors
+from node.learning.samples import Samples
+from node.learning.settings import ModelSpec, TrainingSettings
+from node.learning.strategies import make_strategy
+from node.learning.training import LocalUpdate, train
+
+SPEC = ModelSpec("geyer-mlp", (1, 6, 6), 4)
+PLAIN = TrainingSettings(epochs=3, batch_size=4, learning_rate=0.1, momentum=0.0, weight_decay=0.0)
+
+
+def trained(settings: TrainingSettings, strategy: str = "fedavg", **options: float) -> LocalUpdate:
+    rng = np.random.default_rng(5)
+    x = rng.random((10, 1, 6, 6), dtype=np.float32)
+    x[:, :, 0] = 0  # pixels that are always black
+    samples = Samples(x, rng.integers(0, 4, 10))
+    weights = initial_tensors(SPEC.name, SPEC.input_shape, SPEC.classes, seed=1)
+    method = make_strategy(strategy, options)
+    return train(SPEC, weights, samples, None, method, settings, round=2, rounds=5, client=3, seed=0)
+
+
+def test_a_round_is_that_of_automatic_differentiation(monkeypatch):
+    fast = trained(PLAIN)
+    monkeypatch.setattr(plain_descent, "suits", lambda *_: False)
+    reference = trained(PLAIN)
+    for name, value in reference.tensors.items():
+        np.testing.assert_allclose(fast.tensors[name], value, rtol=0, atol=1e-6)
+    assert fast.loss == pytest.approx(reference.loss, rel=1e-5)
+
+
+def test_weights_of_black_pixels_stay_to_the_bit():
+    before = initial_tensors(SPEC.name, SPEC.input_shape, SPEC.classes, seed=1)["hidden1.weight"]
+    after = trained(PLAIN).tensors["hidden1.weight"]
+    assert np.array_equal(after[:, :6], before[:, :6])
+    assert not np.array_equal(after[:, 6:], before[:, 6:])
+
+
+@pytest.mark.parametrize("change", [{"momentum": 0.5}, {"weight_decay": 0.1}, {"crop": 1}, {"flip": True}])
+def test_whatever_is_more_than_plain_descent_is_left_to_automatic_differentiation(change, monkeypatch):
+    def refuse(*_: object) -> float:
+        raise AssertionError("this is not plain descent")
+
+    monkeypatch.setattr(plain_descent, "descend", refuse)
+    trained(TrainingSettings(**{"momentum": 0.0, "weight_decay": 0.0, **change}))
+    trained(PLAIN, "fedprox", mu=0.1)
+
+
+@pytest.mark.parametrize("strategy", ["fedcurv", "moon"])
+def test_other_strategies_train_the_network_without_biases(strategy):
+    assert np.isfinite(trained(PLAIN, strategy).loss)
