@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from node.simulation.draws import last_round
 from node.simulation.plan import Plan
 from node.simulation.record import Record
 
@@ -46,8 +47,8 @@ def circumstances(plan: Plan) -> str:
 
 
 def diverged(record: Record) -> bool:
-    """Whether the run ended before its last round."""
-    return len(record.rounds) < record.plan.rounds
+    """Whether the run ended before its last round, or before that which its privacy budget affords."""
+    return len(record.rounds) < last_round(record.plan)
 
 
 def curve(record: Record) -> list[tuple[int, float]]:

@@ -101,6 +101,15 @@ def delta_of(releases: Iterable[Release], epsilon: float) -> float:
     return float(_composed(spent).get_delta_for_epsilon(epsilon))
 
 
+def spending(releases: Iterable[Release], epsilon: float, delta: float) -> tuple[float, float]:
+    """``epsilon_of`` at ``delta`` and ``delta_of`` at ``epsilon``, for the price of one."""
+    spent = _merged(releases)
+    if not spent or _unprotected(spent) or _single_gaussian(spent):
+        return epsilon_of(spent, delta), delta_of(spent, epsilon)
+    composed = _composed(spent)
+    return float(composed.get_epsilon_for_delta(delta)), float(composed.get_delta_for_epsilon(epsilon))
+
+
 def affords(releases: Iterable[Release], epsilon: float, delta: float) -> bool:
     """Whether everything released is (``epsilon``, ``delta``)-private. A client asks before it lets itself be drawn."""
     return delta_of(releases, epsilon) <= delta

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import sys
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
+from node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
-_LATER = {"copies": 1}
+_LATER = {"copies": 1, "privacy": None}
 
 
 class InvalidPlan(ValueError):
@@ -33,7 +35,8 @@ class Plan:
     clients : int
         K; they are numbered from 1, as on the ledger.
     sampled : float
-        r: in each round ⌊r·K⌋ clients, at least one, are drawn without replacement (FedAom, algorithm 2).
+        r: in each round ⌊r·K⌋ clients, at least one, are drawn without replacement (FedAom, algorithm 2); with
+        client-level privacy each client with the probability r, independently (``node.simulation.draws``).
     rounds : int
         T.
     strategy : str
@@ -60,6 +63,8 @@ class Plan:
         Only so many training samples, drawn with the seed, are dealt; 0 deals all.
     bound : float
         Largest absolute value of a parameter in the fixed-point sum; more is an error, never a clip.
+    privacy : PrivacySettings or None
+        Mechanism of differential privacy; None has masks only.
     """
 
     dataset: str = "digits"
@@ -78,6 +83,7 @@ class Plan:
     test_samples: int = 0
     train_samples: int = 0
     bound: float = 8.0
+    privacy: PrivacySettings | None = None
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -103,7 +109,7 @@ class Plan:
         return max(1, math.floor(self.sampled * self.clients + 1e-9))
 
     def draw(self, round: int) -> tuple[int, ...]:
-        """The clients of a round, ascending; a function of seed, number of clients and round."""
+        """The clients of a round, ascending, where a fixed number is drawn; a function of seed, clients and round."""
         if self.drawn == self.clients:
             return tuple(range(1, self.clients + 1))
         digest = hashlib.sha256(f"fedgrove draw {self.seed} {self.clients} {round}".encode()).digest()
@@ -145,7 +151,7 @@ def _plain(value: Any) -> dict[str, Any]:
         if dataclasses.is_dataclass(entry):
             entry = _plain(entry)
         plain[item.name] = float(entry) if item.type is float else entry
-    return plain
+    return {"mechanism": value.mechanism, **plain} if isinstance(value, PrivacySettings) else plain
 
 
 def _build(kind: type, table: Any, label: str) -> Any:
@@ -165,7 +171,32 @@ def _build(kind: type, table: Any, label: str) -> Any:
         raise InvalidPlan(f"{label}: {fault}") from None
 
 
+def privacy_from_json(value: Any, label: str = "privacy") -> PrivacySettings | None:
+    """Parse a table whose ``mechanism`` says which settings its other keys are; None, or ``none``, has no others.
+
+    Raises
+    ------
+    InvalidPlan
+        An unknown mechanism or key, or a value that is not allowed.
+    """
+    table = {"mechanism": "none"} if value is None else value
+    mechanism = table.get("mechanism") if isinstance(table, dict) else None
+    known = ("none", *MECHANISMS)
+    if mechanism not in known:
+        raise InvalidPlan(f"mechanism in {label} must be one of {', '.join(known)}, not {mechanism!r}")
+    values = {name: entry for name, entry in table.items() if name != "mechanism"}
+    if mechanism == "none" and values:
+        raise InvalidPlan(f"{label} has {', '.join(values)}, but no mechanism")
+    return None if mechanism == "none" else _build(MECHANISMS[mechanism], values, label)
+
+
 def _converted(kind: Any, value: Any, label: str) -> Any:
+    if kind == PrivacySettings | None:
+        return privacy_from_json(value, label)
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise InvalidPlan(f"{label} must be a list, not {value!r}")
+        return tuple(_converted(typing.get_args(kind)[0], entry, f"each of {label}") for entry in value)
     if dataclasses.is_dataclass(kind):
         return _build(kind, value, label)
     if kind is float and type(value) is int and abs(value) <= sys.float_info.max:

@@ -1,14 +1,18 @@
 """What a simulation leaves: the same plan and data give the same bytes, so there are no times in it."""
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import NoneType
 from typing import Any
 
 from node.simulation.plan import Plan
 
+Released = Mapping[str, float | int | None]
+
 # Types of a round's values in JSON; the others are numbers or missing.
-_TYPES = {"round": (int,), "samples": (int,), "train_loss": (float, int)}
+_TYPES = {"round": (int,), "samples": (int,)}
 
 
 class InvalidRecord(ValueError):
@@ -26,23 +30,34 @@ class RoundResult:
     accuracy, loss : float or None
         Of the global model after the round on the test samples: share of right answers in [0, 1], mean cross-entropy in
         nats; None where the plan does not evaluate.
-    train_loss : float
-        Mean cross-entropy of the drawn clients' last local epoch, weighted by their samples.
+    train_loss : float or None
+        Mean cross-entropy of the drawn clients' last local epoch, weighted by their samples; None where nobody was
+        drawn.
     clients : tuple of int
         Who was drawn, ascending.
     samples : int
         Of the drawn clients together.
     ood_accuracy : float or None
         Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
+    privacy : mapping of str to number or None
+        What the plan's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
     """
 
     round: int
     accuracy: float | None
     loss: float | None
-    train_loss: float
+    train_loss: float | None
     clients: tuple[int, ...]
     samples: int
     ood_accuracy: float | None = None
+    privacy: Released | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ``privacy`` is left out where there is none."""
+        value = {**asdict(self), "clients": list(self.clients)}
+        if self.privacy is None:
+            del value["privacy"]
+        return value
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
-        rounds = [{**asdict(result), "clients": list(result.clients)} for result in self.rounds]
+        rounds = [result.to_json() for result in self.rounds]
         return {"plan": self.plan.to_json(), "rounds": rounds, "model_digest": self.model_digest}
 
     def to_bytes(self) -> bytes:
@@ -89,6 +104,18 @@ def _result(entry: dict[str, Any]) -> RoundResult:
     result = RoundResult(**{**entry, "clients": tuple(int(client) for client in entry["clients"])})
     for name, value in vars(result).items():
         allowed = _TYPES.get(name, (float, int, NoneType))
-        if name != "clients" and type(value) not in allowed:
+        if name == "privacy":
+            _check_released(value)
+        elif name != "clients" and type(value) not in allowed:
             raise TypeError(f"{name} cannot be {value!r}")
     return result
+
+
+def _check_released(value: Any) -> None:
+    if value is None:
+        return
+    fine = isinstance(value, dict) and all(
+        entry is None or (type(entry) in (int, float) and math.isfinite(entry)) for entry in value.values()
+    )
+    if not fine:
+        raise TypeError(f"privacy cannot be {value!r}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +22,16 @@ from node.learning.models import initial_tensors
 from node.learning.samples import Dataset
 from node.learning.strategies import make_strategy
 from node.learning.training import DivergedTraining
-from node.masking.ring import WORD, decode
+from node.masking.ring import WORD
 from node.simulation.checkpoint import RunDirectory
 from node.simulation.data import Dealt, deal_data
+from node.simulation.draws import draws, last_round
 from node.simulation.executors import reach
+from node.simulation.mechanisms import Uploads, mechanism_of
 from node.simulation.plan import InvalidPlan, Plan
-from node.simulation.record import Record, RoundResult
+from node.simulation.record import Record, Released, RoundResult
 from node.simulation.tasks import TaskMaker
+from node.simulation.uploads import Encoder, Measured
 from node.simulation.work import (
     ClientResult,
     EvaluationTask,
@@ -39,7 +42,7 @@ from node.simulation.work import (
     TrainingTask,
     perform,
 )
-from node.tensors import Layout, Tensors, dump, unflatten
+from node.tensors import Layout, Tensors, dump, flatten, unflatten
 
 SCRATCH = "scratch"
 
@@ -71,7 +74,7 @@ class Simulation:
     Raises
     ------
     InvalidPlan
-        Unknown options of the strategy, or data that do not suit the plan.
+        Unknown options of the strategy, data that do not suit the plan, or a privacy budget for not even one round.
     """
 
     def __init__(
@@ -93,11 +96,17 @@ class Simulation:
             self._data = deal_data(plan, dataset, strategy.needs_shared)
             spec = self._data.spec
             weights = initial_tensors(spec.name, spec.input_shape, spec.classes, plan.seed)
+            self._tensors: Tensors = {**weights, **strategy.initial_extras(weights)}
+            self._layout = Layout.of(self._tensors)
+            self._mechanism = mechanism_of(plan, self._layout.length)
         except ValueError as fault:
             raise InvalidPlan(str(fault)) from None
-        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.bound)
-        self._tensors: Tensors = {**weights, **strategy.initial_extras(weights)}
-        self._layout = Layout.of(self._tensors)
+        self._last = last_round(plan)
+        if not self._last:
+            raise InvalidPlan(
+                "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
+            )
+        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed)
         self._rounds: list[RoundResult] = []
 
     @property
@@ -138,6 +147,7 @@ class Simulation:
             checkpoint = files.load(self._resume, self._layout)
             if checkpoint is not None:
                 self._rounds, self._tensors = list(checkpoint.record.rounds), checkpoint.tensors
+                self._mechanism.resume(self._rounds)
             scratch = directory / SCRATCH
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
@@ -147,9 +157,13 @@ class Simulation:
 
     def _loop(self, files: RunDirectory, tasks: TaskMaker) -> Iterator[RoundResult]:
         model = tasks.model(self._tensors)
-        while len(self._rounds) < self._plan.rounds:
-            sums = RoundSum(self._layout.length, self._plan.draw(len(self._rounds) + 1))
+        for drawn in islice(draws(self._plan), len(self._rounds), None):
+            sums = RoundSum(self._mechanism.encoder(len(self._rounds) + 1, len(drawn)), self._layout, drawn)
             yield from self._round(files, tasks, model, sums)
+            if isinstance(sums.encoder, Measured):
+                encoder = self._mechanism.encoder(len(self._rounds) + 1, len(drawn), sums.results)
+                sums = RoundSum(encoder, self._layout, drawn)
+                yield from self._round(files, tasks, model, sums)
             self._close(sums)
             files.save(self.record, self._tensors)
             tasks.discard(model)
@@ -159,7 +173,7 @@ class Simulation:
         if not self._evaluation_is_due:
             files.finish(self.record)
             return
-        for result in self._work(tasks.evaluation(self._plan.rounds, model), Scores(tasks.slices), None, files):
+        for result in self._work(tasks.evaluation(self._last, model), Scores(tasks.slices), None, files):
             files.save(self.record, self._tensors)
             files.finish(self.record)
             yield result
@@ -167,12 +181,15 @@ class Simulation:
     @property
     def _evaluation_is_due(self) -> bool:
         last = self._rounds[-1] if self._rounds else None
-        return last is not None and last.accuracy is None and self._plan.evaluates(last.round)
+        if last is None or last.accuracy is not None:
+            return False
+        return last.round == self._last or self._plan.evaluates(last.round)
 
     def _round(self, files: RunDirectory, tasks: TaskMaker, model: Model, sums: "RoundSum") -> Iterator[RoundResult]:
         """Train a round's clients on ``model`` and evaluate it, if that is due; give the round before when it is."""
         number = len(self._rounds) + 1
-        training = tasks.training(number, model, self._workers, 4 * self._layout.length, files.state)
+        upload = sums.clients, sums.encoder
+        training = tasks.training(number, model, *upload, self._workers, 4 * self._layout.length, files.state)
         if not self._evaluation_is_due:
             yield from self._work(training, None, sums, files)
             return
@@ -201,34 +218,41 @@ class Simulation:
                 yield self._rounds[-1]
 
     def _close(self, sums: "RoundSum") -> None:
-        vector, result = sums.close(len(self._rounds) + 1, self._plan.bound)
+        number = len(self._rounds) + 1
+        vector, released = self._mechanism.close(Uploads(number, sums.words, sums.results, flatten(self._tensors)))
         self._tensors = unflatten(vector, self._layout)
-        self._rounds.append(result)
+        self._rounds.append(sums.result(number, released))
 
 
 class RoundSum:
-    """Σ of a round's encoded models, and what is told of its clients; the order of arrival leaves no trace."""
+    """Σ of a round's uploads, and what is told of its clients; the order of arrival leaves no trace."""
 
-    def __init__(self, length: int, clients: tuple[int, ...]) -> None:
-        self._words = np.zeros(length, WORD)
-        self._clients = clients
+    def __init__(self, encoder: Encoder, layout: Layout, clients: tuple[int, ...]) -> None:
+        self.encoder = encoder
+        self.clients = clients
+        self.words = np.zeros(encoder.length(layout), WORD)
         self._results: dict[int, ClientResult] = {}
 
     def add(self, partial: PartialSum) -> None:
         """Take in a task's result."""
-        np.add(self._words, partial.words, out=self._words)
+        np.add(self.words, partial.words, out=self.words)
         self._results.update((result.client, replace(result, state={})) for result in partial.results)
 
-    def close(self, number: int, bound: float) -> tuple[np.ndarray, RoundResult]:
-        """The mean as a vector, and the round's result, not yet evaluated."""
-        results = [self._results[client] for client in self._clients]
-        total = sum(result.samples for result in results)
-        loss = math.fsum(result.loss * result.samples for result in results) / total
+    @property
+    def results(self) -> list[ClientResult]:
+        """Of all clients, ascending."""
+        return [self._results[client] for client in self.clients]
+
+    def result(self, number: int, released: Released | None) -> RoundResult:
+        """The round's result, not yet evaluated."""
+        results = self.results
+        trained = [result for result in results if result.loss is not None]
+        samples = sum(result.samples for result in trained)
+        loss = math.fsum(result.loss * result.samples for result in trained) / samples if trained else None
         probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
         ood = math.fsum(probed) / len(probed) if probed else None
-        return decode(self._words, total, total, bound), RoundResult(
-            number, None, None, loss, self._clients, total, ood
-        )
+        total = sum(result.samples for result in results)
+        return RoundResult(number, None, None, loss, self.clients, total, ood, released)
 
 
 class Scores:

@@ -10,6 +10,7 @@ from node.learning.samples import Samples
 from node.simulation.data import Dealt, OnDisk, put_on_disk
 from node.simulation.executors import Reach
 from node.simulation.plan import Plan
+from node.simulation.uploads import Encoder
 from node.simulation.work import ClientWork, EvaluationTask, Model, Terms, TrainingTask
 from node.tensors import Tensors, dump
 
@@ -92,15 +93,22 @@ class TaskMaker:
             Path(model.content).unlink(missing_ok=True)
 
     def training(
-        self, round: int, model: Model, workers: int, model_bytes: int, state: Callable[[int], Tensors]
+        self,
+        round: int,
+        model: Model,
+        drawn: tuple[int, ...],
+        encoder: Encoder,
+        workers: int,
+        model_bytes: int,
+        state: Callable[[int], Tensors],
     ) -> Iterator[TrainingTask]:
         """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
-        sizes = {client: len(self._data.parts[client - 1]) for client in self._plan.draw(round)}
+        sizes = {client: len(self._data.parts[client - 1]) for client in drawn}
         total = sum(sizes.values())
         probe = self._test if self._plan.probes(round) else None
         for group in chunks(sizes, workers, model_bytes):
             clients = tuple(ClientWork(client, self._samples(client), state(client)) for client in group)
-            yield TrainingTask(self._terms, model, round, total, self._training, self._shared, probe, clients)
+            yield TrainingTask(self._terms, model, round, total, encoder, self._training, self._shared, probe, clients)
 
     def evaluation(self, round: int, model: Model) -> Iterator[EvaluationTask]:
         """The tasks that test a round's model, in slices that do not depend on the number of workers."""

@@ -15,8 +15,10 @@ from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies import Strategy
 from node.learning.training import DivergedTraining, evaluate, prepare, train
-from node.masking.ring import WORD, InvalidVector, encode
+from node.masking.ring import WORD, InvalidVector
+from node.privacy.clipping import l2_norm
 from node.simulation.data import OnDisk, opened
+from node.simulation.uploads import Encoder, Measured, Turn
 from node.tensors import Layout, Tensors, flatten, load
 
 
@@ -30,7 +32,6 @@ class Terms:
     training: TrainingSettings
     rounds: int
     seed: int
-    bound: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class TrainingTask:
     ----------
     total : int
         N, samples of all clients that were drawn.
+    encoder : Encoder
+        How clients upload.
     training, shared : Samples, OnDisk or None
         The samples that indices point into; d_share.
     probe : Samples, OnDisk or None
@@ -72,6 +75,7 @@ class TrainingTask:
     model: Model
     round: int
     total: int
+    encoder: Encoder
     training: Samples | OnDisk | None = field(repr=False)
     shared: Samples | OnDisk | None = field(repr=False)
     probe: Samples | OnDisk | None = field(repr=False)
@@ -80,18 +84,23 @@ class TrainingTask:
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What is kept of a client's round beside its share of the sum; ``loss`` is that of its last local epoch."""
+    """What is kept of a client's round beside its share of the sum.
+
+    ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
+    where a mechanism passes over a training that diverged.
+    """
 
     client: int
     samples: int
-    loss: float
+    loss: float | None
+    norm: float
     ood_accuracy: float | None
     state: Tensors = field(repr=False)
 
 
 @dataclass(frozen=True)
 class PartialSum:
-    """Σ of some clients' encoded models: uint32 (parameters,), modulo 2³²."""
+    """Σ of some clients' uploads: uint32, as many words as the encoder makes, modulo 2³²."""
 
     words: np.ndarray = field(repr=False)
     results: tuple[ClientResult, ...]
@@ -134,13 +143,14 @@ def perform(task: TrainingTask | EvaluationTask) -> PartialSum | SliceScore:
 def train_clients(task: TrainingTask) -> PartialSum:
     """Train the task's clients one after the other, and sum their models; memory is that of one client and the sum."""
     tensors = task.model.tensors()
-    layout = Layout.of(tensors)
-    total = np.zeros(layout.length, WORD)
+    layout, start = Layout.of(tensors), flatten(tensors)
+    total = np.zeros(task.encoder.length(layout), WORD)
     results = []
     for work in task.clients:
-        vector, result = _train_client(task, work, tensors)
+        vector, result = _train_client(task, work, tensors, start)
+        turn = Turn(work.client, task.round, task.terms.seed, result.samples, task.total)
         try:
-            words = encode(vector, layout, result.samples, task.total, task.terms.bound)
+            words = task.encoder.encode(vector, start, layout, turn)
         except InvalidVector as fault:
             raise DivergedTraining(f"client {work.client} in round {task.round}: {fault}") from None
         np.add(total, words, out=total)
@@ -176,28 +186,36 @@ def out_of_distribution_accuracy(counts: np.ndarray, accuracy: np.ndarray) -> fl
 
 
 def _train_client(
-    task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray]
+    task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray], start: np.ndarray
 ) -> tuple[np.ndarray, ClientResult]:
     """One client's trained parameters as a vector, and what else is kept."""
     terms = task.terms
     samples = work.samples if isinstance(work.samples, Samples) else opened(task.training).take(work.samples)
-    update = train(
-        terms.spec,
-        tensors,
-        samples,
-        _shared(task.shared),
-        terms.strategy,
-        terms.training,
-        round=task.round,
-        rounds=terms.rounds,
-        client=work.client,
-        seed=terms.seed,
-        state=work.state,
-        prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
-    )
+    try:
+        update = train(
+            terms.spec,
+            tensors,
+            samples,
+            _shared(task.shared),
+            terms.strategy,
+            terms.training,
+            round=task.round,
+            rounds=terms.rounds,
+            client=work.client,
+            seed=terms.seed,
+            state=work.state,
+            prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
+        )
+    except DivergedTraining:
+        if not task.encoder.private:
+            raise
+        # To leave the client out would tell others that its training diverged.
+        return start, ClientResult(work.client, len(samples), None, 0.0, None, work.state)
     probed = None if task.probe is None else _probe(terms.spec, update.tensors, samples, opened(task.probe))
-    result = ClientResult(work.client, update.samples, update.loss, probed, update.state)
-    return flatten(update.tensors), result
+    trained = flatten(update.tensors)
+    norm = l2_norm(trained - start) if task.encoder.private else 0.0
+    state = {} if isinstance(task.encoder, Measured) else update.state  # the client will train again in this round
+    return trained, ClientResult(work.client, update.samples, update.loss, norm, probed, state)
 
 
 def _probe(spec: ModelSpec, tensors: Tensors, samples: Samples, test: Samples) -> float:
