@@ -4,10 +4,14 @@ The coordinator runs it to close a round, clients and the auditor to check it; t
 (spec 02, step 6).
 """
 
+import math
+from dataclasses import replace
+
 from node.masking.recovery import RecoveryRecord
 from node.rounds import RoundRecords
 from node.uploads.kind import Outcome, UploadRound
 from node.uploads.kinds import kind_of
+from node.uploads.spending import Spending
 
 
 def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
@@ -35,4 +39,19 @@ def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
     node.masking.aggregate.InvalidUpdate
         An upload has the wrong length, or its blocks make no file.
     """
-    return kind_of(round.config).outcome(round, record)
+    result = kind_of(round.config).outcome(round, record)
+    if result.privacy is None:
+        return result
+    _, epsilon = spending(round).largest(round.entry.number)
+    stated = epsilon if math.isfinite(epsilon) else None
+    return replace(result, privacy=replace(result.privacy, epsilon=stated))
+
+
+def overspent(round: UploadRound) -> str:
+    """Whose privacy budget the round exceeds, in one clause: then nothing may be released, and no such round closed."""
+    return spending(round).overspent(round.entry) if kind_of(round.config).budget is not None else ""
+
+
+def spending(round: UploadRound) -> Spending:
+    """What everybody has spent, as the ledger shows it to this round."""
+    return Spending(round.config, round.store, round.rounds, round.layout.length)

@@ -21,6 +21,7 @@ from ipfs.store import ContentStore, NotFound
 from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
 from node.config import FederationConfig
+from node.content import InvalidBlob
 from node.disclosure import Disclosure, OrderAbandoned
 from node.evaluation import initial_model
 from node.journal import Journal, JournalDamaged
@@ -33,8 +34,10 @@ from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
-from node.tensors import InvalidModel
+from node.tensors import InvalidModel, Layout, Tensors, load
 from node.uploads.kind import UploadRound
+from node.uploads.kinds import kind_of
+from node.uploads.spending import Spending
 from node.view import LedgerView
 
 
@@ -87,7 +90,10 @@ class Client:
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
-        self._first_model = cid_of(initial_model(config)).digest
+        first = initial_model(config)
+        self._first_model = cid_of(first).digest
+        self._parameters = Layout.of(load(first)).length
+        self._kind = kind_of(config)
         self.view = LedgerView(ledger, confirmations)
         self.finished = False
 
@@ -121,16 +127,27 @@ class Client:
         step = self._refuse(entry, member)
         if step is None and running:
             return self._in_round(entry, member)
-        over = len(self.view.rounds.ended()) >= self._config.federation.rounds
-        self.finished = over and (step is None or not step.acted)
-        who = "nobody: all rounds have ended" if over else "the coordinator: the next round is not open yet"
+        over = "" if running else self._over(entry)
+        self.finished = bool(over) and (step is None or not step.acted)
+        who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"
         return step or Step.wait("open", who)
+
+    def _over(self, entry: RoundRecords) -> str:
+        """Why there will be no round after this one, in one clause; empty when there will be."""
+        if len(self.view.rounds.ended()) >= self._config.federation.rounds:
+            return "all rounds have ended"
+        return self._spending().exhausted(entry.number + 1)
+
+    def _spending(self) -> Spending:
+        return Spending(self._config, self._store, self.view.rounds, self._parameters)
 
     def _in_round(self, entry: RoundRecords, member: Member) -> Step:
         if entry.opened.config_digest != cid_of(self._config.to_bytes()).digest:
             return Step.wait("open", "the coordinator: it opened the round under terms this client did not agree to")
         if self.view.rounds.base is None and entry.opened.model_digest != self._first_model:
             return Step.wait("open", "its members: training does not start from the model that the terms say")
+        if entry.opened.sampling_rate != self._config.rate_ppm(entry.number):
+            return Step.wait("open", "its members: the round's sampling rate is not the one that the terms say")
         deadlines = self.view.deadlines(entry)
         if member.client in entry.draws:
             return self._take_part(entry, member, deadlines)
@@ -173,7 +190,7 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        barred = self._barred(entry)
+        barred = self._barred(entry) or self._unaffordable(entry, member)
         if barred:
             return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
@@ -182,7 +199,8 @@ class Client:
             return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
         secrets = self._disclosure.secrets(entry.number)
         keys = (secrets.mask_key, secrets.seal_key)
-        send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, self._sample_count)
+        samples = self._sample_count if self._kind.weighs_samples else 1
+        send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
 
     def _barred(self, entry: RoundRecords) -> str:
@@ -191,6 +209,11 @@ class Client:
             return "the federation's admin: this client is not approved"
         until = self._ledger.sits_out_until(self.account)
         return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
+
+    def _unaffordable(self, entry: RoundRecords, member: Member) -> str:
+        """Why this client's privacy budget forbids it to draw, empty when it does not."""
+        refusal = self._spending().refusal(member.client, entry.number, self._journal.uploads())
+        return f"this client: {refusal}" if refusal else ""
 
     # --- after the draw ---------------------------------------------------------------------------------------------
 
@@ -217,7 +240,7 @@ class Client:
         if self._unable is not None and self._unable[0] == entry.number:
             return Step.wait("sit out", f"this client: {self._unable[1]}", deadlines.close_end)
         try:
-            update = self._training.result(entry, member.client)
+            update = self._update(entry, member)
             if update is None:
                 return Step.wait("train", "this client: it trains", deadlines.commit_end, busy=True)
             if self.view.block < deadlines.share_end:
@@ -225,7 +248,7 @@ class Client:
             masked = self._disclosure.masked(entry, member.client, update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
-        except (DivergedTraining, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
+        except (DivergedTraining, InvalidBlob, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         seed_hash = self._disclosure.secrets(entry.number).seed_hash
@@ -234,6 +257,16 @@ class Client:
         if step.acted:
             self._disclosure.confirm_commit(entry.number)
         return step
+
+    def _update(self, entry: RoundRecords, member: Member) -> Tensors | None:
+        """The trained model, or what stands in for one that diverged; None while training is under way."""
+        try:
+            return self._training.result(entry, member.client)
+        except DivergedTraining:
+            update = self._kind.in_place_of_diverged(self._place(entry))
+            if update is None:
+                raise
+            return update
 
     def _publish_or_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
         """The masked update leaves the machine only now that its commitment is confirmed (spec 02, step 4)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from chain.records import Closed
 from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery
+from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics
 from node.masking.aggregate import InvalidUpdate
@@ -81,7 +81,7 @@ class Closings:
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"
         wrong = difference(metrics.privacy, right.privacy)
-        return f"its metrics are wrong: {wrong}" if wrong else ""
+        return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
 
 
 def evidence(entry: RoundRecords, fault: str) -> bytes:

@@ -58,11 +58,6 @@ class FederationSettings:
         _check(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
         _check(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
 
-    @property
-    def rate_ppm(self) -> int:
-        """The sampling rate in parts per million, as the ledger records it."""
-        return max(1, round(self.sampling_rate * PPM))
-
 
 @dataclass(frozen=True)
 class StrategySettings:
@@ -151,6 +146,13 @@ class FederationConfig:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
         _check_privacy(self.privacy, self.masking)
+
+    def rate_ppm(self, number: int) -> int:
+        """The sampling rate of a round in parts per million, as the ledger records it."""
+        rate = self.federation.sampling_rate
+        if isinstance(self.privacy, ClientLevelSettings):
+            rate = self.privacy.sampling_rate_of(number, rate)
+        return max(1, round(rate * PPM))
 
     @property
     def mechanism(self) -> str:

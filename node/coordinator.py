@@ -14,7 +14,7 @@ from chain.phases import Deadlines
 from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery, seed_hashes
+from node.aggregation import outcome, overspent, recovery, seed_hashes
 from node.config import FederationConfig
 from node.content import MAX_RECORD_BYTES, Metrics, fetch_available
 from node.masking.aggregate import InvalidUpdate
@@ -23,8 +23,9 @@ from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares,
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
-from node.tensors import InvalidModel, Tensors, dump
+from node.tensors import InvalidModel, Layout, Tensors, dump, load
 from node.uploads.kind import Outcome, UploadRound
+from node.uploads.spending import Spending
 from node.view import LedgerView
 
 Evaluator = Callable[[Tensors], tuple[float, float, int]]
@@ -65,6 +66,7 @@ class Coordinator:
         self._store = store
         self._config = config
         self._initial_model = initial_model
+        self._parameters = Layout.of(load(initial_model)).length
         self._evaluate = evaluate
         self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
@@ -82,9 +84,12 @@ class Coordinator:
 
     @property
     def finished(self) -> bool:
-        """All rounds of the federation have ended and their absences are reported."""
+        """All rounds that the federation can hold have ended and their absences are reported."""
         rounds = self.view.rounds
-        return len(rounds.ended()) >= self._config.federation.rounds and not self._absent(rounds.latest)
+        over = len(rounds.ended()) >= self._config.federation.rounds or (
+            bool(rounds.latest) and bool(self._exhausted())
+        )
+        return over and not self._absent(rounds.latest)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
@@ -118,7 +123,7 @@ class Coordinator:
     def _open(self, model_digest: bytes) -> Step:
         self._store.put(self._initial_model)
         config = self._store.put(self._config.to_bytes())
-        receipt = self._ledger.open(model_digest, config.digest, self._config.federation.rate_ppm)
+        receipt = self._ledger.open(model_digest, config.digest, self._config.rate_ppm(self.round + 1))
         return Step("open", acted="opened a round", gas=receipt.gas_used)
 
     def _between_rounds(self, entry: RoundRecords) -> Step:
@@ -134,7 +139,18 @@ class Coordinator:
             return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
         if entry.number >= self._config.federation.rounds:
             return Step.wait("done", "nobody: all rounds have ended")
+        exhausted = self._exhausted()
+        if exhausted:
+            return Step.wait("done", f"nobody: {exhausted}")
         return self._open(self.view.rounds.model_digest)
+
+    def _exhausted(self) -> str:
+        """Why no further round can have enough clients, in one clause; empty while a round runs or one can."""
+        latest = self.view.rounds.latest
+        return self._spending().exhausted(latest.number + 1) if latest.end is not None else ""
+
+    def _spending(self) -> Spending:
+        return Spending(self._config, self._store, self.view.rounds, self._parameters)
 
     def _absent(self, entry: RoundRecords) -> list[int]:
         """Clients to report: of the sealed order without a commitment, and those that withheld their draw."""
@@ -159,7 +175,9 @@ class Coordinator:
             return False
         known = self._ledger.client_of(member.account)
         eligible = known.approved and known.active_from <= entry.opened.opened_at
-        return eligible and self._ledger.sits_out_until(member.account) < entry.number
+        if not eligible or self._ledger.sits_out_until(member.account) >= entry.number:
+            return False
+        return not self._spending().refusal(member.client, entry.number)
 
     # --- seed, draw, seal -------------------------------------------------------------------------------------------
 
@@ -196,6 +214,9 @@ class Coordinator:
             needed_secrets(graph, entry.positions(entry.shares), survivors)
         except UnsafeSurvivors as fault:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": str(fault)})
+        beyond = overspent(self._place(entry))
+        if beyond:
+            return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": beyond})
         return self._recover(entry, graph, survivors, deadlines)
 
     def _recover(self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines) -> Step:

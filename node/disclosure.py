@@ -12,11 +12,12 @@ from hashlib import sha256
 
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
+from node.aggregation import overspent
 from node.config import FederationConfig
 from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
 from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, seal_shares
-from node.masking.release import held_shares, release
+from node.masking.release import ReleaseRefused, held_shares, release
 from node.rounds import RoundRecords
 from node.tensors import Tensors
 from node.uploads.kind import UploadRound
@@ -79,6 +80,8 @@ class Disclosure:
         self._bind(entry, "summed", _sum_digest(entry))
         data = self._kept(entry.number, "masked")
         if data is None:
+            if self._kind.budget is not None:
+                self._journal.count_upload(entry.number)  # before there are bytes: a crash refunds nothing
             data = self._mask(entry, client, update)
             self._keep(entry.number, "masked", data)
         return data
@@ -141,7 +144,11 @@ class Disclosure:
         return self._kind.encode(self._place(entry), client, self.secrets(entry.number), update)
 
     def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
-        graph, position = self._place(entry).graph, entry.order.index(client)
+        round = self._place(entry)
+        fault = overspent(round)
+        if fault:
+            raise ReleaseRefused(fault)
+        graph, position = round.graph, entry.order.index(client)
         digests = {entry.order.index(peer): record.digest for peer, record in entry.shares.items()}
         blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
         committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None

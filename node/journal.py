@@ -3,8 +3,9 @@
 Beside the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
-One thing outlives its round: ``state``, what the client's strategy keeps at home for its next round, such as the model
-that it trained. The newest stays until that of a later round is there and that round is over.
+Two things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
+model that it trained (the newest stays until that of a later round is there and that round is over), and the list of
+rounds that an upload was made in, where uploads spend a privacy budget.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
@@ -25,6 +26,7 @@ from node.files import sync_directory, write_atomically
 
 _NONCE_BYTES = 12
 _MAX_NOTE_BYTES = 1 << 20
+_UPLOADS = "uploads.sealed"
 STATE = "state"
 """Name of the blob that outlives its round."""
 
@@ -92,14 +94,18 @@ class Journal:
 
     def write(self, round_number: int, name: str, data: bytes) -> None:
         """Encrypt and store ``data`` under (round, name): on disk and synced when this returns."""
-        nonce = os.urandom(_NONCE_BYTES)
-        path = self._path(round_number, name)
-        sealed = nonce + self._cipher.encrypt(nonce, data, path.name.encode())
-        write_atomically(path, sealed, mode=0o600)
+        self._seal(self._path(round_number, name), data)
 
     def read(self, round_number: int, name: str) -> bytes | None:
         """Return what was stored under (round, name), or None."""
-        path = self._path(round_number, name)
+        return self._open(self._path(round_number, name))
+
+    def _seal(self, path: Path, data: bytes) -> None:
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = nonce + self._cipher.encrypt(nonce, data, path.name.encode())
+        write_atomically(path, sealed, mode=0o600)
+
+    def _open(self, path: Path) -> bytes | None:
         try:
             sealed = path.read_bytes()
         except FileNotFoundError:
@@ -121,6 +127,19 @@ class Journal:
         """Remove what ``state`` would return."""
         path = _newest_state(self._until(before - 1))
         self._remove([path] if path else [])
+
+    def uploads(self) -> tuple[int, ...]:
+        """Rounds that ``count_upload`` was told of, ascending."""
+        data = self._open(self._directory / _UPLOADS)
+        try:
+            return tuple(map(int, parse_json(data))) if data is not None else ()
+        except (ValueError, TypeError):
+            raise JournalDamaged(f"the list of uploads in {self._directory} cannot be read") from None
+
+    def count_upload(self, round_number: int) -> None:
+        """Remember for good that an upload is made in a round; on disk and synced when this returns."""
+        rounds = sorted({*self.uploads(), round_number})
+        self._seal(self._directory / _UPLOADS, json.dumps(rounds).encode())
 
     def destroy(self, before: int) -> None:
         """Remove every file of the rounds up to and including ``before``, but for the newest state among them.

@@ -48,11 +48,13 @@ class Member:
 class RoundRecords:
     """Everything the ledger says of one round; mappings are keyed by client index, in order of arrival.
 
-    ``order`` holds the client indices along the leaves of the cooperation tree, once the round is sealed. A closed
-    round that its members disputed keeps its end and is ``voided``, too; a round that was running then ends with that.
+    ``members`` counts the clients that were active when the round was opened. ``order`` holds the client indices along
+    the leaves of the cooperation tree, once the round is sealed. A closed round that its members disputed keeps its end
+    and is ``voided``, too; a round that was running then ends with that.
     """
 
     opened: RoundOpened
+    members: int = 0
     seed: SeedFixed | None = None
     draws: dict[int, Drawn] = field(default_factory=dict)
     sealed: Sealed | None = None
@@ -168,7 +170,8 @@ def _place(history: Rounds, record: Record) -> None:
         case AbsenceRecorded():
             history.ended()[-1].absences.add(record.client)
         case RoundOpened():
-            history.rounds[record.round] = RoundRecords(record)
+            active = (member for member in history.members.values() if member.active_from <= record.opened_at)
+            history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active))
         case SeedFixed():
             history.rounds[record.round].seed = record
         case Drawn() | Shared() | Committed() | Released() | Disputed():

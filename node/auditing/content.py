@@ -19,7 +19,7 @@ from chain.records import (
 )
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery
+from node.aggregation import outcome, overspent, recovery
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
 from node.config import FederationConfig, InvalidConfig
@@ -109,7 +109,7 @@ class ContentRules:
             raise bad("opened.config", "its windows and limits are not those of the deployed ledger", number)
         if (config.membership.mode == "open") != self.facts.open_membership:
             raise bad("opened.config", "its membership mode is not that of the deployed registry", number)
-        if config.federation.rate_ppm != record.sampling_rate:
+        if config.rate_ppm(number) != record.sampling_rate:
             raise bad("opened.sampling rate", "it is not the rate of the federation's configuration", number)
         layout = Layout.of(self._model) if self._model else None
         try:
@@ -212,6 +212,9 @@ class ContentRules:
         wrong = difference(metrics.privacy, right.privacy)
         if wrong:
             raise bad("closed.metrics", wrong, number)
+        beyond = overspent(self._place())
+        if beyond:
+            raise bad("closed.privacy", beyond, number)
 
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:
@@ -222,6 +225,8 @@ class ContentRules:
             try:
                 needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
             except UnsafeSurvivors:
+                return
+            if overspent(self._place()):
                 return
             raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
 

@@ -5,7 +5,6 @@ computes in floating point: two statements of it agree within ``AGREEMENT``.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, get_args, get_type_hints
 
@@ -23,12 +22,12 @@ class PrivacyRecord:
     Attributes
     ----------
     epsilon, delta : float
-        The largest ε that any client has spent, this round included, at this δ.
+        The largest ε that any client has spent, this round included, at this δ; None where nothing bounds it.
     """
 
     mechanism: ClassVar[str]
 
-    epsilon: float
+    epsilon: float | None
     delta: float
 
     def to_table(self) -> dict:
@@ -36,7 +35,49 @@ class PrivacyRecord:
         return {"mechanism": self.mechanism, **asdict(self)}
 
 
-def record_from(table: object, kinds: Mapping[str, type[PrivacyRecord]] | None = None) -> PrivacyRecord:
+@dataclass(frozen=True)
+class ClientLevelRecord(PrivacyRecord):
+    """Client-level differential privacy: a sum of clipped updates with Gaussian noise (``client_level``).
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        σ, as the terms say.
+    clip : float
+        S.
+    clients : int
+        K, members that were active when the round was opened.
+    rate : float
+        Probability with which each was drawn.
+    sharers, needed, survivors : int
+        n, who were to upload; k, of whom so many give the full noise; s, who did.
+    effective_multiplier : float
+        The noise multiplier that s shares of the noise count as.
+    below : float or None
+        b̃: the noisy fraction of updates with a norm of at most S, where a quantile is tracked.
+    next_clip : float
+        S of the next round.
+    """
+
+    mechanism: ClassVar[str] = "client"
+
+    noise_multiplier: float
+    clip: float
+    clients: int
+    rate: float
+    sharers: int
+    needed: int
+    survivors: int
+    effective_multiplier: float
+    below: float | None
+    next_clip: float
+
+
+RECORDS: dict[str, type[PrivacyRecord]] = {kind.mechanism: kind for kind in (ClientLevelRecord,)}
+"""By mechanism."""
+
+
+def record_from(table: object) -> PrivacyRecord:
     """Read what ``to_table`` made of a record.
 
     Raises
@@ -44,10 +85,10 @@ def record_from(table: object, kinds: Mapping[str, type[PrivacyRecord]] | None =
     InvalidRecord
         An unknown mechanism, a missing or unknown key, a value of the wrong type or not finite.
     """
-    kinds = kinds or RECORDS
-    if not isinstance(table, dict) or not isinstance(table.get("mechanism"), str) or table["mechanism"] not in kinds:
-        raise InvalidRecord(f"privacy.mechanism must be one of {', '.join(kinds) or 'none'}")
-    kind = kinds[table["mechanism"]]
+    mechanism = table.get("mechanism") if isinstance(table, dict) else None
+    if not isinstance(mechanism, str) or mechanism not in RECORDS:
+        raise InvalidRecord(f"privacy.mechanism must be one of {', '.join(RECORDS)}")
+    kind = RECORDS[mechanism]
     values = {name: value for name, value in table.items() if name != "mechanism"}
     hints = get_type_hints(kind)
     names = [item.name for item in fields(kind)]
@@ -70,11 +111,7 @@ def difference(stated: PrivacyRecord | None, computed: PrivacyRecord | None) -> 
         return ""
     for item in fields(computed):
         have, should = getattr(stated, item.name), getattr(computed, item.name)
-        close = item.name == "epsilon" and math.isclose(have, should, rel_tol=AGREEMENT)
+        close = item.name == "epsilon" and have and should and math.isclose(have, should, rel_tol=AGREEMENT)
         if have != should and not close:
             return f"privacy.{item.name} is stated as {have}, and is {should}"
     return ""
-
-
-RECORDS: dict[str, type[PrivacyRecord]] = {}
-"""By mechanism; a new one is added here."""

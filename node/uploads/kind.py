@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from ipfs.store import ContentStore
 from node.config import FederationConfig
-from node.content import fetch_model
+from node.content import MAX_JSON_BYTES, Metrics, fetch_model
 from node.masking.graph import MaskGraph
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
+from node.privacy.accountant import Release
 from node.privacy.records import PrivacyRecord
 from node.rounds import RoundRecords, Rounds
 from node.tensors import Layout, Tensors
@@ -54,6 +56,20 @@ class UploadRound:
         """The model's tensors."""
         return Layout.of(self.previous)
 
+    @cached_property
+    def base(self) -> PrivacyRecord | None:
+        """What the round recorded that left the model; None for the first model.
+
+        Raises
+        ------
+        InvalidBlob
+            Its metrics are none.
+        """
+        entry = self.rounds.base_of(self.entry.number)
+        if entry is None:
+            return None
+        return Metrics.from_bytes(self.store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)).privacy
+
     @property
     def sharers(self) -> tuple[int, ...]:
         """Positions of those who are to upload."""
@@ -67,7 +83,10 @@ class UploadRound:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round came to: the next global model, and what was released about the clients (None: nothing private)."""
+    """What a round came to: the next global model, and what was released about the clients (None: no mechanism).
+
+    A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.aggregation``).
+    """
 
     model: Tensors
     privacy: PrivacyRecord | None = None
@@ -80,7 +99,23 @@ class UploadKind(ABC):
     ----------
     config : FederationConfig
         The terms.
+
+    Attributes
+    ----------
+    weighs_samples : bool
+        Updates are weighted by the clients' sample counts; else a client need not tell its own.
+    everybody_spends : bool
+        A round costs all clients the same, whoever took part.
+    budget : float or None
+        ε that no client may exceed; None sets no limit.
+    delta : float
+        δ at which every ε is stated.
     """
+
+    weighs_samples: ClassVar[bool] = True
+    everybody_spends: bool = False
+    budget: float | None = None
+    delta: float = 0.0
 
     def __init__(self, config: FederationConfig) -> None:
         self.config = config
@@ -108,6 +143,10 @@ class UploadKind(ABC):
             The client cannot take part; the message says why.
         """
 
+    def in_place_of_diverged(self, round: UploadRound) -> Tensors | None:
+        """The update of a client whose training diverged; None: it sits out, and others learn of it."""
+        return None
+
     @abstractmethod
     def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
         """Sum the uploads that the ledger lists and return the next model; the same bytes for everybody.
@@ -124,3 +163,25 @@ class UploadKind(ABC):
         InvalidUpdate
             An upload is not what it must be; the message names the client.
         """
+
+    # --- accounting -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def planned_release(self, number: int) -> Release:
+        """What a round will tell of a client that takes part, if nothing unforeseen happens."""
+
+    @abstractmethod
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        """What a round tells of a client whose upload is listed.
+
+        Parameters
+        ----------
+        entry : RoundRecords
+            The round; its lists of shares and commitments are final.
+        parameters : int
+            d, of the model.
+        """
+
+    def later_phases(self, number: int) -> tuple[int, ...]:
+        """Rounds after ``number`` from which on ``planned_release`` is another."""
+        return ()

@@ -1,10 +1,11 @@
 """Which kind of upload the federation's terms ask for."""
 
 from node.config import FederationConfig
+from node.uploads.client_level import ClientLevelUploads
 from node.uploads.kind import UploadKind
 from node.uploads.masked import MaskedUploads
 
-_KINDS: dict[str, type[UploadKind]] = {"none": MaskedUploads}
+_KINDS: dict[str, type[UploadKind]] = {"none": MaskedUploads, "client": ClientLevelUploads}
 
 
 def kind_of(config: FederationConfig) -> UploadKind:

@@ -3,6 +3,8 @@
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
+from node.privacy.accountant import GaussianRelease, Release
+from node.rounds import RoundRecords
 from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 from node.uploads.ring import masked_bytes, unmasked_sum
@@ -32,3 +34,9 @@ class MaskedUploads(UploadKind):
         if self.config.masking.masked == "delta":
             vector = flatten(round.previous) + vector
         return Outcome(unflatten(vector, round.layout))
+
+    def planned_release(self, number: int) -> Release:
+        return GaussianRelease(0.0)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return GaussianRelease(0.0)

@@ -24,7 +24,7 @@ def write(tmp_path, text):
 def test_a_minimal_file_gets_the_defaults(tmp_path):
     config, network = load_config(write(tmp_path, MINIMAL))
     assert config.model.input_shape == (1, 8, 8)
-    assert config.masking.bound == 8.0 and config.federation.rate_ppm == 1_000_000
+    assert config.masking.bound == 8.0 and config.rate_ppm(1) == 1_000_000
     assert network.rpc == ()
 
 

@@ -1,0 +1,141 @@
+"""Client-level differential privacy in the ring (Geyer et al. 2017): ``node.privacy.client_level`` for real rounds.
+
+What is clipped is the whole upload, the model's weights and whatever the strategy sends beside them, as one vector.
+All clients weigh the same.
+"""
+
+import os
+
+import numpy as np
+
+from node.config import PPM, FederationConfig
+from node.content import InvalidBlob
+from node.masking.aggregate import InvalidUpdate
+from node.masking.client import MaskingRefused
+from node.masking.keys import RoundSecrets
+from node.masking.recovery import RecoveryRecord
+from node.masking.ring import WORD
+from node.privacy.accountant import GaussianRelease, Release
+from node.privacy.client_level import (
+    Grid,
+    RingTooSmall,
+    decode_sum,
+    divisor_for,
+    encode_update,
+    grid_for,
+    upload_layout,
+)
+from node.privacy.clipping import next_clip
+from node.privacy.records import ClientLevelRecord
+from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
+from node.rounds import RoundRecords
+from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from node.uploads.kind import Outcome, UploadKind, UploadRound
+from node.uploads.ring import masked_bytes, unmasked_sum
+
+
+class ClientLevelUploads(UploadKind):
+    """Clipped updates on a grid, each with its share of the noise, under masks."""
+
+    weighs_samples = False
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._settings: ClientLevelSettings = config.privacy
+        self.everybody_spends = self._settings.participation == "secret"
+        self.budget = self._settings.epsilon
+        self.delta = self._settings.delta
+
+    def upload_bytes(self, layout: Layout) -> int:
+        return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
+
+    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        if Layout.of(update) != round.layout:
+            raise InvalidModel("the trained model has other tensors than the round's global model")
+        try:
+            grid = self._grid(round)
+        except RingTooSmall as fault:
+            raise MaskingRefused(str(fault)) from None
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
+            delta = flatten(update) - flatten(round.previous)
+        words = encode_update(grid, delta, os.urandom)
+        return masked_bytes(round, client, secrets, words, upload_layout(round.layout, grid))
+
+    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+        """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
+        return round.previous
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        try:
+            grid = self._grid(round)
+        except RingTooSmall as fault:
+            raise InvalidUpdate(str(fault), min(round.entry.commits)) from None
+        words = unmasked_sum(round, record, upload_layout(round.layout, grid))
+        mean, below = decode_sum(grid, words, self._divisor(round.entry))
+        model = unflatten(flatten(round.previous) + mean, round.layout)
+        return Outcome(model, self._record(round.entry, grid, below))
+
+    def planned_release(self, number: int) -> Release:
+        rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
+        return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        grid = self._grid_of(entry, parameters, clip=1.0)  # what it costs does not depend on S
+        return grid.release(len(entry.commits), _rate(entry) if self.everybody_spends else 1.0)
+
+    def later_phases(self, number: int) -> tuple[int, ...]:
+        return tuple(phase for phase in self._settings.phases if phase > number)
+
+    # --- one round --------------------------------------------------------------------------------------------------
+
+    def _grid(self, round: UploadRound) -> Grid:
+        return self._grid_of(round.entry, round.layout.length, self._clip(round))
+
+    def _grid_of(self, entry: RoundRecords, parameters: int, clip: float) -> Grid:
+        return grid_for(
+            self._settings,
+            entry.number,
+            parameters,
+            clip,
+            clients=entry.members,
+            rate=_rate(entry),
+            sharers=len(entry.shares),
+        )
+
+    def _clip(self, round: UploadRound) -> float:
+        """S: of the terms, or where it follows a quantile, what the round before left."""
+        base = round.base if self._settings.clipping == "quantile" else None
+        if not isinstance(base, ClientLevelRecord):
+            return self._settings.clip
+        if not MIN_CLIP <= base.next_clip <= MAX_CLIP:
+            raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which no round can leave")
+        return base.next_clip
+
+    def _divisor(self, entry: RoundRecords) -> float:
+        survivors = len(entry.commits)
+        return divisor_for(self._settings, clients=entry.members, rate=_rate(entry), survivors=survivors)
+
+    def _record(self, entry: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
+        settings, survivors = self._settings, len(entry.commits)
+        following = grid.clip
+        if below is not None:
+            following = next_clip(grid.clip, below, settings.quantile, settings.quantile_rate)
+        return ClientLevelRecord(
+            epsilon=None,
+            delta=self.delta,
+            noise_multiplier=grid.noise_multiplier,
+            clip=grid.clip,
+            clients=entry.members,
+            rate=_rate(entry),
+            sharers=grid.sharers,
+            needed=grid.needed,
+            survivors=survivors,
+            effective_multiplier=grid.multiplier_of(survivors),
+            below=below,
+            next_clip=following,
+        )
+
+
+def _rate(entry: RoundRecords) -> float:
+    """The probability with which a client was drawn."""
+    return entry.opened.sampling_rate / PPM

@@ -1,0 +1,189 @@
+"""What every client has spent of the privacy budget, from the ledger alone.
+
+A client has spent in each round in which the ledger lists its upload, whatever became of the round. Where nobody is to
+know who took part (``participation = "secret"``) every client has spent in every round that anybody uploaded in. A
+round counts with the noise of those who uploaded, or with the noise that was planned when no share was released that
+could take a mask off. It counts as the terms say under which it was opened; without noise it costs everything.
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+from ipfs.store import ContentStore
+from ipfs.unixfs import cid_of
+from node.config import FederationConfig
+from node.content import fetch_config
+from node.privacy.accountant import AGREEMENT, GaussianRelease, Release, affords, epsilon_of
+from node.rounds import RoundRecords, Rounds
+from node.uploads.kind import UploadKind
+from node.uploads.kinds import kind_of
+
+Releases = tuple[Release, ...]
+
+
+class Spending:
+    """Answers questions of one moment.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        The terms whose budget counts.
+    store : ContentStore
+        Where the terms of earlier rounds are, if they were others.
+    rounds : Rounds
+        The ledger.
+    parameters : int
+        d, of the model.
+
+    Raises
+    ------
+    ipfs.store.StoreError
+        By any method: the terms of an earlier round cannot be fetched.
+    """
+
+    def __init__(self, config: FederationConfig, store: ContentStore, rounds: Rounds, parameters: int) -> None:
+        self._config = config
+        self._store = store
+        self._rounds = rounds
+        self._parameters = parameters
+        self._kind = kind_of(config)
+        self._kinds = {cid_of(config.to_bytes()).digest: self._kind}
+        self._listed: dict[int, Release] = {}
+
+    @property
+    def limited(self) -> bool:
+        """The terms set a budget."""
+        return self._kind.budget is not None
+
+    def of(self, client: int, through: int, own: Collection[int] = (), unmasking: int = 0) -> Releases:
+        """What was released about a client up to a round.
+
+        Parameters
+        ----------
+        through : int
+            The last round that counts.
+        own : collection of int
+            Rounds in which the client knows that it made an upload, whatever the ledger says.
+        unmasking : int
+            A round that counts as if its masks were off.
+        """
+        entries = [entry for number, entry in self._rounds.rounds.items() if number <= through]
+        told = [self._told(entry, client, entry.number in own, entry.number == unmasking) for entry in entries]
+        forgotten = [self._kind.planned_release(number) for number in own if number not in self._rounds.rounds]
+        return tuple(release for release in (*told, *forgotten) if release is not None)
+
+    def epsilon(self, client: int, through: int, own: Collection[int] = ()) -> float:
+        """ε that a client has spent, at the δ of the terms; infinite without a mechanism."""
+        return _epsilon(_sorted(self.of(client, through, own)), self._kind.delta)
+
+    def largest(self, through: int, clients: Iterable[int] | None = None) -> tuple[int, float]:
+        """Which of the clients (of all that uploaded) has spent most up to a round, with its masks off; and its ε.
+
+        (0, 0.0) if there are none.
+        """
+        chosen = self._uploaders(through) if clients is None else clients
+        candidates = {_sorted(self.of(client, through, unmasking=through)): client for client in chosen}
+        if candidates and all(map(_unsampled, candidates)):
+            most = max(candidates, key=_cost)
+            candidates = {most: candidates[most]}
+        spent = ((_epsilon(releases, self._kind.delta), client) for releases, client in candidates.items())
+        epsilon, client = max(spent, default=(0.0, 0))
+        return client, epsilon
+
+    def refusal(self, client: int, number: int, own: Collection[int] = ()) -> str:
+        """Why a client must not be drawn in a round, in one clause; empty when its budget affords it."""
+        if not self.limited:
+            return ""
+        budget, delta = self._kind.budget, self._kind.delta
+        before = self.of(client, number - 1, own)
+        after = _sorted((*before, self._kind.planned_release(number)))
+        if _affords(after, budget, delta):
+            return ""
+        spent, would = (_epsilon(releases, delta) for releases in (_sorted(before), after))
+        return (
+            f"its privacy budget is spent: ε = {spent:.4g} of {budget:g} at δ = {delta:g}, "
+            f"and round {number} would make it {would:.4g}"
+        )
+
+    def overspent(self, entry: RoundRecords) -> str:
+        """Whose budget a round exceeds with the noise of those who uploaded, in one clause; empty when nobody's.
+
+        Machines may differ in the last digits of ε: what is only so far above the budget is within.
+        """
+        if not self.limited or not entry.commits:
+            return ""
+        client, epsilon = self.largest(entry.number, entry.commits)
+        if epsilon <= self._kind.budget * (1 + AGREEMENT):
+            return ""
+        return (
+            f"with the noise of {len(entry.commits)} of {len(entry.shares)} clients, client {client} has spent "
+            f"ε = {epsilon:.4g} of {self._kind.budget:g} at δ = {self._kind.delta:g}"
+        )
+
+    def exhausted(self, number: int) -> str:
+        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can."""
+        if not self.limited:
+            return ""
+        able = max((len(self._able(later)) for later in self._starts(number)), default=0)
+        quorum, members = self._config.ledger.quorum, len(self._rounds.members)
+        if members < quorum or able >= quorum:
+            return ""
+        return f"the privacy budget is spent: {able} of {members} members can afford another round, {quorum} are needed"
+
+    def _able(self, number: int) -> list[int]:
+        return [client for client in self._rounds.members if not self.refusal(client, number)]
+
+    def _starts(self, number: int) -> list[int]:
+        """Rounds from ``number`` on that differ from those before them in what they cost."""
+        rounds = self._config.federation.rounds
+        return [start for start in (number, *self._kind.later_phases(number)) if start <= rounds]
+
+    def _uploaders(self, through: int) -> list[int]:
+        entries = (entry for number, entry in self._rounds.rounds.items() if number <= through)
+        return sorted({client for entry in entries for client in entry.commits})
+
+    def _told(self, entry: RoundRecords, client: int, made: bool, unmasking: bool) -> Release | None:
+        """What a round released about a client; ``made``: it knows of an upload that the ledger may not list."""
+        kind = self._kind_of(entry) if entry.commits or made else None
+        if kind is None:
+            return None
+        listed = client in entry.commits or (kind.everybody_spends and entry.commits)
+        if not listed or not (entry.releases or unmasking):
+            return kind.planned_release(entry.number) if listed or made else None
+        if entry.number not in self._listed:
+            self._listed[entry.number] = kind.release(entry, self._parameters)
+        return self._listed[entry.number]
+
+    def _kind_of(self, entry: RoundRecords) -> UploadKind:
+        digest = entry.opened.config_digest
+        if digest not in self._kinds:
+            self._kinds[digest] = kind_of(fetch_config(self._store, digest))
+        return self._kinds[digest]
+
+
+def _sorted(releases: Iterable[Release]) -> Releases:
+    """The same releases in one order, so that equal spending is computed once."""
+    return tuple(sorted(releases, key=repr))
+
+
+def _unsampled(releases: Releases) -> bool:
+    return all(
+        isinstance(release, GaussianRelease) and release.rate == 1 and release.noise_multiplier > 0
+        for release in releases
+    )
+
+
+def _cost(releases: Releases) -> float:
+    """What ε grows with, for Gaussian noise without sampling."""
+    return math.fsum(release.count / release.noise_multiplier**2 for release in releases)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(releases: Releases, delta: float) -> float:
+    return epsilon_of(releases, delta)
+
+
+@lru_cache(maxsize=4096)
+def _affords(releases: Releases, epsilon: float, delta: float) -> bool:
+    return affords(releases, epsilon, delta)
