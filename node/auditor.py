@@ -72,6 +72,10 @@ class Auditor:
         """What is verified by now, without checking more."""
         return self._verdict("verified")
 
+    def exhausted(self) -> str:
+        """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
+        return self._content.exhausted()
+
     def _check(self, record: Record) -> None:
         if not self._lawful:
             self._rules.check(record)
@@ -94,4 +98,5 @@ class Auditor:
             head_block=self._head_block,
             head_hash="0x" + self._block_hash(self._head_block).hex(),
             remarks=tuple(self._content.remarks),
+            privacy=self._content.spent,
         )

@@ -34,10 +34,14 @@ from node.learning import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
 from node.learning.shared import shared_to_bytes
+from node.privacy.accountant import noise_for
+from node.privacy.settings import ClientLevelSettings
 from node.step import Step
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
+_DELTA = 1e-3
+_CLIP = 1.0
 SHARED_PER_CLASS = 5
 
 Observer = Callable[[str, Step], None]
@@ -47,7 +51,8 @@ Observer = Callable[[str, Step], None]
 class Plan:
     """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
 
-    ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed.
+    ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
+    is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none.
     """
 
     clients: int = 8
@@ -58,6 +63,7 @@ class Plan:
     drop: float = 0.0
     seed: int = 0
     workers: int = 1
+    epsilon: float = 0.0
 
 
 class DemoFailed(RuntimeError):
@@ -71,10 +77,20 @@ def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes) -> Federatio
         federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.rounds, seed=plan.seed),
         training=default_settings(dataset.name),
         strategy=StrategySettings(plan.strategy),
-        masking=MaskingSettings(mode=plan.masking),
+        masking=MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
         shared=SharedSettings(shared_digest.hex()),
         ledger=windows(plan.clients),
+        privacy=_privacy(plan),
     )
+
+
+def _privacy(plan: Plan) -> ClientLevelSettings | None:
+    """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts."""
+    if not plan.epsilon:
+        return None
+    sigma = noise_for(plan.rounds, 1.0, plan.epsilon, _DELTA)
+    terms = {"epsilon": plan.epsilon, "delta": _DELTA, "noise_multipliers": (sigma,)}
+    return ClientLevelSettings(**terms, clip=_CLIP, dropouts=min(plan.drop, 0.9))
 
 
 def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:

@@ -81,6 +81,8 @@ class RoundReport:
         Gas of all transactions that left a record of this round.
     seconds : float
         Wall time; the one figure that cannot be audited.
+    privacy : dict or None
+        What the round released, as published; not in the report where the terms have no mechanism.
     """
 
     round: int
@@ -93,6 +95,14 @@ class RoundReport:
     model_cid: str
     gas_used: int
     seconds: float
+    privacy: dict | None = None
+
+    def to_dict(self) -> dict:
+        """A JSON-ready form."""
+        table = asdict(self)
+        if self.privacy is None:
+            del table["privacy"]
+        return table
 
 
 def build_report(history: History, store: ContentStore, seconds: Mapping[int, float]) -> dict:
@@ -116,7 +126,7 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
     config = fetch_config(store, ended[0].opened.config_digest) if ended else None
     gas = _gas_of_rounds(records, history)
     return {
-        "rounds": [asdict(_round_report(entry, store, config, gas, seconds)) for entry in ended],
+        "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended],
         "gas": gas_table(records, history),
         "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
         "config": config.to_tables() if config else {},
@@ -186,6 +196,7 @@ def _round_report(
         model_cid=str(cid_of(store.fetch(standing, config.max_blob_bytes))),
         gas_used=gas.get(entry.number, 0),
         seconds=round(seconds.get(entry.number, 0.0), 3),
+        privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
     )
 
 

@@ -19,7 +19,7 @@ from chain.records import (
 )
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, overspent, recovery
+from node.aggregation import outcome, recovery
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
 from node.config import FederationConfig, InvalidConfig
@@ -43,6 +43,7 @@ from node.rounds import RoundRecords, Rounds
 from node.tensors import InvalidModel, Layout, Tensors, dump
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
+from node.uploads.spending import Spending, Spent
 
 Content = TypeVar("Content")
 
@@ -57,6 +58,13 @@ class ContentRules:
         Rounds that end closed and stand: there a committed update must be at hand.
     void : frozenset of int
         Rounds that their members' disputes made void: nothing rests on them.
+
+    Attributes
+    ----------
+    remarks : list of BadRecord
+        What members did wrong without spoiling a model.
+    spent : Spent or None
+        Of the privacy budget, up to the last closed round.
     """
 
     facts: ChainFacts
@@ -65,6 +73,7 @@ class ContentRules:
     closed: frozenset[int]
     void: frozenset[int] = frozenset()
     remarks: list[BadRecord] = field(default_factory=list)
+    spent: Spent | None = None
     _config: FederationConfig | None = None
     _model: Tensors = field(default_factory=dict)
     _recovery: RecoveryRecord | None = None
@@ -212,9 +221,11 @@ class ContentRules:
         wrong = difference(metrics.privacy, right.privacy)
         if wrong:
             raise bad("closed.metrics", wrong, number)
-        beyond = overspent(self._place())
+        spending = self._spending()
+        beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)
         if beyond:
             raise bad("closed.privacy", beyond, number)
+        self.spent = spending.summary(number)
 
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:
@@ -226,7 +237,7 @@ class ContentRules:
                 needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
             except UnsafeSurvivors:
                 return
-            if overspent(self._place()):
+            if self._get(lambda: self._spending().overspent(self.rounds.latest), "failed.reason", record.round):
                 return
             raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
 
@@ -235,11 +246,19 @@ class ContentRules:
         if record.round in self.closed:
             self._remark("dispute", "the client disputes a round that is right", record.round, record.client)
 
+    def exhausted(self) -> str:
+        """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
+        latest = self.rounds.latest
+        return self._spending().exhausted(latest.number + 1) if latest is not None and self._config else ""
+
     # --- helpers ----------------------------------------------------------------------------------------------------
 
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
         entry = self.rounds.latest
         return entry, entry.graph(self.facts.chain_id, self.facts.ledger, self._config.masking)
+
+    def _spending(self) -> Spending:
+        return Spending(self._config, self.store, self.rounds, Layout.of(self._model).length)
 
     def _place(self) -> UploadRound:
         """The public inputs of the round being checked."""

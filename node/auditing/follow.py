@@ -198,7 +198,7 @@ class Follower:
         return ready
 
     def _finished(self) -> bool:
-        """Whether as many rounds have ended as the configuration of the latest one says, and no other is running."""
+        """Whether no round is running, and as many have ended as the latest terms say, or their budget affords."""
         latest = self._auditor.rounds.latest
         if latest is None or self._held:
             return False
@@ -209,4 +209,4 @@ class Follower:
             except StoreError as fault:
                 self.waiting = str(fault)
                 return False
-        return self.rounds >= self._planned[1]
+        return self.rounds >= self._planned[1] or bool(self._auditor.exhausted())

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from node.uploads.spending import Spent
+
 
 @dataclass(frozen=True)
 class BadRecord:
@@ -49,6 +51,8 @@ class Verdict:
         The block the history ends with: compare its hash with what the federation published.
     remarks : tuple of BadRecord
         Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
+    privacy : Spent or None
+        What was spent of the privacy budget up to the last closed round; None without a mechanism.
     """
 
     verdict: Literal["verified", "bad record", "cannot tell"]
@@ -59,6 +63,7 @@ class Verdict:
     head_block: int = 0
     head_hash: str = ""
     remarks: tuple[BadRecord, ...] = ()
+    privacy: Spent | None = None
 
     @property
     def exit_code(self) -> int:

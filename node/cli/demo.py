@@ -46,6 +46,9 @@ def demo(
     drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.0,
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
+    epsilon: Annotated[
+        float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
+    ] = 0.0,
     seed: Annotated[
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,
@@ -66,8 +69,10 @@ def demo(
         raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")
     if not 0.001 <= alpha <= 1e6:
         raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
+    if epsilon and not 0.1 <= epsilon <= 1000:
+        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
     data = load_dataset(dataset, data_dir)
-    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data))
+    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))

@@ -123,5 +123,7 @@ def print_verdict(verdict: Verdict) -> None:
         console.print(f"history ends with block {verdict.head_block}, hash {verdict.head_hash}", soft_wrap=True)
     else:
         console.print(f"audit: [bold red]{verdict.verdict}[/]: {escape(verdict.reason)}", soft_wrap=True)
+    if verdict.privacy is not None:
+        console.print(f"privacy: {verdict.privacy}", soft_wrap=True)
     for remark in verdict.remarks:
         console.print(f"remark: {escape(str(remark))}", soft_wrap=True)

@@ -8,6 +8,7 @@ could take a mask off. It counts as the terms say under which it was opened; wit
 
 import math
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ipfs.store import ContentStore
@@ -20,6 +21,35 @@ from node.uploads.kind import UploadKind
 from node.uploads.kinds import kind_of
 
 Releases = tuple[Release, ...]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What has been spent of a privacy budget.
+
+    Attributes
+    ----------
+    mechanism : str
+        As in the terms.
+    client : int
+        Who has spent most, or the client that was asked about; 0 when nobody has uploaded.
+    epsilon : float or None
+        What it has spent at ``delta``; None where nothing bounds it.
+    budget : float or None
+        ε that nobody may exceed; None without a limit.
+    """
+
+    mechanism: str
+    client: int
+    epsilon: float | None
+    delta: float
+    budget: float | None
+
+    def __str__(self) -> str:
+        spent = "unbounded ε" if self.epsilon is None else f"ε = {self.epsilon:.4g}"
+        limit = "" if self.budget is None else f" of {self.budget:g}"
+        who = f" by client {self.client}" if self.client else ""
+        return f"{spent}{limit} at δ = {self.delta:g} spent{who}"
 
 
 class Spending:
@@ -90,6 +120,14 @@ class Spending:
         spent = ((_epsilon(releases, self._kind.delta), client) for releases, client in candidates.items())
         epsilon, client = max(spent, default=(0.0, 0))
         return client, epsilon
+
+    def summary(self, through: int, client: int = 0) -> Spent | None:
+        """What a client, or with 0 the one that spent most, has spent up to a round; None without a mechanism."""
+        if self._config.privacy is None:
+            return None
+        who, epsilon = (client, self.epsilon(client, through)) if client else self.largest(through)
+        stated = epsilon if math.isfinite(epsilon) else None
+        return Spent(self._config.mechanism, who, stated, self._kind.delta, self._kind.budget)
 
     def refusal(self, client: int, number: int, own: Collection[int] = ()) -> str:
         """Why a client must not be drawn in a round, in one clause; empty when its budget affords it."""
