@@ -39,6 +39,7 @@ et al. 2021, theorem 1).
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -46,7 +47,7 @@ from node.masking.keys import Random
 from node.masking.ring import WORD
 from node.privacy.accountant import GaussianRelease
 from node.privacy.clipping import check_update, clip_factor, l2_norm
-from node.privacy.discrete import Stream, add_noise, discrete_gaussian, sum_log_ratio
+from node.privacy.discrete import add_noise, discrete_gaussian, sum_log_ratio
 from node.privacy.settings import ClientLevelSettings
 from node.tensors import Layout
 
@@ -56,7 +57,10 @@ QUANTILE_TENSOR = "privacy.below"
 _SMOOTHING = 9  # variance of the random rounding in the proof
 _STEPS = 1024  # a noise multiplier is rounded down to so many parts of σ, so that rounds with equal losses are alike
 _SIGNED = np.dtype("<i4")
-_CHUNK = 1 << 13
+_CHUNK = 1 << 15  # parameters at a time, so that temporaries stay in the processor's cache
+_ROW = 1 << 10
+_SURE = 1 + 2.0**-13
+_SAFE = 1e-20  # squares that float32 has lost are nothing beside a sum of that size
 
 
 class RingTooSmall(ValueError):
@@ -226,13 +230,15 @@ def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
         Modulo 2³², with ‖z‖₂ ≤ Δ whatever the update.
     """
     check_update(update, grid.parameters)
-    norm = l2_norm(update)
-    words = np.zeros(grid.length, WORD)
-    units, scale = words.view(_SIGNED), clip_factor(norm, grid.clip) / grid.unit
-    while scale and _round(update, scale, Stream(random), units[: grid.parameters]) > grid.max_squares:
+    norm = _norm(update)
+    words = np.empty(grid.length, WORD)
+    units, scale = words.view(_SIGNED)[: grid.parameters], clip_factor(norm, grid.clip) / grid.unit
+    if not scale:
+        units[:] = 0
+    while scale and _round(update, scale, random, units) * _SURE > grid.max_squares < _exact_squares(units):
         scale *= 0.99  # the reserve makes this rarer than one in a million
     if grid.vote:
-        units[-1] = grid.vote if norm <= grid.clip else -grid.vote
+        words.view(_SIGNED)[-1] = grid.vote if norm <= grid.clip else -grid.vote
     return words
 
 
@@ -306,17 +312,49 @@ def _vote(settings: ClientLevelSettings, sigma: float, sensitivity: int, expecte
     return max(1, min(math.floor(sigma * sensitivity / (2 * noise)), sensitivity // 2))
 
 
-def _round(update: np.ndarray, scale: float, stream: Stream, out: np.ndarray) -> float:
-    """Write ⌊scale·w + u⌋ with u uniform in [0, 1); return the sum of squares.
+def _round(update: np.ndarray, scale: float, random: Random, out: np.ndarray) -> float:
+    """Write ⌊scale·w + u⌋ with u uniform in (0, 1); return ``_squares`` of it.
 
-    That is exact up to 2⁵³, and far above every limit where it is not: what is squared and added are integers.
+    The u of neighbours depend on each other, and all the less do sums of many.
     """
-    squares = 0.0
-    for start in range(0, len(update), _CHUNK):
-        part = update[start : start + _CHUNK] * np.float64(scale)
-        part += stream.take(len(part), np.uint16) * 2.0**-16
-        part += 2.0**-17  # the middle of a step of u: no bias
-        np.floor(part, out=part)
-        squares += float(part @ part)
-        out[start : start + len(part)] = part
+    squares, factor, size = 0.0, np.float32(scale), min(_CHUNK, len(update))
+    buffer, offsets = np.empty(size, np.float32), np.frombuffer(random(2 * -(-len(update) // _CHUNK)), "<u2")
+    for offset, start in zip(offsets.tolist(), range(0, len(update), _CHUNK), strict=True):
+        part = update[start : start + _CHUNK]
+        value = buffer[: len(part)]
+        np.multiply(part, factor, out=value)
+        np.add(value, _dither()[offset : offset + len(part)], out=value)
+        np.floor(value, out=value)
+        squares += _squares(value)
+        out[start : start + len(part)] = value
     return squares
+
+
+@lru_cache(maxsize=1)
+def _dither() -> np.ndarray:
+    """Uniform numbers to be read from a place drawn at random: float32 (3·2¹⁵,), with a period of 2¹⁶.
+
+    A period has the middle of each 2¹⁶th of (0, 1) once, in the order of multiples of 40503/2¹⁶, which is near the
+    golden ratio, so that any run of them is spread evenly.
+    """
+    return ((np.arange(3 * _CHUNK) * 40503 % 2**16 + 0.5) / 2**16).astype(np.float32)
+
+
+def _norm(update: np.ndarray) -> float:
+    """‖w‖₂ to within 2⁻¹³, infinite when a value is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = sum(_squares(update[start : start + _CHUNK]) for start in range(0, len(update), _CHUNK))
+    return math.sqrt(squares) if _SAFE < squares < math.inf else l2_norm(update)
+
+
+def _squares(values: np.ndarray) -> float:
+    """Σ v² of float32 values, to within 2⁻¹³: rows of 1024 are summed in float32, which errs by 1024·2⁻²⁴ at most."""
+    rows = values[: len(values) // _ROW * _ROW].reshape(-1, _ROW)
+    rest = values[rows.size :]
+    return float(np.vecdot(rows, rows).sum(dtype=np.float64)) + float(np.vecdot(rest, rest))
+
+
+def _exact_squares(units: np.ndarray) -> float:
+    """Σ z², exact below 2⁵³ and too large for every limit above."""
+    parts = (units[start : start + _ROW].astype(np.float64) for start in range(0, len(units), _ROW))
+    return sum(float(part @ part) for part in parts)

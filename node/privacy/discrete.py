@@ -1,13 +1,16 @@
 """Discrete Gaussian noise on the integers, exact, for millions of coordinates at a time.
 
 N_ℤ(0, v) has P(k) ∝ exp(−k²/2v) (Canonne, Kamath and Steinke 2020). Their sampler rejects one candidate after the
-other; here a table is looked up, which numpy does for whole vectors. Nothing is ever rounded to a float:
+other; here a table is looked up, which numpy does for whole vectors. No noise is ever rounded from a float:
 
-1. A *table* (v up to 512²) inverts the cumulative distribution. With R = ⌈19.2·√v⌉ it has the integers c_k =
-   ⌊2²⁵⁶·P(X ≤ k)⌋ for |k| ≤ R, computed in fixed point with 384 fractional bits, and gives, for a uniform u of 256
-   bits, the k with c_{k−1} ≤ u < c_k. The first 16 bits of u decide, but for a few heads in a hundred, which hold a
-   boundary; those draw 48 bits more, and where even these equal a boundary's, the rest. To draw bits when they are
-   needed does not change the distribution: the outcome is a function of u alone.
+1. A *table* (v up to 2048²) holds P to 256 bits: the integers w_k = c_k − c_{k−1}, with c_k = ⌊2²⁵⁶·P(X ≤ k)⌋ for
+   |k| ≤ R = ⌈19.2·√v⌉, computed in fixed point with 384 fractional bits. P is drawn as a mixture. Of all words of 32
+   random bits each k gets n_k, where 2¹⁶ ≤ n_k ≤ 2³²·P(k), one k after the other from word 0 on. Among words with the
+   same upper half at most one such range ends, so that one look-up tells which k a word belongs to. The last words (a
+   few thousandths of all, as long as √v is below 500) are nobody's. They draw from what is left, w_k − 2²²⁴·n_k, by
+   inversion with a uniform number of 256 bits: 64 of them decide by a list in double precision, unless they come so
+   close to a boundary that the list might be wrong. Then all bits do, by integers. So the outcome has the probability
+   w_k/2²⁵⁶, whatever the list.
 2. A wider Gaussian is X₁ + c·X₂ with Var X₁ = 16c² and Var X₂ = (v − 16c²)/c², both from tables or such sums.
 
 How far is it from what the accounting assumes? Write N(x; v) for the density of the normal distribution and η(w) =
@@ -24,7 +27,7 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -35,15 +38,18 @@ from node.masking.prg import keystream
 MIN_VARIANCE = 16
 MAX_VARIANCE = 1 << 52
 
-_PLACES = 256  # bits of u
-_GUARD = 128  # further bits while the table is computed
-_HEAD = 16
-_WORD = 64
-_UNDECIDED = np.iinfo(np.int16).min
-_ONE_TABLE = 256**2  # up to this variance one table is faster than two
-_WIDEST_TABLE = 512**2  # in wider ones too many heads would hold a boundary
+_PLACES = 256  # bits of a probability
+_GUARD = 128  # further bits while they are computed
+_WORD = 32  # bits that a first look-up takes
+_HALF = 16
+_HEADS = 1 << _HALF
+_LIST = 64  # bits of the list for what is left
+_BINS = 1 << 16
+_DOUBT = np.uint64(1 << 20)  # units of 2⁻⁶⁴; doubles make the list wrong by less than 2¹⁸ (see ``_leftover``)
+_ONE_TABLE = 2048**2  # wider ones leave so many words to nobody that two tables are faster
 _WIDEST_STEP = 128
 _CHUNK = 1 << 15  # coordinates at a time, so that temporaries stay in the processor's cache
+_BATCH = 16 * _CHUNK  # coordinates after which the words that are nobody's are drawn again, all at once
 _BLOCK = 16
 
 
@@ -68,45 +74,106 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A discrete Gaussian by inversion of its cumulative distribution.
+    """A discrete Gaussian as a mixture.
 
     Attributes
     ----------
     variance : Fraction
         v.
-    reach : int
-        R; nothing beyond ±R is drawn.
-    ends : list of int
-        c_k for k = −R … R − 1, with 256 bits; c_R is 2²⁵⁶.
-    words : ndarray
-        uint64 (2R,), the first 64 bits of ``ends``.
-    outcomes : ndarray
-        int16 (65536,): k for each first 16 bits of u, or −32768 where a boundary lies between.
+    near : int
+        Outcomes −near … near have entries in ``counts`` and ``ends``; all others belong to what is left.
+    counts : ndarray
+        n_k: int64 (2·near + 1,), 0 or at least 2¹⁶, and their sum a multiple of 2¹⁶.
+    heads : int
+        Σ n_k/2¹⁶; words whose upper half is at least that are nobody's.
+    starts : ndarray
+        uint32 (65536,): a word plus the entry for its upper half has k in its upper half, modulo 2¹⁶.
+    ends : ndarray
+        uint64 (2·near + 1,): Σ_{j ≤ k} (2⁶⁴·P(j) − 2³²·n_j), off by less than ``_DOUBT``.
     """
 
     variance: Fraction
-    reach: int
-    ends: list[int] = field(repr=False)
-    words: np.ndarray = field(repr=False)
-    outcomes: np.ndarray = field(repr=False)
+    near: int
+    counts: np.ndarray = field(repr=False)
+    heads: int
+    starts: np.ndarray = field(repr=False)
+    ends: np.ndarray = field(repr=False)
 
-    def draw(self, stream: Stream, out: np.ndarray) -> None:
-        """Fill ``out``, int32 of at most 2¹⁵ elements."""
-        heads = stream.take(len(out), np.uint16)
-        outcomes = np.take(self.outcomes, heads)
-        out[:] = outcomes
-        open_ = np.flatnonzero(outcomes == _UNDECIDED)
-        if len(open_):
-            out[open_] = self._decide(heads[open_].astype(np.uint64), stream)
+    def add(self, words: np.ndarray, step: int, stream: Stream) -> None:
+        """Add ``step`` times an independent draw to each of ``words``, uint32, modulo 2³²."""
+        for start in range(0, len(words), _BATCH):
+            batch = words[start : start + _BATCH]
+            places, heads = self._add_sure(batch, step, stream)
+            for first in range(0, len(places), _CHUNK):
+                some = slice(first, first + _CHUNK)
+                left = self._draw_leftover(heads[some], stream)
+                batch[places[some]] += (step * left).astype(np.uint32)
 
-    def _decide(self, heads: np.ndarray, stream: Stream) -> np.ndarray:
-        tails = stream.take(len(heads), np.uint64) >> np.uint64(_HEAD)
-        words = heads << np.uint64(_WORD - _HEAD) | tails
-        below = np.searchsorted(self.words, words)  # boundaries that are smaller for certain
-        for tie in np.flatnonzero(self.words[np.minimum(below, len(self.words) - 1)] == words):
-            point = int(words[tie]) << (_PLACES - _WORD) | stream.integer(_PLACES - _WORD)
-            below[tie] = bisect_right(self.ends, point)
-        return below - self.reach
+    def _add_sure(self, words: np.ndarray, step: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+        """Add the draws that one look-up decides; return the places of the others and the upper halves they drew."""
+        size = min(_CHUNK, len(words))
+        heads, index, sums = np.empty(size, np.uint32), np.empty(size, np.intp), np.empty(size, np.uint32)
+        places, drawn = [], []
+        for start in range(0, len(words), _CHUNK):
+            part = words[start : start + _CHUNK]
+            head, where, outcome = heads[: len(part)], index[: len(part)], sums[: len(part)]
+            word = stream.take(len(part), np.uint32)
+            np.right_shift(word, _HALF, out=head)
+            np.copyto(where, head)
+            self.starts.take(where, out=outcome, mode="wrap")  # the only mode that writes to ``out`` directly
+            np.add(outcome, word, out=outcome)
+            signed = outcome.view(np.int32)
+            np.right_shift(signed, _HALF, out=signed)
+            if step != 1:
+                np.multiply(outcome, np.uint32(step), out=outcome)
+            np.add(part, outcome, out=part)
+            open_ = np.flatnonzero(head >= self.heads)
+            places.append(open_ + start)
+            drawn.append(head[open_])
+        return np.concatenate(places), np.concatenate(drawn)
+
+    def _draw_leftover(self, heads: np.ndarray, stream: Stream) -> np.ndarray:
+        """Draws from what is left: int64, one for each of ``heads``, at most 2¹⁵."""
+        points = heads.astype(np.uint64) - np.uint64(self.heads) << np.uint64(_LIST - _HALF)
+        points |= stream.take(len(heads), np.uint64) >> np.uint64(_HALF)
+        last = len(self.ends) - 1
+        found = np.minimum(self._guide[points >> self._shift], last)
+        later = np.flatnonzero(self.ends[found] <= points)
+        found[later] = np.minimum(np.searchsorted(self.ends, points[later], side="right"), last)
+        above, below = self.ends[found] - points, points - self.ends[found - 1]  # wrap round at both ends: never small
+        outcomes = found - self.near
+        for doubt in np.flatnonzero((above <= _DOUBT) | (below <= _DOUBT) | (found == 0) | (found == last)):
+            outcomes[doubt] = self.exactly(int(points[doubt]) << (_PLACES - _LIST) | stream.integer(_PLACES - _LIST))
+        return outcomes
+
+    def exactly(self, point: int) -> int:
+        """The outcome that is left for a uniform integer below 2²⁵⁶ − 2²²⁴·Σ n_k."""
+        boundaries, reach = self.leftover
+        return bisect_right(boundaries, point) - reach
+
+    @cached_property
+    def leftover(self) -> tuple[list[int], int]:
+        """Σ_{j ≤ k} (w_j − 2²²⁴·n_j) for k = −R … R, exact, and R. Hardly ever needed: its making takes a while."""
+        reach = _reach(self.variance)
+        ends = [*_ends(self.variance, reach), 1 << _PLACES]
+        given = 0
+        for place, count in enumerate(self.counts.tolist(), reach - self.near):
+            given += count
+            ends[place] -= given << (_PLACES - _WORD)
+        for place in range(reach + self.near + 1, len(ends)):
+            ends[place] -= given << (_PLACES - _WORD)
+        return ends, reach
+
+    @cached_property
+    def _shift(self) -> np.uint64:
+        """Bits of a point below its bin."""
+        return np.uint64((((_HEADS - self.heads) << (_LIST - _HALF)) // _BINS).bit_length())
+
+    @cached_property
+    def _guide(self) -> np.ndarray:
+        """For each bin of points: how many ``ends`` are at most its first point."""
+        bins = (self.ends >> self._shift) + ((self.ends & (np.uint64(1) << self._shift) - np.uint64(1)) > 0)
+        return np.bincount(bins.astype(np.intp), minlength=_BINS + 1).cumsum()
 
     @property
     def log_ratio(self) -> float:
@@ -116,7 +183,7 @@ class Table:
     @property
     def distance(self) -> float:
         """Bound on the statistical distance between a draw and N_ℤ(0, v): the tails, the floors, the fixed point."""
-        return (2 * self.reach + 4) * 2.0**-_PLACES
+        return (2 * _reach(self.variance) + 4) * 2.0**-_PLACES
 
 
 @dataclass(frozen=True)
@@ -128,13 +195,10 @@ class Wide:
     fine: Table
     coarse: "Table | Wide"
 
-    def draw(self, stream: Stream, out: np.ndarray) -> None:
-        """Fill ``out``, int32 of at most 2¹⁵ elements."""
-        self.coarse.draw(stream, out)
-        np.multiply(out, self.step, out=out)
-        fine = np.empty_like(out)
-        self.fine.draw(stream, fine)
-        np.add(out, fine, out=out)
+    def add(self, words: np.ndarray, step: int, stream: Stream) -> None:
+        """Add ``step`` times an independent draw to each of ``words``, uint32, modulo 2³²."""
+        self.coarse.add(words, step * self.step, stream)
+        self.fine.add(words, step, stream)
 
     @property
     def log_ratio(self) -> float:
@@ -164,11 +228,7 @@ def discrete_gaussian(variance: Fraction) -> Table | Wide:
     # The widths of the two parts are then equal, as long as a table holds them.
     step = min(math.isqrt(math.isqrt(math.floor(variance))) // 2, _WIDEST_STEP)
     fine = Fraction(16 * step**2)
-    return Wide(variance, step, _table(fine), _part((variance - fine) / step**2))
-
-
-def _part(variance: Fraction) -> Table | Wide:
-    return _table(variance) if variance <= _WIDEST_TABLE else discrete_gaussian(variance)
+    return Wide(variance, step, _table(fine), discrete_gaussian((variance - fine) / step**2))
 
 
 def add_noise(words: np.ndarray, variance: Fraction, random: Random) -> None:
@@ -180,12 +240,7 @@ def add_noise(words: np.ndarray, variance: Fraction, random: Random) -> None:
     random : Random
         ``os.urandom``: the guarantee is as good as this.
     """
-    sampler, stream = discrete_gaussian(variance), Stream(random)
-    noise = np.empty(min(_CHUNK, len(words)), np.int32)
-    for start in range(0, len(words), _CHUNK):
-        part = words[start : start + _CHUNK]
-        sampler.draw(stream, noise[: len(part)])
-        np.add(part, noise[: len(part)].view(np.uint32), out=part)
+    discrete_gaussian(variance).add(words, 1, Stream(random))
 
 
 def sum_log_ratio(variance: Fraction, shares: int) -> float:
@@ -200,16 +255,46 @@ def _log_ratio(variance: Fraction) -> float:
 
 @lru_cache(maxsize=16)
 def _table(variance: Fraction) -> Table:
-    reach = math.isqrt(math.ceil(variance * 369)) + 1  # exp(−369/2) < 2⁻²⁶⁶
-    ends = _ends(variance, reach)
-    outcomes = np.full(1 << _HEAD, _UNDECIDED, np.int16)
-    shift = _PLACES - _HEAD
-    start = 0
-    for k, end in enumerate([*ends, 1 << _PLACES], -reach):
-        outcomes[-(-start >> shift) : end >> shift] = k
-        start = end
-    words = np.array([end >> (_PLACES - _WORD) for end in ends], np.uint64)
-    return Table(variance, reach, ends, words, outcomes)
+    near = math.ceil(9.6 * math.sqrt(variance))
+    chances = _chances(variance, near)
+    counts = np.floor(chances * (2.0**_WORD * (1 - 2.0**-40))).astype(np.int64)
+    counts[counts < _HEADS] = 0
+    last = np.flatnonzero(counts)[-1]
+    counts[last] -= counts.sum() % _HEADS
+    ends = counts.cumsum()
+    return Table(variance, near, counts, int(ends[-1]) // _HEADS, _starts(ends, near), _leftover(chances, counts))
+
+
+def _chances(variance: Fraction, near: int) -> np.ndarray:
+    """P(k) for |k| ≤ near: float64, each wrong by less than 2⁻⁴⁵, and all together by less than 2⁻⁴⁸."""
+    outcomes = np.arange(-near, near + 1, dtype=np.float64)
+    weights = np.exp(-(outcomes**2) / float(2 * variance))
+    return weights / weights.sum()
+
+
+def _starts(ends: np.ndarray, near: int) -> np.ndarray:
+    """``Table.starts``, from Σ_{j ≤ k} n_j."""
+    first = -(-ends // _HEADS)  # upper half from which on the words are those of later outcomes
+    outcome = np.repeat(np.arange(len(ends)), np.diff(first, prepend=0))
+    begins = np.arange(_HEADS) << _HALF
+    found = np.zeros(_HEADS, np.int64)
+    room = ends[outcome] - begins[: len(outcome)]  # words up to the end of the outcome's range
+    found[: len(outcome)] = (outcome - near << _HALF) + np.maximum(0, _HEADS - room)
+    return (found - begins).astype(np.uint32)
+
+
+def _leftover(chances: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """``Table.ends``.
+
+    Each is wrong by 2⁶⁴ times the errors of the chances, below 2¹⁶, and by less than one for each of 2¹⁶ floors.
+    """
+    parts = (chances * 2.0**_WORD - counts) * 2.0 ** (_LIST - _WORD)
+    return parts.astype(np.int64).cumsum().astype(np.uint64)
+
+
+def _reach(variance: Fraction) -> int:
+    """R, with exp(−R²/2v) < 2⁻²⁶⁶."""
+    return math.isqrt(math.ceil(variance * 369)) + 1
 
 
 def _ends(variance: Fraction, reach: int) -> list[int]:
