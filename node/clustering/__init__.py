@@ -6,4 +6,21 @@ messages       the frame of all messages of a private comparison
 hash_to_curve  hashing to Curve25519 (RFC 9380)
 ecdh           private intersection by Diffie–Hellman: how many elements are common, for a third party that counts
 rsa            private intersection by blind RSA signatures: the paper's, whose asker learns which are common
+all_pairs      all clients in one process, for simulations
+cover          clusters as a weighted set cover, greedy and best (algorithm 2)
+leaders        the leader of a cluster, by the members' verifiable random functions
+training       the two stages: who averages what, and what sums over overlapping clusters would give away
+committee      malicious clusters, found afterwards: committee, ballots, verdict (algorithm 3)
+poisoning      attacks as fixtures
+robust         rivals: Krum, median, trimmed mean
+ifca           rival: IFCA
+
+Where it departs from the paper:
+
+- comparisons are by Diffie–Hellman, counted by a third party, as RSA-PSI tells the asker which elements are common: the
+  very label counts that ISM is to hide;
+- the first stage needs one sum over all clients, with the weights that the means of means come to; sums over single
+  clusters that overlap would give away single models;
+- a committee member also calls malicious what does much worse than the global model before the drop, as nothing lies
+  below the mean of a cluster that is malicious as a whole; the majority is of all seats, not of the votes cast.
 """

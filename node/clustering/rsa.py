@@ -57,6 +57,11 @@ _TAG = b"fedgrove RSA common element 1"
 _SPARE_BYTES = 16  # more than the modulus has, so that a hash reduced modulo n is uniform but for 2⁻¹²⁸
 
 
+def asker_of(left: int, right: int) -> int:
+    """Which client of a pair asks: by turns, so that everybody asks about half of its partners."""
+    return min(left, right) if (left + right) % 2 else max(left, right)
+
+
 @dataclass(frozen=True)
 class RsaKey:
     """A signer's key for one clustering: of three primes, which halves the work of two (RFC 8017, section 3.2).

@@ -3,6 +3,7 @@
 All of it follows from whole numbers, so whoever holds them, an auditor too, computes the same clusters.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -80,7 +81,8 @@ class Similarity:
 
     def at_least(self, threshold: Fraction) -> np.ndarray:
         """Where ISMₙ[m] ≥ α, bool (N, N), without rounding."""
-        return self.overlaps * threshold.denominator >= self.sizes[:, None] * threshold.numerator
+        least = [math.ceil(threshold * size) for size in self.sizes.tolist()]
+        return self.overlaps >= np.array(least)[:, None]
 
 
 def in_the_clear(counts: np.ndarray) -> Similarity:
