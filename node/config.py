@@ -321,13 +321,14 @@ def _build_privacy(table: Any) -> PrivacySettings | None:
     if not isinstance(table, dict):
         raise InvalidConfig("privacy must be a table")
     known = ("none", *MECHANISMS)
-    if table.get("mechanism") not in known:
+    mechanism = table.get("mechanism")
+    if not isinstance(mechanism, str) or mechanism not in known:
         raise InvalidConfig(f"privacy.mechanism must be one of {', '.join(known)}")
     values = {key: value for key, value in table.items() if key != "mechanism"}
-    if table["mechanism"] != "none":
-        return _build(MECHANISMS[table["mechanism"]], values, "privacy")
+    if mechanism != "none":
+        return _build(MECHANISMS[mechanism], values, "privacy")
     if values:
-        raise InvalidConfig(f"privacy.{min(values)!r} is set, but privacy.mechanism is none: give a mechanism")
+        raise InvalidConfig(f"{_join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
     return None
 
 

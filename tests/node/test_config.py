@@ -100,6 +100,46 @@ def test_hostile_bytes_from_the_store_are_refused(data):
         FederationConfig.from_bytes(data)
 
 
+PRIVATE = '[masking]\nmasked = "delta"\n[privacy]\nmechanism = "client"\n'
+
+
+def test_terms_without_privacy_have_the_bytes_that_they_always_had(tmp_path):
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    none, _ = load_config(write(tmp_path, MINIMAL + '[privacy]\nmechanism = "none"\n'))
+    assert plain == none and plain.mechanism == "none" and b"privacy" not in plain.to_bytes()
+
+
+def test_privacy_is_part_of_the_terms(tmp_path):
+    text = MINIMAL + PRIVATE + "epsilon = 4\nnoise_multipliers = [1.5, 1]\nphases = [3]\nsampling_rates = [0.5, 0.75]\n"
+    config, _ = load_config(write(tmp_path, text))
+    assert config.mechanism == "client" and config.privacy.epsilon == 4.0 and config.privacy.phases == (3,)
+    assert [config.rate_ppm(number) for number in (1, 2, 3)] == [500_000, 500_000, 750_000]
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert b'"mechanism":"client"' in config.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("addition", "sentence"),
+    [
+        ("privacy = 1\n", "privacy must be a table"),
+        ("[privacy]\nepsilon = 1\n", "privacy.mechanism must be one of none, client"),
+        ('[privacy]\nmechanism = ["client"]\n', "privacy.mechanism must be one of none, client"),
+        ('[privacy]\nmechanism = "none"\nepsilon = 1\n', "privacy.epsilon is set, but privacy.mechanism is none"),
+        ('[privacy]\nmechanism = "client"\n', "masking.masked must be delta where privacy.mechanism is client"),
+        (PRIVATE + "sigma = 1\n", "unknown key privacy.sigma"),
+        (PRIVATE + "epsilon = 0\n", "privacy: epsilon must be from 0.001"),
+        (PRIVATE + "noise_multipliers = [0]\n", "noise_multipliers must be each from 0.01"),
+        (PRIVATE + 'clipping = "median"\n', "privacy.clipping must be fixed or quantile"),
+        ("[masking]\nkappa = 0.5\n" + PRIVATE.removeprefix("[masking]\n"), "masking.kappa must be 1"),
+    ],
+)
+def test_a_mistake_about_privacy_is_one_sentence(tmp_path, addition, sentence):
+    text = addition + MINIMAL if addition.startswith("privacy =") else MINIMAL + addition
+    with pytest.raises(InvalidConfig, match=sentence) as mistake:
+        load_config(write(tmp_path, text))
+    assert "\n" not in str(mistake.value)
+
+
 def test_every_term_changes_the_digest(tmp_path):
     config, _ = load_config(write(tmp_path, MINIMAL))
     changed = dataclasses.replace(config, federation=dataclasses.replace(config.federation, seed=1))

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from chain.records import Closed, Drawn
-from ipfs.unixfs import cid_of
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
-from node.coordinator import Coordinator
 from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
 from node.tensors import flatten
@@ -26,7 +24,7 @@ def grid(run, number):
 
 
 def noise(run, number):
-    """The noise in the sum of a round, in units: what is left when the clipped updates of its survivors are taken away."""
+    """The noise in the sum of a round, in units: what clipped updates leave of it; and how many survived."""
     opened = run.federation.coordinator().view
     opened.refresh()
     entry, used = opened.rounds.rounds[number], grid(run, number)

@@ -1,0 +1,242 @@
+"""A privacy budget in a real federation: who refuses what when it is spent, and that no crash refunds any of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from chain.records import Closed, Committed, Drawn, Failed, FailureReason, Released, Voided
+from node.config import FederationConfig, FederationSettings
+from node.coordinator import Coordinator
+from node.journal import Journal
+from node.privacy.accountant import GaussianRelease, epsilon_of
+from node.privacy.settings import ClientLevelSettings
+from node.tensors import Layout, load
+from node.uploads.spending import Spending
+from tests.node.federation import Federation
+from tests.node.uploads.conftest import TERMS
+
+TWO_ROUNDS = ClientLevelSettings(epsilon=5.0, delta=1e-3)
+"""Two rounds of σ = 1 cost 4.85, a third would make it 6.28."""
+
+
+@pytest.fixture
+def found(tmp_path):
+    """``found(clients, rounds, privacy)``: a federation of registered members on a chain of its own."""
+    with embedded() as network:
+
+        def make(clients=3, rounds=4, privacy=TWO_ROUNDS):
+            made = Federation.found(network, tmp_path, clients, rounds, privacy=privacy, **TERMS)
+            made.register()
+            return made
+
+        yield make
+
+
+def of_kind(federation, kind):
+    return [record for record in federation.history().records() if isinstance(record, kind)]
+
+
+def spending(federation, config=None):
+    view = federation.coordinator().view
+    view.refresh()
+    first = view.rounds.rounds[1].opened.model_digest
+    parameters = Layout.of(load(federation.store.fetch(first, 1 << 24))).length
+    return Spending(config or federation.config, federation.store, view.rounds, parameters)
+
+
+def test_training_ends_when_the_budget_is_spent_also_for_clients_that_restart_before_every_step(found):
+    federation = found()
+    coordinator = federation.coordinator()
+    while federation.turn(coordinator, federation.clients()):
+        if coordinator.round == 2:  # a journal that is lost is no refund either
+            (federation.directory / "client-1" / "uploads.sealed").unlink(missing_ok=True)
+    assert [record.round for record in of_kind(federation, Closed)] == [1, 2]
+    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}
+    step = federation.coordinator().step()
+    assert step.phase == "done" and "0 of 3 members can afford another round, 3 are needed" in step.waiting
+    client = federation.client(1)
+    assert "privacy budget is spent" in client.step().waiting and client.finished
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert verdict.privacy.epsilon == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3)) == 4.845251881
+
+
+def test_a_client_refuses_to_draw_beyond_its_budget_whatever_the_ledger_hides(found):
+    federation = found()
+    federation.run()
+    refusal = spending(federation).refusal(1, 3)
+    assert "ε = 4.845 of 5 at δ = 0.001, and round 3 would make it 6.284" in refusal
+    view = federation.coordinator().view
+    view.refresh()
+    for entry in view.rounds.rounds.values():
+        entry.commits.pop(1)
+    forgetful = Spending(federation.config, federation.store, view.rounds, 1000)
+    own = Journal(federation.directory / "client-1", federation.keys[0].storage).uploads()
+    assert own == (1, 2)
+    assert not forgetful.refusal(1, 3) and "would make it 6.284" in forgetful.refusal(1, 3, own)
+    view.rounds.rounds.clear()  # a chain that abandoned them altogether
+    assert forgetful.refusal(1, 3, own)
+
+
+def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(found):
+    federation = found(rounds=1)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    killed = clients[2]
+
+    def crash(*arguments):
+        raise KeyboardInterrupt
+
+    while "shared" not in federation.said("client 2"):
+        federation.turn(coordinator, clients)
+    journal = Journal(federation.directory / "client-2", federation.keys[1].storage)
+    killed._ledger.commit = crash
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            federation.turn(coordinator, clients)
+    encoded = journal.read(1, "masked")
+    assert encoded is not None and journal.uploads() == (1,)
+    federation.run(coordinator, {**clients, 2: federation.client(2)})
+    (commit,) = [record for record in of_kind(federation, Committed) if record.client == 2]
+    assert federation.store.fetch(commit.digest, 1 << 24) == encoded
+    assert federation.audit().verdict == "verified"
+
+
+def test_an_upload_counts_before_there_are_bytes_of_it(found):
+    federation = found(rounds=1)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "shared" not in federation.said("client 2"):
+        federation.turn(coordinator, clients)
+    clients[2]._disclosure._mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            federation.turn(coordinator, clients)
+    own = Journal(federation.directory / "client-2", federation.keys[1].storage).uploads()
+    assert own == (1,)
+    assert spending(federation).epsilon(2, 1, own) == pytest.approx(epsilon_of([GaussianRelease(1.0)], 1e-3))
+    assert spending(federation).epsilon(2, 1) == 0
+
+
+def silent_in_round_two(federation, coordinator, clients):
+    """Run; client 4 drops out of round 2 when it has shared, so that its noise is missing."""
+    while federation.turn(coordinator, clients):
+        if coordinator.round == 2 and federation.said("client 4")[-1:] == ["shared"]:
+            clients.pop(4, None)
+
+
+def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
+    federation = found(clients=4)
+    silent_in_round_two(federation, federation.coordinator(), federation.clients())
+    (failed,) = of_kind(federation, Failed)
+    assert (failed.round, failed.reason) == (2, FailureReason.TOO_FEW_SURVIVORS)
+    evidence = federation.store.fetch(failed.evidence, 1000).decode()
+    assert "with the noise of 3 of 4 clients, client" in evidence and "of 5 at" in evidence
+    assert {record.round for record in of_kind(federation, Released)} == {1}
+    assert federation.audit().verdict == "verified"
+    # What nobody could unmask counts with the noise that was planned.
+    assert spending(federation).epsilon(1, 2) == pytest.approx(4.845251881)
+
+
+def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
+    monkeypatch.setattr("node.coordinator.overspent", lambda round: "")
+    federation = found(clients=4)
+    silent_in_round_two(federation, federation.coordinator(), federation.clients())
+    assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
+    assert {record.round for record in of_kind(federation, Released)} == {1}
+
+
+def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
+    """All its members collude, or their software is another."""
+    for role in ("coordinator", "disclosure", "closings"):
+        monkeypatch.setattr(f"node.{role}.overspent", lambda round: "")
+    federation = found(clients=4)
+    silent_in_round_two(federation, federation.coordinator(), federation.clients())
+    verdict = federation.audit()
+    assert verdict.exit_code == 1
+    bad = verdict.first_bad_record
+    assert (bad.round, bad.field) == (2, "closed.privacy") and "with the noise of 3 of 4 clients" in bad.reason
+    monkeypatch.undo()
+    client = federation.client(1)
+    client.view.refresh()
+    assert "has spent" in client._closings.fault(client.view.rounds.rounds[2])
+
+
+class UnderReports(Coordinator):
+    """States half of the noise that round 1 had, so that less seems to have been promised."""
+
+    def _outcome(self, round, record):
+        result = super()._outcome(round, record)
+        return replace(result, privacy=replace(result.privacy, noise_multiplier=0.5))
+
+
+def test_clients_dispute_a_round_whose_record_lies(found):
+    federation = found()
+    federation.run(coordinator=federation.coordinator(UnderReports))
+    assert {record.round for record in of_kind(federation, Voided)} >= {1}
+    assert any("privacy.noise_multiplier is stated as 0.5, and is 1.0" in said for said in federation.said("client 1"))
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert (1, "closed.metrics") in [(remark.round, remark.field) for remark in verdict.remarks]
+
+
+def test_rounds_under_other_terms_count_as_those_terms_say(found):
+    """A budget that is agreed on afterwards cannot cover what was told without any noise."""
+    federation = found(rounds=1, privacy=None)
+    federation.run()
+    terms = {name: getattr(federation.config, name) for name in federation.config.__dataclass_fields__}
+    later = FederationConfig(**{**terms, "federation": FederationSettings(rounds=9), "privacy": TWO_ROUNDS})
+    assert "ε = inf of 5" in spending(federation, later).refusal(1, 2)
+    assert not spending(federation).limited and not spending(federation).refusal(1, 2)
+
+
+def test_in_secret_participation_every_client_spends_in_every_round(found):
+    privacy = replace(TWO_ROUNDS, participation="secret")
+    federation = found(clients=4, rounds=1, privacy=privacy)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    clients.pop(4)
+    federation.run(coordinator, clients)
+    (metrics,) = [federation.store.fetch(end.metrics_digest, 1 << 16) for end in of_kind(federation, Closed)]
+    assert b'"survivors":3' in metrics
+    assert spending(federation).epsilon(4, 1) == spending(federation).epsilon(1, 1) > 3
+    assert federation.audit().verdict == "verified"
+
+
+HOSTILE = {
+    "nan": lambda update: np.full_like(update, np.nan),
+    "one nan": lambda update: np.where(np.arange(update.size).reshape(update.shape) == 0, np.nan, update),
+    "inf": lambda update: np.full_like(update, np.inf),
+    "huge": lambda update: np.full_like(update, 3e38),
+    "tiny": lambda update: np.full_like(update, 1e-45),
+    "alternating": lambda update: np.where(np.arange(update.size).reshape(update.shape) % 2, 3e38, -3e38),
+}
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory):
+    """A client that is about to commit, in a round whose list of shares is final."""
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("sharing"), 3, 1, privacy=TWO_ROUNDS, **TERMS)
+        made.register()
+        coordinator, clients = made.coordinator(), made.clients()
+        while "shared" not in made.said("client 3"):
+            made.turn(coordinator, clients)
+        clients[1].view.refresh()
+        yield clients[1], clients[1].view.rounds.latest
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatch):
+    """The same masks and, for the test, the same noise: what is left between two uploads are the updates."""
+    client, entry = sharing
+    monkeypatch.setattr("node.uploads.client_level.os.urandom", bytes)
+    place, secrets = client._place(entry), client._disclosure.secrets(1)
+    update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in place.previous.items()}
+    zero, hostile = (
+        np.frombuffer(client._kind.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update)
+    )
+    moved = (hostile - zero).view(np.int32).astype(np.float64)
+    grid = client._kind._grid(place)
+    reach = float(np.sqrt(moved @ moved)) * grid.unit
+    assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
+    assert (reach > 0.98) == (kind in ("huge", "alternating"))
