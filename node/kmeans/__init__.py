@@ -1,0 +1,31 @@
+"""MUFC: federated K-means with exact unlearning (seed 000, spec 06). Pure: no chain, no store, no sockets, no clock.
+
+grid         uniform quantisation into bins; bins as integers
+counts       sparse vectors of counts over bins
+seeding      K-means++ with the order kept, which can forget points exactly
+client       a client's points, seeding and vector
+field        arithmetic in 𝔽_p, p = 2⁶¹ − 1
+code         SCMA: a vector of counts as a few elements that can be added (Reed–Solomon syndromes)
+masks        key streams over 𝔽_p, which cancel in the sum
+decoder      SCMA: from the sum to the exact counts, or an error (the only part that needs python-flint)
+clustering   weighted K-means, the same to the bit on every machine for integer points
+server       from the counts to global centres
+simulation   a federation in one process: training, removals, losses
+losses       the seed's induced loss and the loss that a user sees
+baselines    K-FED and DC-K-means
+datasets     Celltype, Covtype, Gaussian clusters; non-iid splits
+paper        the decoder of appendix K, over the integers, to compare with
+
+Where it departs from the paper (seed 000):
+
+- a bin's evaluation point is a keyed hash wherever the grid has more than 2⁶⁰ bins, and the bin itself is summed beside
+  the counts, so that the field has 61 bits whatever the dimension (``code``);
+- a removed point that is no centroid is taken out of its cluster's size and the server clusters again; the authors'
+  program leaves the old count, and draws all of a client's centroids anew where algorithm 3 keeps the first ones;
+- a removal sums differences of vectors, which are sparser than vectors (``simulation``);
+- the server computes with weighted bins by default, not with sampled points (``server``).
+
+Exactness holds for removals that are chosen without knowledge of the centroids. Who always asks for the removal of a
+centroid, say, and stops when a certain point becomes one, shifts the distribution of what remains, as with every
+algorithm that does not start anew at each request.
+"""

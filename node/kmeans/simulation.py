@@ -1,0 +1,258 @@
+"""A federation in one process: clients, masked uploads, decoding, clustering, and the removal of points and clients.
+
+Everything a real one sends goes through the same code, masks included. Keys of pairs come from the generator instead
+of a key agreement, and nobody drops out.
+
+A removal sums differences. Each client sends what its vector has gained and lost since the last round, nearly always
+nothing; the server adds the sum to the counts that it has. It learns the same, since with the old sum it could
+subtract, but 2·K·R bins change where R clients were asked, not K·L: less to send, and far less to decode.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from node.kmeans import field as gf
+from node.kmeans.client import Client, UnknownPoint
+from node.kmeans.code import Code
+from node.kmeans.counts import BinCounts
+from node.kmeans.decoder import InconsistentSum, decode
+from node.kmeans.grid import Grid
+from node.kmeans.losses import induced_loss, nearest_loss
+from node.kmeans.masks import apply_masks
+from node.kmeans.server import Model, cluster
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the clients of a federation agree on.
+
+    Attributes
+    ----------
+    k : int
+        K, clusters at the server and centroids at each client.
+    grid : Grid
+    restarts : int
+        Seedings that the server tries.
+    uniform : bool
+        Whether the server places points uniformly in their bins (appendix H) instead of at the centres.
+    reach : int
+        Each client masks with so many clients on either side of it, in a circle.
+    """
+
+    k: int
+    grid: Grid
+    restarts: int = 10
+    uniform: bool = False
+    reach: int = 5
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What a round took, by the clock that the simulation was given: clients work side by side, then the server."""
+
+    slowest_client: float
+    decoding: float
+    clustering: float
+
+    @property
+    def total(self) -> float:
+        return self.slowest_client + self.decoding + self.clustering
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round gave.
+
+    Attributes
+    ----------
+    model : Model
+    counts : BinCounts
+        q, the sum over all clients.
+    redrawn : mapping of int to int
+        Centroids that each client asked to forget had to draw again.
+    upload_bytes : int
+        That each client sent.
+    seconds : Seconds
+    """
+
+    model: Model
+    counts: BinCounts
+    redrawn: Mapping[int, int]
+    upload_bytes: int
+    seconds: Seconds
+
+
+class Federation:
+    """Clients and server.
+
+    Parameters
+    ----------
+    parts : sequence of float arrays of shape (n, d)
+        Points of each client, at least two of them.
+    settings : Settings
+    rng : numpy Generator
+        Everything random follows from it.
+    clock : callable
+        Gives seconds; by default nothing is timed.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[np.ndarray],
+        settings: Settings,
+        rng: np.random.Generator,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        if len(parts) < 2:
+            raise ValueError("a federation needs two clients: the sum over one is its own vector")
+        self._parts, self._settings, self._clock = parts, settings, clock
+        self._server_rng, self._key_rng, *self._client_rngs = rng.spawn(2 + len(parts))
+        self._points = sum(map(len, parts))
+        self.clients: dict[int, Client] = {}
+        self._sent: dict[int, BinCounts] = {}
+        self._round: Round | None = None
+
+    @property
+    def round(self) -> Round:
+        """The last one."""
+        if self._round is None:
+            raise ValueError("nothing has been trained: call train first")
+        return self._round
+
+    def train(self) -> Round:
+        """Seed every client, sum their vectors and cluster the sum (algorithm 1)."""
+        members = range(len(self._parts))
+        self.clients, self._sent = {}, {}
+        code = self._code(self._settings.k * len(self._parts), self._points, signed=False)
+
+        def vector(index: int) -> BinCounts:
+            self.clients[index] = Client(
+                self._parts[index], self._settings.k, self._settings.grid, self._client_rngs[index]
+            )
+            self._sent[index] = self.clients[index].vector()
+            return self._sent[index]
+
+        return self._run(code, members, vector, BinCounts.empty(self._settings.grid.dimensions), {})
+
+    def forget(self, requests: Mapping[int, np.ndarray]) -> Round:
+        """Remove rows of some clients in one request (algorithm 4, single-client removal, for several at once).
+
+        Raises
+        ------
+        UnknownPoint
+            A client or a row is not there; nothing is removed then.
+        """
+        self._check_members(requests)
+        for index, rows in requests.items():
+            self.clients[index].check(rows)
+        redrawn: dict[int, int] = {}
+        code = self._code(2 * self._settings.k * len(requests), 2 * self._points, signed=True)
+
+        def difference(index: int) -> BinCounts:
+            if index not in requests:
+                return BinCounts.empty(self._settings.grid.dimensions)
+            redrawn[index] = self.clients[index].forget(requests[index])
+            before, self._sent[index] = self._sent[index], self.clients[index].vector()
+            return self._sent[index] - before
+
+        return self._run(code, self.clients, difference, self.round.counts, redrawn)
+
+    def leave(self, leavers: Collection[int]) -> Round:
+        """Remove whole clients (algorithm 4, multi-client removal): they take their vectors out of the sum."""
+        self._check_members(leavers)
+        if len(self.clients) - len(leavers) < 2:
+            raise ValueError("two clients must stay: the sum over one is its own vector")
+        code = self._code(self._settings.k * len(leavers), self._points, signed=True)
+
+        def difference(index: int) -> BinCounts:
+            return -self._sent[index] if index in leavers else BinCounts.empty(self._settings.grid.dimensions)
+
+        finished = self._run(code, self.clients, difference, self.round.counts, {})
+        for index in leavers:
+            del self.clients[index], self._sent[index]
+        return finished
+
+    def induced_loss(self) -> float:
+        """φ_f of the last model over the points that are left (eq. 2)."""
+        model, grid = self.round.model, self._settings.grid
+        total = 0.0
+        for index, client in self.clients.items():
+            assigned = model.predict(grid.centres(client.centroid_levels()))
+            labels = assigned[client.seeding.labels[client.rows]]
+            total += induced_loss(self._parts[index][client.rows], model.centres, labels)
+        return total
+
+    def nearest_loss(self) -> float:
+        """Loss of the last model over the points that are left, each at its nearest centre."""
+        return sum(
+            nearest_loss(self._parts[index][client.rows], self.round.model.centres)
+            for index, client in self.clients.items()
+        )
+
+    def _check_members(self, indices: Collection[int]) -> None:
+        for index in indices:
+            if index not in self.clients:
+                raise UnknownPoint(f"there is no client {index}, or it has left")
+
+    def _code(self, capacity: int, limit: int, *, signed: bool) -> Code:
+        grid = self._settings.grid
+        key = self._key_rng.bytes(_KEY_BYTES) if grid.piece_count > 1 else b""
+        return Code(grid, max(1, capacity), limit, key, signed)
+
+    def _run(
+        self,
+        code: Code,
+        members: Collection[int],
+        vector: Callable[[int], BinCounts],
+        before: BinCounts,
+        redrawn: Mapping[int, int],
+    ) -> Round:
+        """Collect one masked upload a member, decode their sum, add it to the counts before and cluster."""
+        members, secret = tuple(members), self._key_rng.bytes(_KEY_BYTES)
+        total, slowest = np.zeros(code.length, gf.ELEMENT), 0.0
+        for place, index in enumerate(members):
+            start = self._clock()
+            upload = self._mask(code.encode(vector(index)), place, len(members), secret)
+            slowest = max(slowest, self._clock() - start)
+            total = gf.add(total, upload)
+        start = self._clock()
+        counts = before + decode(code, total)
+        if (counts.counts < 0).any():
+            raise InconsistentSum("more points were taken from a bin than it had: an upload is wrong")
+        decoded = self._clock()
+        model = self._cluster(counts, before)
+        seconds = Seconds(slowest, decoded - start, self._clock() - decoded)
+        self._round = Round(model, counts, redrawn, code.upload_bytes, seconds)
+        return self._round
+
+    def _mask(self, elements: np.ndarray, place: int, members: int, secret: bytes) -> np.ndarray:
+        reach = min(self._settings.reach, (members - 1) // 2) or 1
+        after = {(place + step) % members for step in range(1, reach + 1)}
+        ahead = {(place - step) % members for step in range(1, reach + 1)}
+        return apply_masks(
+            elements,
+            add=[_pair_key(secret, place, other) for other in after],
+            subtract=[_pair_key(secret, other, place) for other in ahead],
+        )
+
+    def _cluster(self, counts: BinCounts, before: BinCounts) -> Model:
+        settings = self._settings
+        if self._round is not None and counts == before:
+            return self._round.model
+        return cluster(
+            counts,
+            settings.grid,
+            settings.k,
+            self._server_rng,
+            restarts=settings.restarts,
+            uniform=settings.uniform,
+        )
+
+
+def _pair_key(secret: bytes, adder: int, subtracter: int) -> bytes:
+    return hashlib.sha256(secret + adder.to_bytes(4) + subtracter.to_bytes(4)).digest()
