@@ -128,22 +128,31 @@ class Verdict:
         return tuple(sorted(set(self.members) - set(self.expelled)))
 
 
-def has_dropped(accuracies: Sequence[float], tolerance: float) -> bool:
-    """Whether the last global model is worse than the best before it by more than ``tolerance``."""
-    return len(accuracies) > 1 and accuracies[-1] < max(accuracies[:-1]) - tolerance
+def has_dropped(right: Sequence[int], tested: int, tolerance: float) -> bool:
+    """Whether the last global model is worse than the best before it by more than ``tolerance``.
+
+    Parameters
+    ----------
+    right : sequence of int
+        Right answers of each global model so far on the small public set.
+    tested : int
+        Samples of that set.
+    """
+    return len(right) > 1 and right[-1] < max(right[:-1]) - _exact(tolerance) * tested
 
 
-def suspected(accuracies: Sequence[float], reference: float, tolerance: float) -> tuple[int, ...]:
+def suspected(right: Sequence[int], reference: int, tested: int, tolerance: float) -> tuple[int, ...]:
     """Clusters whose models do worse on the public set than the global model before the drop, by more than a tolerance.
 
     Parameters
     ----------
-    accuracies : sequence of float
-        Of each cluster's model on the small public set.
-    reference : float
-        Of the global model before the drop.
+    right : sequence of int
+        Right answers of each cluster's model.
+    reference : int
+        Those of the global model before the drop.
     """
-    return tuple(cluster for cluster, found in enumerate(accuracies) if not found >= reference - tolerance)
+    least = reference - _exact(tolerance) * tested
+    return tuple(cluster for cluster, found in enumerate(right) if found < least)
 
 
 def draw_committee(
