@@ -58,6 +58,20 @@ def masking(
     return _show("Masking", lambda: bench_masking.run(parameters), as_json)
 
 
+@app.command("privacy")
+def privacy(
+    parameters: Annotated[int, typer.Option(min=1000, max=100_000_000, help="Parameters of the model.")] = 1_600_000,
+    as_json: JsonFlag = False,
+) -> int:
+    """What clipping, rounding and noise of client-level privacy cost a client, beside its masks.
+
+    Example: fedgrove bench privacy
+    """
+    from node.cli import bench_privacy
+
+    return _show("Privacy", lambda: bench_privacy.run(parameters), as_json)
+
+
 @app.command("ipfs")
 def ipfs(as_json: JsonFlag = False) -> int:
     """Content identifiers and the disk store, beside raw SHA-256 of the same bytes.

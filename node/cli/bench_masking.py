@@ -31,7 +31,7 @@ _FLOWER_SECONDS = 900
 
 
 @dataclass(frozen=True)
-class _Bench:
+class MaskingRound:
     """One round up to recovery: 100 clients, of whom the last 10 share but do not commit."""
 
     graph: MaskGraph
@@ -41,7 +41,7 @@ class _Bench:
     blobs: dict[int, bytes]
 
     @classmethod
-    def make(cls, parameters: int) -> "_Bench":
+    def make(cls, parameters: int) -> "MaskingRound":
         random = Random(0).randbytes
         secrets = [RoundSecrets.generate(random) for _ in range(_CLIENTS)]
         participants = [Participant(p, p + 1, 100, own.mask_key, own.seal_key) for p, own in enumerate(secrets)]
@@ -50,6 +50,11 @@ class _Bench:
         blobs = {p: seal_shares(graph, p, own, random) for p, own in enumerate(secrets)}
         vector = np.random.default_rng(0).normal(0, 0.1, parameters).astype(np.float32)
         return cls(graph, secrets, Layout(("model",), ((parameters,),)), vector, blobs)
+
+    @property
+    def typical(self) -> int:
+        """The position of a client with seven partners."""
+        return next(p for p, own in enumerate(self.graph.neighbours) if len(own) == _PARTNERS)
 
     @property
     def survivors(self) -> range:
@@ -83,8 +88,8 @@ def run(parameters: int = 1_600_000) -> dict:
     Client figures are the best of five runs on one core, with seven partners. The server's are one run of a round of
     100 clients, 10 of whom drop out after they shared: recovery of all secrets, the sum, and taking the masks off.
     """
-    bench = _Bench.make(parameters)
-    position = next(p for p, own in enumerate(bench.graph.neighbours) if len(own) == _PARTNERS)
+    bench = MaskingRound.make(parameters)
+    position = bench.typical
     client, raw = _best(lambda: bench.masked(position), lambda: _raw_aes_ctr(4 * parameters, _PARTNERS + 1))
     releases = bench.releases()
     recovery, record = _timed(lambda: bench.recovered(releases))
@@ -103,7 +108,7 @@ def run(parameters: int = 1_600_000) -> dict:
     return {"parameters": parameters, "rows": rows + _flower_rows(bench, position, client, recovery + summing)}
 
 
-def _server_seconds(bench: _Bench, record: RecoveryRecord) -> float:
+def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
     """Seconds to sum 90 updates and unmask the sum; making the updates is not counted. Checks the result."""
     seconds, aggregate = _timed(lambda: bench.aggregate(record))
     for position in bench.survivors:
@@ -115,7 +120,7 @@ def _server_seconds(bench: _Bench, record: RecoveryRecord) -> float:
     return seconds + closing
 
 
-def _peak_bytes(bench: _Bench, record: RecoveryRecord) -> int:
+def _peak_bytes(bench: MaskingRound, record: RecoveryRecord) -> int:
     """Most memory that the server holds while it sums and unmasks, besides the pieces it is fed."""
     data = bytes(4 * len(bench.vector))
     tracemalloc.start()
@@ -143,7 +148,7 @@ def _raw_aes_ctr(size: int, streams: int) -> None:
             cipher.update_into(zeros[: min(len(zeros), size - start)], out)
 
 
-def _flower_rows(bench: _Bench, position: int, client: float, server: float) -> list[dict]:
+def _flower_rows(bench: MaskingRound, position: int, client: float, server: float) -> list[dict]:
     """Flower's figures for the same neighbours and dropouts, or how to get them."""
     python = os.environ.get(FLOWER_VARIABLE)
     name = "Flower SecAgg+"

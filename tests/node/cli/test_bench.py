@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_vrf
+from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_privacy, bench_vrf
 from node.learning.models import ARCHITECTURES
 from node.learning.samples import Loaded, Samples
 from tests.node.cli.test_bad_input import fedgrove
@@ -36,6 +36,18 @@ def test_masking_names_its_limit_and_its_rival():
     upload = rows["client: upload"]["value"]
     assert 4 * 20_000 < upload < 4 * 20_000 + 10_000
     assert any("Flower" in name for name in rows)
+
+
+def test_privacy_is_measured_beside_the_masks_of_the_same_run():
+    rows = by_name(bench_privacy.run(20_000))
+    noise, plain = (
+        rows[f"client: {name}"]["value"] for name in ("clipping, rounding, noise", "encoding without privacy")
+    )
+    streams, secrets = (rows[f"client: {name}"]["value"] for name in ("masks, 7 partners", "secrets of the round"))
+    extra = noise - plain
+    assert rows["overhead over encoding and masks"]["value"] == round(extra / (plain + streams), 3)
+    assert rows["overhead over all of a round's masking"]["value"] == round(extra / (plain + streams + secrets), 3)
+    assert rows["goal"]["beside"] in ("met", "missed")
 
 
 def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):

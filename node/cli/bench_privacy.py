@@ -1,0 +1,102 @@
+"""What client-level privacy costs a client in the ring, beside its masks of the same run."""
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from node.cli.bench_masking import MaskingRound
+from node.masking.client import RoundSecrets, mask_words, seal_shares
+from node.masking.graph import build_graph
+from node.masking.release import held_shares, release
+from node.masking.ring import encode
+from node.privacy.client_level import Grid, encode_update, grid_for
+from node.privacy.discrete import discrete_gaussian
+from node.privacy.settings import ClientLevelSettings
+
+_REPEATS = 9
+_MEMBERS, _RATE = 1000, 0.1
+_GOAL = 0.2
+
+
+def run(parameters: int = 1_600_000) -> dict:
+    """Measure and return ``{"parameters", "rows": [{"name", "value", "unit", …}, ...]}``.
+
+    Parameters
+    ----------
+    parameters : int
+        d, of the model.
+
+    A round of 100 clients, seven partners each. CPU seconds of one client, the least of nine runs in turns, so that
+    all see the same machine: what the round's masks cost it without privacy, and what clipping, rounding and noise add
+    to the plain encoding that they replace. The noise's table is made once a round when the number of clients changes.
+    """
+    bench = MaskingRound.make(parameters)
+    clients = len(bench.secrets)
+    settings = ClientLevelSettings()
+    grid = grid_for(settings, 1, parameters, 1.0, clients=_MEMBERS, rate=_RATE, sharers=clients)
+    plain, private, streams, secrets = _least(
+        lambda: _plain(bench), lambda: encode_update(grid, bench.vector, os.urandom), _masks(bench), _shared(bench)
+    )
+    extra, masking = private - plain, plain + streams + secrets
+    rows = [
+        _row("client: encoding without privacy", plain, "scaled and rounded to integers"),
+        _row("client: masks, 7 partners", streams, "key agreement and AES-CTR streams"),
+        _row("client: secrets of the round", secrets, "made, shared, opened, released; the mask graph"),
+        _row("client: clipping, rounding, noise", private, "in place of the encoding"),
+        _ratio("overhead over encoding and masks", extra, plain + streams),
+        _ratio("overhead over all of a round's masking", extra, masking),
+        {"name": "goal", "value": _GOAL, "beside": "met" if extra <= _GOAL * masking else "missed"},
+        _row("table of the noise", _table_seconds(grid), "once for each number of clients"),
+    ]
+    return {"parameters": parameters, "rows": rows}
+
+
+def _plain(bench: MaskingRound) -> np.ndarray:
+    return encode(bench.vector, bench.layout, 100, 100 * len(bench.secrets), 8.0)
+
+
+def _masks(bench: MaskingRound) -> Callable[[], None]:
+    """Lay the masks over one vector again and again: what it holds does not matter."""
+    words, position = _plain(bench), bench.typical
+    own = bench.secrets[position]
+    return lambda: mask_words(bench.graph, position, own, bench.blobs, words, bench.layout)
+
+
+def _shared(bench: MaskingRound) -> Callable[[], None]:
+    """What else a round's masks ask of a client: make and share secrets, open and release those of others."""
+    graph, position, blobs = bench.graph, bench.typical, bench.blobs
+    own, context, participants = bench.secrets[position], graph.context, graph.participants
+
+    def work() -> None:
+        RoundSecrets.generate(os.urandom)
+        build_graph(context, participants, graph.neighbours, seed=bytes(32))
+        seal_shares(graph, position, own, os.urandom)
+        release(graph, position, held_shares(graph, position, own, blobs), blobs, bench.survivors, committed=True)
+
+    return work
+
+
+def _table_seconds(grid: Grid) -> float:
+    others = (grid.share_variance + place for place in range(1, _REPEATS))  # tables that nobody has made before
+    return min(_timed(lambda variance=variance: discrete_gaussian(variance)) for variance in others)
+
+
+def _least(*works: Callable[[], object]) -> tuple[float, ...]:
+    runs = [[_timed(work) for work in works] for _ in range(_REPEATS)]
+    return tuple(map(min, zip(*runs, strict=True)))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _row(name: str, value: float, beside: str) -> dict:
+    return {"name": name, "value": value, "unit": "s", "beside": beside}
+
+
+def _ratio(name: str, extra: float, whole: float) -> dict:
+    return {"name": name, "value": round(extra / whole, 3), "beside": f"{extra:.4f} s of {whole:.4f} s"}
