@@ -12,6 +12,7 @@ from chain.deployment import Settings
 from node.config import NetworkSettings
 from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
+from node.privacy.settings import MECHANISMS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -43,6 +44,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
+    **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{
         name: ("reference.md", lambda kind=kind: _fields(kind))
         for name, kind in STRATEGIES.items()
@@ -72,6 +74,10 @@ def _fields(kind: type) -> str:
 
 
 def _default(value: object) -> str:
+    if isinstance(value, tuple) and value:
+        return str(list(value))
+    if isinstance(value, str) and value:
+        return f'`"{value}"`'
     return {"": '`""`', (): "none"}.get(value, str(value))
 
 

@@ -127,5 +127,6 @@ def test_every_key_of_the_configuration_is_in_the_reference():
     reference = (ROOT / "docs" / "reference.md").read_text()
     for table, kind in typing.get_type_hints(FederationConfig).items():
         assert f"`[{table}]`" in reference
-        for item in dataclasses.fields(kind):
+        kinds = [each for each in typing.get_args(kind) or (kind,) if each is not type(None)]
+        for item in (item for each in kinds for item in dataclasses.fields(each)):
             assert f"`{item.name}`" in reference, f"{table}.{item.name} is not in docs/reference.md"
