@@ -1,6 +1,7 @@
 """``fedgrove simulate``: federated learning of many clients, without chain and store."""
 
 import time
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -14,10 +15,11 @@ from rich.table import Table
 from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from node.files import AlreadyInUse
 from node.learning.samples import Dataset
-from node.learning.settings import STRATEGIES, PartitionSettings, default_settings
+from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
+from node.privacy.settings import PrivacySettings
 from node.simulation.checkpoint import InvalidCheckpoint, check_directory
 from node.simulation.executors import NoExecutor, open_executor
-from node.simulation.plan import InvalidPlan, Plan
+from node.simulation.plan import InvalidPlan, Plan, privacy_from_json
 from node.simulation.record import Record
 
 # The paper's accuracy is the mean of the last so many rounds.
@@ -49,6 +51,7 @@ def simulate(
     partition: Annotated[str, typer.Option(help="How samples are dealt: dirichlet, shards or iid.")] = "dirichlet",
     alpha: Annotated[float, typer.Option(help="Concentration of the labels (dirichlet); small is skewed.")] = 0.3,
     per_client: Annotated[int, typer.Option(help="Single-class shards a client (shards).")] = 2,
+    copies: Annotated[int, typer.Option(help="Deal the data so often, each time to as many of the clients.")] = 1,
     epochs: Annotated[int | None, typer.Option(help="Local epochs; this and the next: by default as suits.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of round 1.")] = None,
@@ -58,7 +61,14 @@ def simulate(
     crop: Annotated[int | None, typer.Option(help="Random crop: pixels of border a side.")] = None,
     flip: Annotated[bool | None, typer.Option(help="Flip half of the images.")] = None,
     erase: Annotated[float | None, typer.Option(help="Probability of a random rectangle blacked out.")] = None,
-    model: Annotated[str, typer.Option(help="small-cnn, paper-cnn or paper-cnn-same; by default as suits.")] = "",
+    model: Annotated[str, typer.Option(help=f"{', '.join(MODELS)}; by default as suits.")] = "",
+    privacy: Annotated[
+        str,
+        typer.Option(
+            metavar="MECHANISM[, NAME = VALUE …]",
+            help="client, local or signds, with settings as in [privacy] of a federation's config.",
+        ),
+    ] = "",
     shared_per_class: Annotated[int, typer.Option(help="Samples a class of the shared set.")] = 5,
     seeds: Annotated[str, typer.Option(help="Roots of the randomness, one run each: 0,1,2.")] = "0",
     evaluate_every: Annotated[int, typer.Option(help="Test the global model each so many rounds.")] = 1,
@@ -101,7 +111,7 @@ def simulate(
             strategy=strategy,
             options=_options(option or []),
             training=replace(default_settings(dataset), **chosen),
-            partition=PartitionSettings(partition, alpha, per_client),
+            partition=PartitionSettings(partition, alpha, per_client, copies),
             model=model,
             shared_per_class=shared_per_class,
             evaluate_every=evaluate_every,
@@ -109,6 +119,7 @@ def simulate(
             test_samples=test_samples,
             train_samples=train_samples,
             bound=bound,
+            privacy=_privacy(privacy),
         )
     )
     plans = _checked(lambda: [plan.with_seed(seed) for seed in read_seeds(seeds)])
@@ -188,12 +199,15 @@ def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
 
 
 def _print_table(runs: list[Run]) -> None:
-    table = Table(title=f"{runs[0].record.plan.strategy} on {runs[0].record.plan.dataset}", box=box.SIMPLE_HEAD)
-    for heading in ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds"):
+    plan = runs[0].record.plan
+    table = Table(title=f"{plan.strategy} on {plan.dataset}", box=box.SIMPLE_HEAD)
+    headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
+    for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
         table.add_column(heading, justify="right")
     for run in runs:
         rounds = run.record.rounds
         accuracies = [result.accuracy for result in rounds[-LAST_ROUNDS:] if result.accuracy is not None]
+        spent = rounds[-1].privacy
         table.add_row(
             str(run.record.plan.seed),
             str(len(rounds)),
@@ -201,8 +215,14 @@ def _print_table(runs: list[Run]) -> None:
             f"{sum(accuracies) / len(accuracies):.4f}",
             f"{rounds[-1].loss:.4f}",
             f"{run.seconds:.1f}",
+            *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
         )
     console.print(table)
+    if any(len(run.record.rounds) < plan.rounds for run in runs):
+        console.print(f"The privacy budget ends before round {plan.rounds}.")
+    if plan.privacy:
+        sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
+        console.print(sentence, soft_wrap=True)
 
 
 def _make(out: Path) -> None:
@@ -227,6 +247,18 @@ def _options(given: list[str]) -> dict[str, float]:
         if not equals or not name.strip():
             raise CommandError(f"--option must be NAME=NUMBER, such as q=8, not {entry!r}")
     return options
+
+
+def _privacy(given: str) -> PrivacySettings | None:
+    """Settings from a mechanism's name and what a TOML table would hold, on one line."""
+    mechanism, _, settings = given.partition(",")
+    try:
+        table = tomllib.loads(f"privacy = {{{settings}}}")["privacy"]
+    except tomllib.TOMLDecodeError as fault:
+        raise CommandError(
+            f"--privacy must be like 'client, epsilon = 8, clip = 0.5', not {given!r}: {fault}"
+        ) from None
+    return privacy_from_json({**table, "mechanism": mechanism.strip() or "none"}, "--privacy")
 
 
 def _checked(make: Callable[[], Value]) -> Value:

@@ -1,9 +1,12 @@
-"""Plain SGD on a fully connected network, with its gradients written out.
+"""Plain SGD on a fully connected network for clients with few samples, with its gradients written out.
 
-Small batches of a large network cost what it takes to move the weights through the processor. Automatic differentiation
-writes every gradient to memory and reads it again to subtract it; here the subtraction is part of the matrix product.
-A pixel that is black in all of a client's images has no gradient, so its weights are left where they are. Sums come in
-another order than in ``node.learning.training``: the same mathematics, other last bits.
+Small batches of a large network cost what it takes to move the weights through the processor, and most weights are the
+first layer's. Its weights are W = W₀ + DᵀX after any number of steps, X the client's images and D a row for each: the
+sum of the slopes, times −η, of the steps that it was in. So a step needs neither W nor its gradient. A batch's units
+are X_b·W₀ᵀ + (X_b·Xᵀ)·D, both products of the images known beforehand, and the step adds to the batch's rows of D.
+Automatic differentiation, besides, writes every gradient to memory and reads it again to subtract it; here the
+subtraction is part of the matrix product. This is the same mathematics as ``node.learning.training``, with sums in
+another order, so the last bits differ.
 """
 
 import math
@@ -16,10 +19,12 @@ from node.learning.settings import TrainingSettings
 from node.learning.strategies.base import LocalTerm
 
 
-def suits(model: Network, term: LocalTerm, settings: TrainingSettings) -> bool:
-    """Whether a round is nothing but w ← w − η·∇ on a fully connected network without biases."""
+def suits(model: Network, samples: Samples, term: LocalTerm, settings: TrainingSettings) -> bool:
+    """Whether a round is nothing but w ← w − η·∇ on a network without biases, with few enough samples to gain by it."""
     plain = not (settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase)
-    return plain and isinstance(model, FullyConnected) and type(term) is LocalTerm
+    if not (plain and isinstance(model, FullyConnected) and type(term) is LocalTerm):
+        return False
+    return len(samples) <= 2 * model.hidden1.in_features
 
 
 @torch.no_grad()
@@ -27,45 +32,58 @@ def descend(
     model: FullyConnected, samples: Samples, settings: TrainingSettings, rate: float, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
-    images, labels = torch.from_numpy(samples.x).flatten(1), torch.from_numpy(samples.y)
-    seen = images.any(0)
-    images = images[:, seen]
-    classes = model.output.out_features
-    wanted = torch.nn.functional.one_hot(labels, classes).to(images.dtype)
-    weights = model.hidden1.weight[:, seen], model.hidden2.weight.detach(), model.output.weight.detach()
+    count, size = len(samples), settings.batch_size
+    # In the order of the first epoch, so that the rows of D that are not zero in it come first.
+    order = torch.randperm(count, generator=generator)
+    place = order.argsort()
+    images = torch.from_numpy(samples.x).flatten(1)[order]
+    labels = torch.from_numpy(samples.y)[order]
+    wanted = torch.nn.functional.one_hot(labels, model.output.out_features).to(images.dtype)
+    before, products = torch.mm(images, model.hidden1.weight.T), torch.mm(images, images.T)
+    slopes = torch.zeros_like(before)
     loss = math.nan
-    for _ in range(settings.epochs):
-        order = torch.randperm(len(labels), generator=generator)
-        batches = zip(images[order].split(settings.batch_size), wanted[order].split(settings.batch_size), strict=True)
-        loss = sum((_step(weights, x, y, rate) for x, y in batches), torch.zeros(())).item() / len(labels)
+    for epoch in range(settings.epochs):
+        rows = place[torch.randperm(count, generator=generator) if epoch else order]
+        total = torch.zeros(())
+        parts = zip(*(part.split(size) for part in (rows, before[rows], products[rows], wanted[rows])), strict=True)
+        for step, (batch, at_start, with_all, labelled) in enumerate(parts):
+            moved = count if epoch else step * size
+            units = torch.addmm(at_start, with_all[:, :moved], slopes[:moved])
+            total += _step(model, units, labelled, rate)
+            slopes.index_add_(0, batch, units)
+        loss = total.item() / count
         if not math.isfinite(loss):
             break
-    model.hidden1.weight[:, seen] = weights[0]
+    model.hidden1.weight.addmm_(slopes.T, images)
     return loss
 
 
-def _step(weights: tuple[torch.Tensor, ...], x: torch.Tensor, wanted: torch.Tensor, rate: float) -> torch.Tensor:
-    """One step on the mean cross-entropy of a batch, in place; the sum of its cross-entropies before it.
+def _step(model: FullyConnected, units: torch.Tensor, wanted: torch.Tensor, rate: float) -> torch.Tensor:
+    """One step of the second and the last layer, in place.
 
     Parameters
     ----------
-    weights : tensors (units, inputs) of the three layers
-    x : float32 tensor (n, pixels)
+    units : float32 tensor (n, units)
+        The first layer's outputs; then −η times the slopes of the batch's mean cross-entropy there.
     wanted : float32 tensor (n, classes)
         One-hot labels.
+
+    Returns
+    -------
+    float32 tensor ()
+        The batch's summed cross-entropy before the step.
     """
-    first, second, last = weights
-    hidden1 = torch.mm(x, first.T).relu_()
+    second, last = model.hidden2.weight, model.output.weight
+    hidden1 = units.relu()
     hidden2 = torch.mm(hidden1, second.T).relu_()
     log_likelihood = torch.mm(hidden2, last.T).log_softmax(1)
     loss = -torch.sum(log_likelihood * wanted)
-    # Slopes of the summed loss at the layers' outputs; those of ReLU are 0 or 1.
-    slope = log_likelihood.exp_().sub_(wanted)
-    slope2 = torch.mm(slope, last)
-    last.addmm_(slope.T, hidden2, alpha=-rate / len(x))
-    slope2 *= hidden2.sign_()
-    slope1 = torch.mm(slope2, second)
-    second.addmm_(slope2.T, hidden1, alpha=-rate / len(x))
-    slope1 *= hidden1.sign_()
-    first.addmm_(slope1.T, x, alpha=-rate / len(x))
+    # What is sent back is −η times the slopes of the mean; those of ReLU are 0 or 1.
+    back = log_likelihood.exp_().sub_(wanted).mul_(-rate / len(wanted))
+    back2 = torch.mm(back, last)
+    last.addmm_(back.T, hidden2)
+    back2 *= hidden2.sign_()
+    torch.mm(back2, second, out=units)
+    second.addmm_(back2.T, hidden1)
+    units *= hidden1.sign_()
     return loss

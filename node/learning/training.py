@@ -140,7 +140,7 @@ def train(
         )
         term = strategy.begin(model, start)
         generator = _generator("training", seed, client, round)
-        if plain_descent.suits(model, term, settings):
+        if plain_descent.suits(model, start.samples, term, settings):
             loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(round), generator)
         else:
             loss = _descend(model, start, term, settings, generator)

@@ -56,6 +56,14 @@ def test_without_json_there_is_a_table(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_privacy_is_a_mechanism_and_its_settings(tmp_path):
+    private = "client, clip = 0.5, delta = 1e-2, noise_multipliers = [1.0], epsilon = 5, participation = 'secret'"
+    result = fedgrove(*SMALL, "--rounds", "30", "--seeds", "4", "--privacy", private, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "δ" in result.stderr and "protects nobody" in result.stderr
+    assert "The privacy budget ends before round 30" in result.stderr
+
+
 def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(kept):
     folder, _ = kept
     record = folder / "runs/a/seed-3/record.json"
@@ -78,6 +86,13 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
     [
         (("--clients", "0"), "clients must be"),
         (("--sampled", "1.5"), "sampled must be"),
+        (("--copies", "4"), "4 copies of the data cannot be dealt to 6 clients"),
+        (("--privacy", "secret"), "mechanism in --privacy must be one of none, client, local, signds"),
+        (("--privacy", "client, epsilon"), "--privacy must be like"),
+        (("--privacy", "client, clip = -1"), "clip must be from"),
+        (("--privacy", "client, phases = 3"), "phases in --privacy must be a list"),
+        (("--privacy", "client, epsilon = 0.01"), "does not afford a single round"),
+        (("--privacy", "signds, dimensions = 1000000"), "dimensions must be"),
         (("--rounds", "0"), "rounds must be"),
         (("--strategy", "magic"), "strategy must be one of"),
         (("--option", "q=8"), "unknown option 'q' of fedavg"),

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from node.learning.settings import PartitionSettings, TrainingSettings
+from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import InvalidRecord, Record, RoundResult
 
@@ -108,7 +109,13 @@ def test_what_is_no_record_is_refused():
     first, *others = good["rounds"]
     wrong = [
         {**good, "rounds": [{**first, name: value}, *others]}
-        for name, value in (("accuracy", "0.5"), ("loss", [1]), ("train_loss", None), ("samples", 1.5), ("round", True))
+        for name, value in (
+            ("accuracy", "0.5"),
+            ("loss", [1]),
+            ("privacy", {"epsilon": "8"}),
+            ("samples", 1.5),
+            ("round", True),
+        )
     ]
     for value in (None, [], {}, *without, swapped, strange, *wrong):
         with pytest.raises(InvalidRecord):
@@ -119,3 +126,37 @@ def test_options_are_kept_in_one_order():
     names = [f"option{number}" for number in range(9)]
     shuffled = random.Random(0).sample(names, len(names))
     assert Plan(options=dict.fromkeys(names, 1.0)).digest() == Plan(options=dict.fromkeys(shuffled, 1.0)).digest()
+
+
+def test_privacy_goes_to_json_and_back_with_its_mechanism():
+    settings = ClientLevelSettings(noise_multipliers=(1.0, 2.0), phases=(5,), delta=1e-3, clipping="quantile")
+    for privacy in (settings, LocalSettings(), SignDsSettings(dimensions=7), None):
+        plan = Plan(privacy=privacy)
+        assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert Plan(privacy=settings).to_json()["privacy"]["mechanism"] == "client"
+    assert Plan.from_json({"privacy": {"mechanism": "none"}}) == Plan()
+
+
+def test_what_came_later_leaves_the_digest_of_older_plans():
+    # Of the plans whose runs were kept before there were copies and privacy.
+    assert Plan().digest() == "0592d9f278ebaa24ec50d22827b9da8d99b5e83db35e619aced0148f2ee4e301"
+    shards = Plan(partition=PartitionSettings("shards"))
+    assert shards.digest() == "235b93a44546c16580782539707ae893f413a6084bc5fd76d64f1987636cb344"
+    assert Plan(partition=PartitionSettings("shards", copies=2)).digest() != shards.digest()
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"mechanism": "magic"}, "mechanism in privacy in the plan must be one of"),
+        ({"epsilon": 1.0}, "mechanism in privacy in the plan must be one of"),
+        ([], "mechanism in privacy in the plan must be one of"),
+        ({"mechanism": "none", "epsilon": 1.0}, "but no mechanism"),
+        ({"mechanism": "client", "phases": 3}, "phases in privacy in the plan must be a list"),
+        ({"mechanism": "client", "noise_multipliers": ["1"]}, "must be of type float"),
+        ({"mechanism": "local", "clip": -1}, "clip must be from"),
+    ],
+)
+def test_unusable_privacy_is_refused(table, sentence):
+    with pytest.raises(InvalidPlan, match=sentence):
+        Plan.from_json({"privacy": table})
