@@ -75,7 +75,7 @@ class ClientLevelUploads(UploadKind):
         model = unflatten(flatten(round.previous) + mean, round.layout)
         return Outcome(model, self._record(round.entry, grid, below))
 
-    def planned_release(self, number: int) -> Release:
+    def planned_release(self, number: int, parameters: int) -> Release:
         rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
         return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
 

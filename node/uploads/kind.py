@@ -122,7 +122,13 @@ class UploadKind(ABC):
 
     @abstractmethod
     def upload_bytes(self, layout: Layout) -> int:
-        """Exact size of every upload for a model of this layout."""
+        """Exact size of every upload for a model of this layout.
+
+        Raises
+        ------
+        ValueError
+            The terms' mechanism does not suit such a model; the message says why.
+        """
 
     @abstractmethod
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
@@ -167,8 +173,8 @@ class UploadKind(ABC):
     # --- accounting -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def planned_release(self, number: int) -> Release:
-        """What a round will tell of a client that takes part, if nothing unforeseen happens."""
+    def planned_release(self, number: int, parameters: int) -> Release:
+        """What a round will tell of a client that takes part, if nothing unforeseen happens; d ``parameters``."""
 
     @abstractmethod
     def release(self, entry: RoundRecords, parameters: int) -> Release:

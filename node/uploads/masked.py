@@ -1,5 +1,7 @@
 """Weights, or updates against the round's global model, as they are, under masks; weighted by sample counts."""
 
+import numpy as np
+
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
@@ -17,14 +19,19 @@ class MaskedUploads(UploadKind):
         return WORD.itemsize * layout.length
 
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
-        vector, layout = flatten(update), Layout.of(update)
-        if self.config.masking.masked == "delta":
-            if layout != round.layout:
-                raise InvalidModel("the trained model has other tensors than the round's global model")
-            vector = vector - flatten(round.previous)
+        vector, layout = self.vector(round, update), Layout.of(update)
         samples = round.entry.draws[client].samples
         words = encode(vector, layout, samples, round.graph.total_samples, self.config.masking.bound)
         return masked_bytes(round, client, secrets, words, layout)
+
+    def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
+        """What is summed: float32, the weights or the update."""
+        vector = flatten(update)
+        if self.config.masking.masked == "delta":
+            if Layout.of(update) != round.layout:
+                raise InvalidModel("the trained model has other tensors than the round's global model")
+            vector = vector - flatten(round.previous)
+        return vector
 
     def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
         words = unmasked_sum(round, record, round.layout)
@@ -35,7 +42,7 @@ class MaskedUploads(UploadKind):
             vector = flatten(round.previous) + vector
         return Outcome(unflatten(vector, round.layout))
 
-    def planned_release(self, number: int) -> Release:
+    def planned_release(self, number: int, parameters: int) -> Release:
         return GaussianRelease(0.0)
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:

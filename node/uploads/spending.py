@@ -100,7 +100,7 @@ class Spending:
         """
         entries = [entry for number, entry in self._rounds.rounds.items() if number <= through]
         told = [self._told(entry, client, entry.number in own, entry.number == unmasking) for entry in entries]
-        forgotten = [self._kind.planned_release(number) for number in own if number not in self._rounds.rounds]
+        forgotten = [self._planned(self._kind, number) for number in own if number not in self._rounds.rounds]
         return tuple(release for release in (*told, *forgotten) if release is not None)
 
     def epsilon(self, client: int, through: int, own: Collection[int] = ()) -> float:
@@ -135,7 +135,7 @@ class Spending:
             return ""
         budget, delta = self._kind.budget, self._kind.delta
         before = self.of(client, number - 1, own)
-        after = _sorted((*before, self._kind.planned_release(number)))
+        after = _sorted((*before, self._planned(self._kind, number)))
         if _affords(after, budget, delta):
             return ""
         spent, would = (_epsilon(releases, delta) for releases in (_sorted(before), after))
@@ -160,12 +160,12 @@ class Spending:
         )
 
     def exhausted(self, number: int) -> str:
-        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can."""
-        if not self.limited:
+        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can, or none is left."""
+        starts, quorum, members = self._starts(number), self._config.ledger.quorum, len(self._rounds.members)
+        if not self.limited or not starts or members < quorum:
             return ""
-        able = max((len(self._able(later)) for later in self._starts(number)), default=0)
-        quorum, members = self._config.ledger.quorum, len(self._rounds.members)
-        if members < quorum or able >= quorum:
+        able = max(len(self._able(start)) for start in starts)
+        if able >= quorum:
             return ""
         return f"the privacy budget is spent: {able} of {members} members can afford another round, {quorum} are needed"
 
@@ -188,10 +188,13 @@ class Spending:
             return None
         listed = client in entry.commits or (kind.everybody_spends and entry.commits)
         if not listed or not (entry.releases or unmasking):
-            return kind.planned_release(entry.number) if listed or made else None
+            return self._planned(kind, entry.number) if listed or made else None
         if entry.number not in self._listed:
             self._listed[entry.number] = kind.release(entry, self._parameters)
         return self._listed[entry.number]
+
+    def _planned(self, kind: UploadKind, number: int) -> Release:
+        return kind.planned_release(number, self._parameters)
 
     def _kind_of(self, entry: RoundRecords) -> UploadKind:
         digest = entry.opened.config_digest
