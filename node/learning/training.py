@@ -33,6 +33,7 @@ __all__ = [
     "TrainingSettings",
     "evaluate",
     "prepare",
+    "reproducible",
     "train",
     "warm_up",
 ]
@@ -125,7 +126,7 @@ def train(
     """
     _check_round(spec, shared, strategy, round, rounds)
     _check_fits(spec, samples)
-    with _reproducible(), _model_with(spec, tensors) as model:
+    with reproducible(), _model_with(spec, tensors) as model:
         if prepared is None:
             prepared = strategy.prepare(model, shared, round=round, rounds=rounds)
         start = RoundStart(
@@ -169,7 +170,7 @@ def prepare(
     Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
     """
     _check_round(spec, shared, strategy, round, rounds)
-    with _reproducible(), _model_with(spec, tensors) as model:
+    with reproducible(), _model_with(spec, tensors) as model:
         return strategy.prepare(model, shared, round=round, rounds=rounds)
 
 
@@ -189,7 +190,7 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
     """Test a global model on held-out samples."""
     _check_fits(spec, samples)
     right, loss = np.zeros(spec.classes, dtype=np.int64), 0.0
-    with _reproducible(), _model_with(spec, tensors) as model, torch.inference_mode():
+    with reproducible(), _model_with(spec, tensors) as model, torch.inference_mode():
         for start in range(0, len(samples), EVALUATION_BATCH):
             x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH]))
             y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH]))
@@ -294,7 +295,7 @@ _outside = (1, True)
 
 
 @contextmanager
-def _reproducible() -> Iterator[None]:
+def reproducible() -> Iterator[None]:
     """One thread and deterministic kernels inside; the caller's settings again when the last one leaves."""
     global _running, _outside
     with _lock:

@@ -86,13 +86,13 @@ def accuracy_figure(
     FiguresUnavailable
         matplotlib is not installed.
     """
-    with _drawing(path, (7.2, 4.4)) as figure:
+    with drawing(path, (7.2, 4.4)) as figure:
         draw_accuracy(figure, groups, window=window, target=target, band=band, title=title)
 
 
 def ood_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
     """Write the local models' accuracy out of distribution over the rounds, as the paper's figure 8."""
-    with _drawing(path, (7.2, 4.4)) as figure:
+    with drawing(path, (7.2, 4.4)) as figure:
         draw_ood(figure, groups, band=band)
 
 
@@ -106,13 +106,13 @@ def partition_figure(labels: np.ndarray, parts: Sequence[np.ndarray], path: Path
     parts : sequence of int arrays
         Indices of each client's samples.
     """
-    with _drawing(path, (8.0, 4.4)) as figure:
+    with drawing(path, (8.0, 4.4)) as figure:
         draw_partition(figure, labels, parts, clients)
 
 
 def masked_figure(models: Sequence[Masked], path: Path, *, chance: float = 0.1) -> None:
     """Write the accuracy of local models before and after masking, as the paper's figure 10; chance as a line."""
-    with _drawing(path, (8.0, 4.4)) as figure:
+    with drawing(path, (8.0, 4.4)) as figure:
         draw_masked(figure, models, chance)
 
 
@@ -231,7 +231,7 @@ def _band_name(groups: Mapping[str, Sequence[Record]], band: Band) -> str | None
 
 
 @contextmanager
-def _drawing(path: Path, inches: tuple[float, float]) -> Iterator["Figure"]:
+def drawing(path: Path, inches: tuple[float, float]) -> Iterator["Figure"]:
     """A figure in plain style, written to ``path`` at the end."""
     with plain_figure(inches) as figure:
         yield figure
