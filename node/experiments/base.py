@@ -117,6 +117,8 @@ class Overrides:
         changes = {name: getattr(self, name) for name in names if getattr(self, name)}
         if plan.probe_every == 0:
             changes.pop("probe_every", None)  # only an experiment that probes has something to report of it
+        if self.clients:
+            changes["partition"] = replace(plan.partition, copies=1)  # the plan's suit its own number of clients
         return replace(plan, **changes, training=replace(plan.training, epochs=self.epochs or plan.training.epochs))
 
 

@@ -3,6 +3,7 @@
 from node.experiments import (
     accuracy_table,
     fedaom_options,
+    geyer,
     masking,
     out_of_distribution,
     partition_picture,
@@ -17,6 +18,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (
         *(rounds_to_90, fedaom_options, sweep, rounds_to_90_tuned, accuracy_table),
-        *(out_of_distribution, shared_data, masking, partition_picture),
+        *(out_of_distribution, shared_data, masking, partition_picture, geyer),
     )
 }
