@@ -17,7 +17,7 @@ from typing import Any, Literal
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
-from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings
+from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
 
 MAX_CONFIG_BYTES = 1 << 20
 PPM = 1_000_000
@@ -145,7 +145,7 @@ class FederationConfig:
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
-        _check_privacy(self.privacy, self.masking)
+        _check_privacy(self.privacy, self.masking, self.strategy)
 
     def rate_ppm(self, number: int) -> int:
         """The sampling rate of a round in parts per million, as the ledger records it."""
@@ -303,12 +303,14 @@ def _build(kind: type, table: Any, where: str) -> Any:
         raise InvalidConfig(f"{label}: {fault}") from None
 
 
-def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings) -> None:
-    """What a mechanism needs of the masks."""
-    if privacy is None:
-        return
+def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:
+    """What a mechanism needs of masks and strategy."""
+    if isinstance(privacy, SignDsSettings):
+        _check(masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is signds: there are no masks to thin")
+        fine = strategy.name != "fedcurv"
+        _check(fine, "strategy.name", "another than fedcurv where privacy.mechanism is signds: votes move weights only")
     if not isinstance(privacy, ClientLevelSettings):
-        raise InvalidConfig(f"privacy.mechanism = {privacy.mechanism!r} works in simulations only")
+        return
     fine = privacy.clipping != "median"
     _check(fine, "privacy.clipping", "fixed or quantile: the median of the norms itself is known to nobody here")
     _check(masking.masked == "delta", "masking.masked", "delta where privacy.mechanism is client: updates are clipped")

@@ -127,6 +127,10 @@ class ContentRules:
             )
         except InvalidModel as fault:
             raise bad("opened.model", str(fault), number) from None
+        try:
+            kind_of(config).upload_bytes(Layout.of(model))
+        except ValueError as fault:
+            raise bad("opened.config", f"privacy: {fault}", number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
             self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)

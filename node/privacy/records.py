@@ -73,7 +73,56 @@ class ClientLevelRecord(PrivacyRecord):
     next_clip: float
 
 
-RECORDS: dict[str, type[PrivacyRecord]] = {kind.mechanism: kind for kind in (ClientLevelRecord,)}
+@dataclass(frozen=True)
+class LocalRecord(PrivacyRecord):
+    """Local differential privacy: uploads with noise of their own (``local``).
+
+    Attributes
+    ----------
+    upload_epsilon : float
+        ε of one upload, at the δ of the record.
+    clip : float
+        C; the noise follows from it, ε and δ.
+    uploads : int
+        How many were summed.
+    """
+
+    mechanism: ClassVar[str] = "local"
+
+    upload_epsilon: float
+    clip: float
+    uploads: int
+
+
+@dataclass(frozen=True)
+class SignDsRecord(PrivacyRecord):
+    """SignDS: selections of dimensions (``signds``).
+
+    Attributes
+    ----------
+    upload_epsilon : float
+        ε of one upload.
+    dimensions, threshold : int
+        h and ν_th.
+    step : float
+        What a dimension moved if all voted for it.
+    uploads, refused : int
+        How many the ledger lists, and how many of those are no selection and were left out.
+    """
+
+    mechanism: ClassVar[str] = "signds"
+
+    upload_epsilon: float
+    dimensions: int
+    threshold: int
+    step: float
+    uploads: int
+    refused: int
+
+
+RECORDS: dict[str, type[PrivacyRecord]] = {
+    kind.mechanism: kind for kind in (ClientLevelRecord, LocalRecord, SignDsRecord)
+}
 """By mechanism."""
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise, repeat
 from typing import ClassVar, Literal
 
 MAX_EPSILON = 1000.0
+MAX_BUDGET = 1e6
 MIN_DELTA = 1e-12
 MIN_NOISE = 0.01
 MAX_NOISE = 1000.0
@@ -105,6 +106,8 @@ class LocalSettings:
         Of one upload, for any two updates. MindSpore's defaults, 50 and 0.01, promise next to nothing.
     clip : float
         C: largest L2 norm of a whole update.
+    budget : float
+        ε at δ that all uploads of a client may cost together; it draws for none beyond. 0 sets no limit.
     """
 
     mechanism: ClassVar[str] = "local"
@@ -112,12 +115,14 @@ class LocalSettings:
     epsilon: float = 50.0
     delta: float = 0.01
     clip: float = 1.0
+    budget: float = 0.0
 
     def __post_init__(self) -> None:
         # e^100 times the sampler's distance of 2^-230 a parameter is still nothing.
         _check(1e-3 <= self.epsilon <= 100, "epsilon", "from 0.001 to 100", self.epsilon)
         _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
         _check(MIN_CLIP <= self.clip <= MAX_CLIP, "clip", "from 0.000001 to 1000000", self.clip)
+        _check_budget(self.budget, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,10 @@ class SignDsSettings:
         What a dimension moves in round 1 when all clients vote for it.
     step_decay : float
         Factor a round: round t moves step · decay^(t − 1).
+    budget : float
+        ε at ``delta`` that all uploads of a client may cost together; it draws for none beyond. 0 sets no limit.
+    delta : float
+        δ at which several uploads are counted; one alone needs none.
     """
 
     mechanism: ClassVar[str] = "signds"
@@ -148,6 +157,8 @@ class SignDsSettings:
     share: float = 0.6
     step: float = 1.0
     step_decay: float = 1.0
+    budget: float = 0.0
+    delta: float = 1e-5
 
     def __post_init__(self) -> None:
         _check(1e-3 <= self.epsilon <= MAX_EPSILON, "epsilon", f"from 0.001 to {MAX_EPSILON:g}", self.epsilon)
@@ -157,6 +168,8 @@ class SignDsSettings:
         _check(0 < self.share <= 1, "share", "above 0 and at most 1", self.share)
         _check(0 < self.step <= 1e6, "step", "above 0 and at most 1000000", self.step)
         _check(0 < self.step_decay <= 1, "step_decay", "above 0 and at most 1", self.step_decay)
+        _check_budget(self.budget, self.epsilon)
+        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
 
     def step_of(self, round: int) -> float:
         """The step of a round, counted from 1; multiplied out, as ``pow`` differs between machines in the last bit."""
@@ -168,6 +181,11 @@ MECHANISMS: dict[str, type[PrivacySettings]] = {
     kind.mechanism: kind for kind in (ClientLevelSettings, LocalSettings, SignDsSettings)
 }
 """Settings of a federation's ``[privacy]`` table, by its ``mechanism``; ``none`` has none."""
+
+
+def _check_budget(budget: float, epsilon: float) -> None:
+    allowed = f"0 (no limit) or from {epsilon:g}, what one upload costs, to {MAX_BUDGET:g}"
+    _check(budget == 0 or epsilon <= budget <= MAX_BUDGET, "budget", allowed, budget)
 
 
 def _check(fine: bool, name: str, allowed: str, value: object) -> None:

@@ -3,9 +3,16 @@
 from node.config import FederationConfig
 from node.uploads.client_level import ClientLevelUploads
 from node.uploads.kind import UploadKind
+from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads
+from node.uploads.signds import SignDsUploads
 
-_KINDS: dict[str, type[UploadKind]] = {"none": MaskedUploads, "client": ClientLevelUploads}
+_KINDS: dict[str, type[UploadKind]] = {
+    "none": MaskedUploads,
+    "client": ClientLevelUploads,
+    "local": LocalUploads,
+    "signds": SignDsUploads,
+}
 
 
 def kind_of(config: FederationConfig) -> UploadKind:

@@ -1,0 +1,74 @@
+"""Local differential privacy (spec 04, seed 002): each upload has its own noise before it meets its masks.
+
+``node.privacy.local`` for real rounds. What leaves the client is private by itself: neither masks nor survivors nor the
+coordinator matter to the guarantee. Sample counts weigh, as without privacy; they are on the ledger anyway.
+"""
+
+import os
+
+import numpy as np
+
+from node.config import FederationConfig
+from node.masking.client import MaskingRefused
+from node.masking.recovery import RecoveryRecord
+from node.privacy.accountant import GaussianRelease, Release
+from node.privacy.local import Mechanism, mechanism_for, randomize
+from node.privacy.records import LocalRecord
+from node.privacy.settings import LocalSettings
+from node.rounds import RoundRecords
+from node.tensors import InvalidModel, Layout, Tensors, flatten
+from node.uploads.kind import Outcome, UploadRound
+from node.uploads.masked import MaskedUploads
+
+
+class LocalUploads(MaskedUploads):
+    """Clipped updates with noise, within the bound of the masks, and then like weights or updates without."""
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._settings: LocalSettings = config.privacy
+        self.budget = self._settings.budget or None
+        self.delta = self._settings.delta
+
+    def upload_bytes(self, layout: Layout) -> int:
+        self._mechanism(layout.length)
+        return super().upload_bytes(layout)
+
+    def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
+        if Layout.of(update) != round.layout:
+            raise InvalidModel("the trained model has other tensors than the round's global model")
+        try:
+            mechanism = self._mechanism(round.layout.length)
+        except ValueError as fault:
+            raise MaskingRefused(str(fault)) from None
+        previous, bound = flatten(round.previous), self.config.masking.bound
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
+            noisy = randomize(mechanism, flatten(update) - previous, os.urandom)
+        if self.config.masking.masked == "weights":
+            noisy += previous
+        return np.clip(noisy, -bound, bound)
+
+    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+        """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
+        return round.previous
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        settings = self._settings
+        stated = LocalRecord(
+            epsilon=None,
+            delta=self.delta,
+            upload_epsilon=settings.epsilon,
+            clip=settings.clip,
+            uploads=len(round.survivors),
+        )
+        return Outcome(super().outcome(round, record).model, stated)
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        mechanism = self._mechanism(parameters)
+        return GaussianRelease(mechanism.sigma / mechanism.sensitivity)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return self.planned_release(entry.number, parameters)
+
+    def _mechanism(self, parameters: int) -> Mechanism:
+        return mechanism_for(self._settings, parameters)
