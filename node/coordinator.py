@@ -14,7 +14,7 @@ from chain.phases import Deadlines
 from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, overspent, recovery, seed_hashes
+from node.aggregation import outcome, recovery, seed_hashes
 from node.config import FederationConfig
 from node.content import MAX_RECORD_BYTES, Metrics, fetch_available
 from node.masking.aggregate import InvalidUpdate
@@ -149,6 +149,10 @@ class Coordinator:
         latest = self.view.rounds.latest
         return self._spending().exhausted(latest.number + 1) if latest.end is not None else ""
 
+    def _overspent(self, entry: RoundRecords) -> str:
+        """Whose privacy budget the round's sum would exceed, in one clause; empty when nobody's."""
+        return self._spending().overspent(entry)
+
     def _spending(self) -> Spending:
         return Spending(self._config, self._store, self.view.rounds, self._parameters)
 
@@ -214,7 +218,7 @@ class Coordinator:
             needed_secrets(graph, entry.positions(entry.shares), survivors)
         except UnsafeSurvivors as fault:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": str(fault)})
-        beyond = overspent(self._place(entry))
+        beyond = self._overspent(entry)
         if beyond:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": beyond})
         return self._recover(entry, graph, survivors, deadlines)

@@ -130,11 +130,15 @@ class Journal:
 
     def uploads(self) -> tuple[int, ...]:
         """Rounds that ``count_upload`` was told of, ascending."""
-        data = self._open(self._directory / _UPLOADS)
+        path = self._directory / _UPLOADS
         try:
+            data = self._open(path)
             return tuple(map(int, parse_json(data))) if data is not None else ()
-        except (ValueError, TypeError):
-            raise JournalDamaged(f"the list of uploads in {self._directory} cannot be read") from None
+        except (JournalDamaged, ValueError, TypeError):
+            raise JournalDamaged(
+                f"{path}, the rounds that it spent its privacy budget in, cannot be read: remove it, the ledger lists "
+                "all of them that came to something"
+            ) from None
 
     def count_upload(self, round_number: int) -> None:
         """Remember for good that an upload is made in a round; on disk and synced when this returns."""

@@ -209,4 +209,12 @@ class Follower:
             except StoreError as fault:
                 self.waiting = str(fault)
                 return False
-        return self.rounds >= self._planned[1] or bool(self._auditor.exhausted())
+        return self.rounds >= self._planned[1] or self._exhausted()
+
+    def _exhausted(self) -> bool:
+        """Whether the members' privacy budget affords no further round."""
+        try:
+            return bool(self._auditor.exhausted())
+        except StoreError as fault:
+            self.waiting = str(fault)
+            return False

@@ -52,6 +52,9 @@ def up(
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
     standby: Annotated[int, typer.Option(min=0, help="Clients that stand by to do the coordinator's work.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness.")] = 0,
+    epsilon: Annotated[
+        float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
+    ] = 0.0,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
 ) -> int:
     """Bring a testnet up, or go on with one where it stopped.
@@ -68,7 +71,11 @@ def up(
         raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
     if standby > clients:
         raise CommandError(f"--standby must be at most the number of clients, {clients}, not {standby}")
-    plan = TestnetPlan(clients, rounds, dataset, alpha, strategy, store, kubo_nodes, block_seconds, standby, seed)
+    if epsilon and not 0.1 <= epsilon <= 1000:
+        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
+    plan = TestnetPlan(
+        clients, rounds, dataset, alpha, strategy, store, kubo_nodes, block_seconds, standby, seed, epsilon
+    )
     layout = _layout(directory)
     _check_same(context, layout, plan)
 

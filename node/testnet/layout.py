@@ -32,6 +32,7 @@ class TestnetPlan:
     block_seconds: float = 1.0
     standby: int = 1
     seed: int = 0
+    epsilon: float = 0.0
 
     @property
     def groups(self) -> int:

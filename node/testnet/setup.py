@@ -94,7 +94,7 @@ def _empty(layout: Layout) -> None:
 
 def _terms(plan: TestnetPlan, dataset: Dataset) -> tuple[FederationConfig, list[Samples], bytes]:
     """The federation's terms, the clients' shares of the data, and the shared set's bytes."""
-    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed)
+    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
     parts, shared = deal(demo, dataset)
     blob = shared_to_bytes(shared)
     config = make_config(demo, dataset, cid_of(blob).digest)

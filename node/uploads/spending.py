@@ -160,7 +160,7 @@ class Spending:
         )
 
     def exhausted(self, number: int) -> str:
-        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can, or none is left."""
+        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can or none is due."""
         starts, quorum, members = self._starts(number), self._config.ledger.quorum, len(self._rounds.members)
         if not self.limited or not starts or members < quorum:
             return ""

@@ -92,6 +92,18 @@ while True:
 """
 
 
+def test_rounds_with_an_upload_are_remembered_for_good(journal, tmp_path):
+    assert journal.uploads() == ()
+    for number in (2, 1, 2):
+        journal.count_upload(number)
+    journal.destroy(before=9)
+    assert Journal(tmp_path / "journal", KEY).uploads() == (1, 2)
+    path = tmp_path / "journal" / "uploads.sealed"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(JournalDamaged, match="remove it"):
+        journal.uploads()
+
+
 def test_a_killed_writer_leaves_the_old_or_the_new_bytes(tmp_path):
     for _ in range(5):
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)

@@ -7,7 +7,10 @@ import pytest
 
 from chain.networks import embedded
 from chain.records import Closed, Committed, Drawn, Failed, FailureReason, Released, Voided
+from node.auditing.archive import chain_facts
+from node.auditor import Auditor
 from node.config import FederationConfig, FederationSettings
+from node.content import Metrics
 from node.coordinator import Coordinator
 from node.journal import Journal
 from node.privacy.accountant import GaussianRelease, epsilon_of
@@ -58,8 +61,10 @@ def test_training_ends_when_the_budget_is_spent_also_for_clients_that_restart_be
     assert step.phase == "done" and "0 of 3 members can afford another round, 3 are needed" in step.waiting
     client = federation.client(1)
     assert "privacy budget is spent" in client.step().waiting and client.finished
-    verdict = federation.audit()
-    assert verdict.verdict == "verified"
+    history = federation.history()
+    auditor = Auditor(chain_facts(history), history.records(), federation.store)
+    verdict = auditor.run()
+    assert verdict.verdict == "verified" and "budget is spent" in auditor.exhausted()  # whoever follows is done
     assert verdict.privacy.epsilon == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3)) == 4.845251881
 
 
@@ -139,7 +144,7 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
 
 
 def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
-    monkeypatch.setattr("node.coordinator.overspent", lambda round: "")
+    monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
@@ -148,7 +153,8 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
-    for role in ("coordinator", "disclosure", "closings"):
+    monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
+    for role in ("disclosure", "closings"):
         monkeypatch.setattr(f"node.{role}.overspent", lambda round: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
@@ -191,14 +197,22 @@ def test_rounds_under_other_terms_count_as_those_terms_say(found):
 
 
 def test_in_secret_participation_every_client_spends_in_every_round(found):
-    privacy = replace(TWO_ROUNDS, participation="secret")
-    federation = found(clients=4, rounds=1, privacy=privacy)
-    coordinator, clients = federation.coordinator(), federation.clients()
+    """And with a schedule of noise and rates, sampled clients at the price of Poisson sampling."""
+    schedule = {"noise_multipliers": (1.0, 1.2), "sampling_rates": (1.0, 0.9999), "phases": (2,)}
+    federation = found(clients=4, rounds=2, privacy=replace(TWO_ROUNDS, participation="secret", **schedule))
+    clients = federation.clients()
     clients.pop(4)
-    federation.run(coordinator, clients)
-    (metrics,) = [federation.store.fetch(end.metrics_digest, 1 << 16) for end in of_kind(federation, Closed)]
-    assert b'"survivors":3' in metrics
-    assert spending(federation).epsilon(4, 1) == spending(federation).epsilon(1, 1) > 3
+    federation.run(clients=clients)
+    stated = [
+        Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)) for end in of_kind(federation, Closed)
+    ]
+    first, second = (metrics.privacy for metrics in stated)
+    assert (first.clients, first.survivors) == (second.clients, second.survivors) == (4, 3)
+    assert [each.noise_multiplier for each in (first, second)] == [1.0, 1.2]
+    assert [each.rate for each in (first, second)] == [1.0, 0.9999]
+    assert spending(federation).epsilon(4, 2) == spending(federation).epsilon(1, 2) == second.epsilon
+    sampled = epsilon_of([GaussianRelease(1.0), GaussianRelease(1.2, 0.9999)], 1e-3)
+    assert second.epsilon == pytest.approx(sampled)
     assert federation.audit().verdict == "verified"
 
 

@@ -1,0 +1,117 @@
+"""What people are told of a privacy budget: by report, status and the terms of demo and testnet."""
+
+from dataclasses import replace
+
+import pytest
+
+from chain.networks import embedded
+from ipfs.disk import DiskStore
+from node.auditing.archive import audit_directory, write_archive
+from node.cli.privacy_look import PrivacyLook
+from node.config import FederationConfig, NetworkSettings, load_config
+from node.content import InvalidBlob, Metrics
+from node.demo import Plan, make_config
+from node.learning.datasets import load_dataset
+from node.privacy.accountant import GaussianRelease, epsilon_of
+from node.privacy.records import InvalidRecord, difference, record_from
+from node.report import build_report
+from node.testnet.layout import TestnetPlan
+from node.testnet.processes import _write_config
+from node.testnet.setup import _terms
+from tests.node.federation import Federation
+from tests.node.uploads.conftest import TERMS
+
+
+def test_the_report_has_what_every_round_released_and_is_audited(run, tmp_path):
+    federation = run.federation
+    report = build_report(federation.history(), federation.store, {1: 0.0, 2: 0.0})
+    assert [entry["privacy"] for entry in report["rounds"]] == [m.privacy.to_table() for m in run.metrics()]
+    assert report["config"]["privacy"]["mechanism"] == "client"
+    assert FederationConfig.from_bytes(federation.config.to_bytes()).to_tables() == report["config"]
+    report["audit"] = {"verdict": "verified", "first_bad_record": None}
+    (tmp_path / "store").symlink_to(federation.directory / "store")
+    write_archive(tmp_path, federation.history(), report)
+    assert audit_directory(tmp_path).verdict == "verified"
+    report["rounds"][0]["privacy"]["epsilon"] = 0.1
+    write_archive(tmp_path, federation.history(), report)
+    assert audit_directory(tmp_path).first_bad_record.field == "report.json: rounds"
+
+
+def test_a_report_without_a_mechanism_says_nothing_of_it(tmp_path):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, 3, 1, **TERMS)
+        made.register()
+        made.run()
+        report = build_report(made.history(), made.store, {})
+        assert "privacy" not in report["config"] and "privacy" not in report["rounds"][0]
+        assert made.audit().privacy is None
+
+
+def test_status_shows_what_a_client_has_spent(run, tmp_path):
+    federation = run.federation
+    view = federation.coordinator().view
+    view.refresh()
+    look = PrivacyLook(federation.config, federation.store)
+    spent, over = look.look(view.rounds, None)
+    assert str(spent) == f"ε = {run.metrics()[1].privacy.epsilon:.4g} of 20 at δ = 0.001 spent by client {spent.client}"
+    assert not over  # 20 is enough for more
+    mine, _ = look.look(view.rounds, federation.keys[4].address)
+    assert (mine.client, mine.budget) == (5, 20.0) and mine.epsilon < spent.epsilon
+    sentence, _ = PrivacyLook(federation.config, DiskStore(tmp_path / "empty")).look(view.rounds, None)
+    assert "cannot be told" in sentence
+
+
+def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
+    config = make_config(Plan(clients=4, rounds=3, drop=0.25, epsilon=8.0), load_dataset("digits"), b"")
+    settings = config.privacy
+    assert config.masking.masked == "delta" and (settings.epsilon, settings.dropouts) == (8.0, 0.25)
+    spent = epsilon_of([GaussianRelease(settings.noise_multipliers[0], count=3)], settings.delta)
+    assert 7.9 < spent <= 8
+    assert make_config(Plan(), load_dataset("digits"), b"").privacy is None
+
+
+def test_a_testnets_files_carry_the_terms(tmp_path):
+    config, *_ = _terms(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"))
+    assert config.privacy.epsilon == 4.0
+    _write_config(tmp_path / "federation.toml", config, NetworkSettings())
+    assert load_config(tmp_path / "federation.toml")[0] == config
+
+
+HOSTILE = {
+    "no table": lambda table: [],
+    "another mechanism": lambda table: table | {"mechanism": "magic"},
+    "no mechanism": lambda table: {key: value for key, value in table.items() if key != "mechanism"},
+    "a list as mechanism": lambda table: table | {"mechanism": []},
+    "a missing key": lambda table: {key: value for key, value in table.items() if key != "clip"},
+    "one key more": lambda table: table | {"extra": 1},
+    "a text as number": lambda table: table | {"clip": "0.5"},
+    "a float as count": lambda table: table | {"sharers": 5.0},
+    "a truth as count": lambda table: table | {"sharers": True},
+    "infinite": lambda table: table | {"epsilon": float("inf")},
+    "a table inside": lambda table: table | {"below": {}},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_records_that_are_none_are_refused(run, kind):
+    record = run.metrics()[0].privacy
+    assert record_from(record.to_table()) == record
+    with pytest.raises(InvalidRecord):
+        record_from(HOSTILE[kind](record.to_table()))
+
+
+def test_metrics_round_trip_with_and_without_a_record(run):
+    stated = run.metrics()[0]
+    assert Metrics.from_bytes(stated.to_bytes()) == stated
+    plain = replace(stated, privacy=None)
+    assert Metrics.from_bytes(plain.to_bytes()) == plain and b"privacy" not in plain.to_bytes()
+    with pytest.raises(InvalidBlob):
+        Metrics.from_bytes(plain.to_bytes()[:-1] + b',"privacy":null}')
+
+
+def test_two_records_differ_where_their_first_field_does(run):
+    first, second = (metrics.privacy for metrics in run.metrics())
+    assert difference(first, first) == difference(None, None) == ""
+    assert "mechanism is stated as none, and is client" in difference(None, first)
+    assert "is stated as" in difference(second, first)
+    assert "privacy.epsilon" in difference(replace(first, epsilon=None), first)
