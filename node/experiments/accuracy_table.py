@@ -21,7 +21,7 @@ SPLITS = {
     "dirichlet0.5": ("α = 0.5", PartitionSettings("dirichlet", alpha=0.5)),
     "shards2": ("2 shards", PartitionSettings("shards", per_client=2)),
 }
-ROUNDS = {"mnist": 60, "cifar10": 50}
+ROUNDS = 100
 
 
 def label_of(dataset: str, split: str, method: str) -> str:
@@ -32,7 +32,7 @@ def label_of(dataset: str, split: str, method: str) -> str:
 def arms(results: Path) -> dict[str, Plan]:
     """40 cells; each may be run alone (``--only 'mnist-*'``)."""
     return {
-        label_of(dataset, split, method): plan_of(method, dataset=dataset, partition=settings, rounds=ROUNDS[dataset])
+        label_of(dataset, split, method): plan_of(method, dataset=dataset, partition=settings, rounds=ROUNDS)
         for dataset in DATASETS
         for split, (_, settings) in SPLITS.items()
         for method in METHODS

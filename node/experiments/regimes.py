@@ -7,7 +7,9 @@ from node.simulation.plan import Plan
 
 METHODS = ("fedavg", "fedprox", "fedcurv", "moon", "fedaom")
 
-# At these FedAvg needs about as many rounds as the paper reports.
+# At these FedAvg needs about as many rounds as the paper reports: 106, 107 and 156 with the seeds 100, 101 and 102,
+# which no comparison uses.
+SAMPLED = 0.05
 PAPER_LIKE = TrainingSettings(
     epochs=1, batch_size=50, learning_rate=0.01, learning_rate_decay=0.998, momentum=0.5, weight_decay=1e-4
 )
@@ -29,9 +31,13 @@ TUNED_ROUNDS = 40
 
 
 def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: object) -> Plan:
-    """100 clients, 10 drawn a round, labels dealt by Dirichlet(α), the data set's training settings."""
-    values = {"training": TRAINING[dataset], "partition": PartitionSettings("dirichlet", alpha=alpha), **changes}
-    return Plan(dataset=dataset, clients=100, sampled=0.1, rounds=rounds, strategy=strategy, **values)
+    """100 clients, 5 drawn a round, labels dealt by Dirichlet(α), the data set's training settings."""
+    usual = {
+        "training": TRAINING[dataset],
+        "partition": PartitionSettings("dirichlet", alpha=alpha),
+        "sampled": SAMPLED,
+    }
+    return Plan(dataset=dataset, clients=100, rounds=rounds, strategy=strategy, **{**usual, **changes})
 
 
 def by_method(strategies: Iterable[str], **changes: object) -> dict[str, Plan]:

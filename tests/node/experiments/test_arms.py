@@ -37,7 +37,7 @@ def test_the_paper_like_regime_is_the_specified_one(results):
     plans = rounds_to_90.arms(results)
     assert set(plans) == set(STRATEGIES)
     for plan in plans.values():
-        assert (plan.dataset, plan.clients, plan.drawn, plan.partition.alpha) == ("mnist", 100, 10, 0.1)
+        assert (plan.dataset, plan.clients, plan.drawn, plan.partition.alpha) == ("mnist", 100, 5, 0.1)
         training = plan.training
         assert (training.epochs, training.batch_size, training.learning_rate) == (1, 50, 0.01)
         assert (training.learning_rate_decay, training.momentum, training.weight_decay) == (0.998, 0.5, 1e-4)
