@@ -10,6 +10,7 @@ from node.experiments import (
     rounds_to_90,
     rounds_to_90_tuned,
     shared_data,
+    signds,
     sweep,
 )
 from node.experiments.base import Experiment
@@ -18,6 +19,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (
         *(rounds_to_90, fedaom_options, sweep, rounds_to_90_tuned, accuracy_table),
-        *(out_of_distribution, shared_data, masking, partition_picture, geyer),
+        *(out_of_distribution, shared_data, masking, partition_picture, geyer, signds),
     )
 }

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from node.masking.ring import decode
+from node.masking.ring import WORD, decode
 from node.privacy import local, signds
 from node.privacy.accountant import GaussianRelease, spending
 from node.privacy.client_level import (
@@ -251,6 +251,7 @@ class SignDs:
         return vector, {
             "step": step,
             "upload_bytes": self._mechanism.upload_bytes,
+            "dense_bytes": WORD.itemsize * self._mechanism.length,
             "uploads": most,
             "epsilon": most * self._settings.epsilon,
             "delta": 0.0,
