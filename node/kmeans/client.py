@@ -1,7 +1,14 @@
-"""A client: its points, their seeding, and the counts that it shows to nobody (seed 000, algorithms 1 and 4)."""
+"""A client: its points, their seeding, and the counts that it shows to nobody (seed 000, algorithms 1 and 4).
+
+With ``iterations`` the client goes on to cluster its points fully, from the seeding, and sends means instead of data
+points (appendix M.3). As the iterations draw nothing, they are a function of points and seeding, and what holds for the
+seeding holds for them: forgetting stays exact, at the price of a few of them at each request. The seed retrains the
+whole client there.
+"""
 
 import numpy as np
 
+from node.kmeans.clustering import nearest, refine
 from node.kmeans.counts import BinCounts
 from node.kmeans.grid import Grid
 from node.kmeans.seeding import REMOVED, Seeding, forget, seed
@@ -24,30 +31,52 @@ class Client:
     rng : numpy Generator
         Never shared between clients, and not drawn from for anything that the choice of removals could depend on.
 
+    iterations : int
+        Lloyd's, at most, after the seeding; 0 as in algorithm 1.
+
+    Attributes
+    ----------
+    seeding : Seeding
+        The centroids drawn, in order.
+
     Raises
     ------
     OutsideGrid
         A coordinate is outside the grid.
     """
 
-    def __init__(self, points: np.ndarray, k: int, grid: Grid, rng: np.random.Generator) -> None:
+    def __init__(
+        self, points: np.ndarray, k: int, grid: Grid, rng: np.random.Generator, *, iterations: int = 0
+    ) -> None:
         if points.ndim != 2 or points.shape[1] != grid.dimensions:
             raise ValueError(f"points of shape {points.shape} do not fit a grid of {grid.dimensions} dimensions")
         self._points = np.array(points, np.float64)
         self._k = k
         self._grid = grid
         self._rng = rng
+        self._iterations = iterations
         grid.quantise(self._points)
         self.seeding: Seeding = seed(self._points, k, rng)
+        self._cluster()
 
     def __len__(self) -> int:
         """Number of points that are left."""
-        return int(np.count_nonzero(self.seeding.labels != REMOVED))
+        return len(self.rows)
 
     @property
     def rows(self) -> np.ndarray:
         """Rows of the points that are left, ascending."""
         return np.flatnonzero(self.seeding.labels != REMOVED)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Local cluster of each of ``rows``."""
+        return self._labels[self.rows]
+
+    @property
+    def centroids(self) -> np.ndarray:
+        """Representatives of the local clusters: float64 array of shape (≤ k, d)."""
+        return self._centroids.copy()
 
     def check(self, rows: np.ndarray) -> np.ndarray:
         """The rows of a request, ascending, each once.
@@ -75,12 +104,19 @@ class Client:
         rows = self.check(rows)
         self.seeding, kept = forget(self._points, self.seeding, rows, self._k, self._rng)
         self._points[rows] = np.nan
+        self._cluster()
         return len(self.seeding.centroids) - kept
 
     def vector(self) -> BinCounts:
         """q: in each centroid's bin, the size of its cluster."""
-        return BinCounts.of(self.centroid_levels(), self.seeding.sizes)
+        present = self._labels[self._labels != REMOVED]
+        return BinCounts.of(self._grid.quantise(self._centroids), np.bincount(present, minlength=len(self._centroids)))
 
-    def centroid_levels(self) -> np.ndarray:
-        """Bins of the centroids in the order chosen, int32 array of shape (≤ k, d)."""
-        return self._grid.quantise(self._points[self.seeding.centroids])
+    def _cluster(self) -> None:
+        """Clusters and their representatives, from the seeding."""
+        self._centroids, self._labels = self._points[self.seeding.centroids], self.seeding.labels
+        if self._iterations and len(self._centroids):
+            rows = self.rows
+            self._centroids = refine(self._points[rows], self._centroids, self._iterations)
+            self._labels = np.full(len(self._points), REMOVED)
+            self._labels[rows] = nearest(self._points[rows], self._centroids)

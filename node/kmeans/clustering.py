@@ -65,10 +65,10 @@ def kmeans(
     return Clusters(chosen[np.lexsort(chosen.T[::-1])], max(loss, 0.0))
 
 
-def refine(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def refine(points: np.ndarray, centres: np.ndarray, iterations: int = MAX_ITERATIONS) -> np.ndarray:
     """Lloyd's iterations on unweighted points from given centres, a float64 array of shape (k, d); returns the like."""
     refined = np.array(centres, np.float64)[None]
-    _lloyd(points.astype(np.float64), np.ones(len(points)), refined, None)
+    _lloyd(points.astype(np.float64), np.ones(len(points)), refined, None, iterations)
     return refined[0]
 
 
@@ -120,13 +120,13 @@ def _seeds(points: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generato
 
 
 def _lloyd(
-    points: np.ndarray, mass: np.ndarray, centres: np.ndarray, bits: int | None
+    points: np.ndarray, mass: np.ndarray, centres: np.ndarray, bits: int | None, iterations: int = MAX_ITERATIONS
 ) -> tuple[np.ndarray, np.ndarray]:
     """Move the centres of every restart, in place, until no point changes its cluster; return the last ``_sums``."""
     restarts, k, _ = centres.shape
     sums, sizes = np.zeros(centres.shape), np.zeros((restarts, k))
     moving, labels = np.arange(restarts), np.full((len(points), restarts), -1)
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(iterations):
         found = _assign(points, centres[moving], _scale(bits))
         changed = (found != labels[:, moving]).any(axis=0)
         labels[:, moving] = found

@@ -40,6 +40,8 @@ class Settings:
         Seedings that the server tries.
     uniform : bool
         Whether the server places points uniformly in their bins (appendix H) instead of at the centres.
+    iterations : int
+        Lloyd's, at each client after its seeding; 0 as in algorithm 1.
     reach : int
         Each client masks with so many clients on either side of it, in a circle.
     """
@@ -48,6 +50,7 @@ class Settings:
     grid: Grid
     restarts: int = 10
     uniform: bool = False
+    iterations: int = 0
     reach: int = 5
 
 
@@ -131,8 +134,9 @@ class Federation:
         code = self._code(self._settings.k * len(self._parts), self._points, signed=False)
 
         def vector(index: int) -> BinCounts:
+            part, rng = self._parts[index], self._client_rngs[index]
             self.clients[index] = Client(
-                self._parts[index], self._settings.k, self._settings.grid, self._client_rngs[index]
+                part, self._settings.k, self._settings.grid, rng, iterations=self._settings.iterations
             )
             self._sent[index] = self.clients[index].vector()
             return self._sent[index]
@@ -182,9 +186,8 @@ class Federation:
         model, grid = self.round.model, self._settings.grid
         total = 0.0
         for index, client in self.clients.items():
-            assigned = model.predict(grid.centres(client.centroid_levels()))
-            labels = assigned[client.seeding.labels[client.rows]]
-            total += induced_loss(self._parts[index][client.rows], model.centres, labels)
+            assigned = model.predict(grid.centres(grid.quantise(client.centroids)))
+            total += induced_loss(self._parts[index][client.rows], model.centres, assigned[client.labels])
         return total
 
     def nearest_loss(self) -> float:

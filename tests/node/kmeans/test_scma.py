@@ -215,6 +215,19 @@ def test_two_bins_with_one_hash_are_told_and_noticed(monkeypatch):
     assert not wrong.contains(BinCounts(two.levels[:1], two.counts[:1]))
 
 
+# the audit
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+def test_a_result_is_checked_without_decoding(kind):
+    code = make(kind, 4)
+    counts = {5: 7, 6: 1}
+    sums = code.encode(vector(code.grid, counts))
+    assert code.explains(vector(code.grid, counts), sums)
+    for wrong in ({5: 7}, {5: 7, 6: 2}, {5: 7, 7: 1}, {}, dict.fromkeys(range(5), 1)):
+        assert not code.explains(vector(code.grid, wrong), sums)
+
+
 # the agreement
 
 

@@ -1,0 +1,89 @@
+"""A client: what it counts, and that removed points are gone."""
+
+import numpy as np
+import pytest
+
+from node.kmeans.client import Client, UnknownPoint
+from node.kmeans.counts import BinCounts
+from node.kmeans.grid import Grid, OutsideGrid
+from node.kmeans.seeding import REMOVED
+
+GRID = Grid.covering(2, 0.05)
+
+
+@pytest.fixture(params=[0, 5], ids=["seeding", "full"])
+def client(request) -> Client:
+    points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    return Client(points, 4, GRID, np.random.default_rng(1), iterations=request.param)
+
+
+def expected_vector(client: Client) -> BinCounts:
+    sizes = np.bincount(client.labels, minlength=len(client.centroids))
+    return BinCounts.of(GRID.quantise(client.centroids), sizes)
+
+
+def test_the_vector_counts_every_point_once(client):
+    assert client.vector() == expected_vector(client)
+    assert client.vector().total == len(client) == 60
+
+
+def test_centroids_of_the_seeding_are_points():
+    points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    client = Client(points, 4, GRID, np.random.default_rng(1))
+    assert np.array_equal(client.centroids, points[client.seeding.centroids])
+
+
+def test_centroids_of_full_clustering_are_means():
+    points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    client = Client(points, 4, GRID, np.random.default_rng(1), iterations=100)
+    for cluster in range(4):
+        assert client.centroids[cluster] == pytest.approx(points[client.labels == cluster].mean(axis=0))
+
+
+def test_a_removed_point_leaves_the_count(client):
+    row = np.setdiff1d(np.arange(60), client.seeding.centroids)[:1]
+    assert client.forget(row) == 0
+    assert client.vector() == expected_vector(client)
+    assert client.vector().total == len(client) == 59
+    assert row not in client.rows
+
+
+def test_a_removed_centroid_is_drawn_again(client):
+    first, second = client.seeding.centroids[:2]
+    assert client.forget(np.array([second])) == 3
+    assert client.seeding.centroids[0] == first
+    assert client.seeding.labels[second] == REMOVED
+    assert client.vector().total == 59
+
+
+def test_removed_points_are_overwritten(client):
+    client.forget(np.array([3, 5]))
+    assert np.isnan(client._points[[3, 5]]).all()
+    assert np.isfinite(client._points[client.rows]).all()
+
+
+def test_the_clients_points_are_its_own_copy():
+    points = np.zeros((3, 2))
+    Client(points, 1, GRID, np.random.default_rng(0)).forget(np.array([0]))
+    assert not points.any()
+
+
+def test_all_points_can_go(client):
+    client.forget(np.arange(60))
+    assert len(client) == len(client.vector()) == len(client.centroids) == 0
+
+
+@pytest.mark.parametrize("rows", [[60], [-1], [7], [0, 7]])
+def test_a_point_that_is_not_there_is_an_error_and_nothing_is_removed(client, rows):
+    client.forget(np.array([7]))
+    before = client.vector()
+    with pytest.raises(UnknownPoint):
+        client.forget(np.array(rows))
+    assert client.vector() == before
+
+
+def test_points_must_fit_the_grid():
+    with pytest.raises(OutsideGrid):
+        Client(np.array([[0.0, 1.5]]), 1, GRID, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="2 dimensions"):
+        Client(np.zeros((3, 3)), 1, GRID, np.random.default_rng(0))

@@ -1,0 +1,143 @@
+"""A whole federation: sums are exact under masks, removals leave nothing behind."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from node.kmeans import simulation
+from node.kmeans.client import UnknownPoint
+from node.kmeans.counts import BinCounts
+from node.kmeans.datasets import reference_loss, split_by_cluster
+from node.kmeans.decoder import SumError
+from node.kmeans.grid import Grid
+from node.kmeans.simulation import Federation, Settings
+
+CENTRES = np.array([[-0.8, 0.0, 0.3], [0.8, 0, 0], [0, 0.8, -0.5]])
+
+
+def parts_of(clients: int, dimensions: int = 3) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(3), 100)
+    points = np.zeros((300, dimensions))
+    points[:, :3] = CENTRES[clusters]
+    return split_by_cluster(points + rng.normal(0, 0.03, points.shape), clusters, clients, 2, rng)
+
+
+def federation(clients: int = 8, dimensions: int = 3, seed: int = 1, **options) -> Federation:
+    grid = Grid.covering(dimensions, 1 / np.sqrt(300))
+    return Federation(parts_of(clients, dimensions), Settings(3, grid, **options), np.random.default_rng(seed))
+
+
+def plain_sum(running: Federation) -> BinCounts:
+    dimensions = next(iter(running.clients.values())).centroids.shape[1]
+    return sum((client.vector() for client in running.clients.values()), BinCounts.empty(dimensions))
+
+
+@pytest.mark.parametrize("dimensions", [3, 20])
+@pytest.mark.parametrize("clients", [2, 3, 8])
+def test_the_server_learns_the_sum(clients, dimensions):
+    running = federation(clients, dimensions)
+    trained = running.train()
+    assert trained.counts == plain_sum(running) and trained.counts.total == 300
+
+
+@pytest.mark.parametrize("options", [{}, {"uniform": True}, {"iterations": 20}])
+def test_the_clusters_are_found(options):
+    running = federation(**options)
+    trained = running.train()
+    assert np.linalg.norm(trained.model.centres[:, None] - CENTRES, axis=2).min(axis=0).max() < 0.1
+    points = np.concatenate(parts_of(8))
+    assert reference_loss(points, 3) <= running.nearest_loss() * (1 + 1e-9) <= running.induced_loss() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"iterations": 20}])
+def test_after_removals_the_sum_is_that_of_what_is_left(options):
+    running = federation(dimensions=20, **options)
+    running.train()
+    centroid = int(running.clients[2].seeding.centroids[1])
+    for requests, redrawn in (
+        ({0: [3]}, None),
+        ({2: [centroid]}, {2: 2}),
+        ({1: [0, 1, 2], 5: [7, 8]}, None),
+        ({3: np.arange(len(running.clients[3]))}, {3: 0}),
+    ):
+        done = running.forget({index: np.array(rows) for index, rows in requests.items()})
+        assert done.counts == plain_sum(running)
+        assert redrawn is None or done.redrawn == redrawn
+        assert done.model.centres.shape == (3, 20)
+    assert done.counts.total == 300 - 7 - len(parts_of(8, 20)[3])
+
+
+def test_clients_leave_whole():
+    running = federation()
+    before = running.train()
+    left = running.leave([1, 4])
+    assert sorted(running.clients) == [0, 2, 3, 5, 6, 7]
+    assert left.counts == plain_sum(running)
+    assert left.counts.total == before.counts.total - len(parts_of(8)[1]) - len(parts_of(8)[4])
+    assert running.forget({0: np.array([0])}).counts == plain_sum(running)
+    running.leave([0, 2, 3, 5])
+    with pytest.raises(ValueError, match="two clients must stay"):
+        running.leave([6])
+
+
+def test_nothing_is_drawn_where_nothing_changed():
+    running = federation()
+    trained = running.train()
+    assert running.forget({}).model is trained.model
+    assert running.forget({0: np.array([], int)}).model is trained.model
+
+
+def test_a_request_that_cannot_be_met_changes_nothing():
+    running = federation()
+    before = running.train()
+    for requests in ({9: np.array([0])}, {0: np.array([0]), 1: np.array([10_000])}):
+        with pytest.raises(UnknownPoint):
+            running.forget(requests)
+    with pytest.raises(UnknownPoint):
+        running.leave([9])
+    assert plain_sum(running) == before.counts
+
+
+def test_removals_need_training_first():
+    with pytest.raises(ValueError, match="call train first"):
+        _ = federation().round
+    with pytest.raises(ValueError, match="two clients"):
+        Federation(parts_of(8)[:1], Settings(3, Grid.covering(3, 0.1)), np.random.default_rng(0))
+
+
+def test_a_removal_sends_less_than_training():
+    running = federation()
+    trained, removed = running.train(), running.forget({0: np.array([1])})
+    assert trained.upload_bytes == 8 * (2 * 3 * 8 + 2)
+    assert removed.upload_bytes == 8 * (2 * 2 * 3 + 2)
+
+
+def test_the_same_generator_gives_the_same_federation():
+    one, other, third = federation(seed=5), federation(seed=5), federation(seed=6)
+    assert one.train().model.centres.tobytes() == other.train().model.centres.tobytes()
+    assert one.train().counts != third.train().counts
+
+
+def test_a_wrong_upload_is_told_not_decoded(monkeypatch):
+    original, calls = Federation._mask, itertools.count()
+
+    def wrong(self, *arguments):
+        masked = original(self, *arguments)
+        if next(calls) == 3:
+            masked = masked.copy()
+            masked[5] ^= np.uint64(1)
+        return masked
+
+    monkeypatch.setattr(simulation.Federation, "_mask", wrong)
+    with pytest.raises(SumError):
+        federation().train()
+
+
+def test_the_clock_is_passed_in():
+    ticks = itertools.count()
+    parts = parts_of(4)
+    settings = Settings(3, Grid.covering(3, 1 / np.sqrt(300)))
+    seconds = Federation(parts, settings, np.random.default_rng(0), lambda: float(next(ticks))).train().seconds
+    assert (seconds.slowest_client, seconds.decoding, seconds.clustering, seconds.total) == (1, 1, 1, 3)
