@@ -1,11 +1,44 @@
 """What ``fedgrove status`` shows of a privacy budget: read off the ledger, and the model's size off the store."""
 
+from dataclasses import asdict, dataclass
+
 from ipfs.store import ContentStore, StoreError
 from node.config import FederationConfig
 from node.content import fetch_model
 from node.rounds import Rounds
 from node.tensors import InvalidModel, Layout
 from node.uploads.spending import Spending, Spent
+
+
+@dataclass(frozen=True)
+class PrivacySight:
+    """What one look shows.
+
+    Attributes
+    ----------
+    spent : Spent or None
+        By an account's client, without an account by the client that has spent most; None before the first round.
+    refusal : str
+        Why the account's client will not draw in the next round, in one clause; empty when it will.
+    over : str
+        Why no further round can be held, in one clause; empty while a round runs or another can be held.
+    fault : str
+        Why nothing of this can be told, in one sentence.
+    """
+
+    spent: Spent | None = None
+    refusal: str = ""
+    over: str = ""
+    fault: str = ""
+
+    def to_dict(self) -> dict | None:
+        """A JSON-ready form."""
+        return asdict(self.spent) | {"refusal": self.refusal} if self.spent else None
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Name and value of what people are shown."""
+        rows = [("privacy", self.fault or str(self.spent))] if self.fault or self.spent else []
+        return rows + ([("your next round", f"none, {self.refusal}")] if self.refusal else [])
 
 
 class PrivacyLook:
@@ -24,22 +57,20 @@ class PrivacyLook:
         self._store = store
         self._parameters = 0
 
-    def look(self, rounds: Rounds, account: str | None) -> tuple[Spent | str | None, str]:
-        """What was spent by an account's client, without one by whom it was most; why no further round is affordable.
-
-        The first is None before there is a round, and a sentence when the store does not tell; the second is empty
-        while a round runs or another can be held.
-        """
+    def look(self, rounds: Rounds, account: str | None) -> PrivacySight:
+        """What was spent, by whom, and whether there is enough left for another round."""
         latest = rounds.latest
         if latest is None:
-            return None, ""
+            return PrivacySight()
         try:
             spending = Spending(self._terms, self._store, rounds, self._size(latest.opened.model_digest))
             member = rounds.member(account) if account else None
-            spent = spending.summary(latest.number, member.client if member else 0)
-            return spent, spending.exhausted(latest.number + 1) if latest.end is not None else ""
+            client, following = member.client if member else 0, latest.number + 1
+            refusal = spending.refusal(client, following) if client else ""
+            over = spending.exhausted(following) if latest.end is not None else ""
+            return PrivacySight(spending.summary(latest.number, client), refusal, over)
         except (StoreError, InvalidModel) as fault:
-            return f"cannot be told, the store has no model to go by: {fault}", ""
+            return PrivacySight(fault=f"cannot be told, the store has no model to go by: {fault}")
 
     def _size(self, model: bytes) -> int:
         """Number of parameters of the federation's model, which no round changes."""

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +22,12 @@ from chain.ledger import Ledger
 from node.budget import ETHER, Budget, Purse
 from node.cli.membership import ConfigFile, PasswordFile
 from node.cli.output import CommandError, complain, console, print_json, read_password
-from node.cli.privacy_look import PrivacyLook
+from node.cli.privacy_look import PrivacyLook, PrivacySight
 from node.cli.reach import check_reach, open_network, open_store
 from node.config import load_config
 from node.pace import pace
 from node.participation import Participation
 from node.standing import DisputedRound, Standing, standing
-from node.uploads.spending import Spent
 from node.view import LedgerView
 
 Rows = list[tuple[str, str]]
@@ -65,22 +64,19 @@ def status(
 
 @dataclass(frozen=True)
 class Sight:
-    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means.
-
-    ``privacy``: what the account's client has spent, or else the client that spent most; or why nobody can tell.
-    """
+    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means."""
 
     standing: Standing
     rounds: int
     when: float | None
     budget: Budget | None
-    privacy: Spent | str | None = None
+    privacy: PrivacySight
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
         means = {
             "budget": self.budget.to_dict() if self.budget else None,
-            "privacy": asdict(self.privacy) if isinstance(self.privacy, Spent) else self.privacy,
+            "privacy": self.privacy.to_dict(),
         }
         return self.standing.to_dict() | extra | means
 
@@ -116,10 +112,10 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
 
         def look() -> Sight:
             now = standing(ledger, account, keys=keys, rounds=rounds, view=view)
-            spent, over = privacy.look(view.rounds, account) if privacy else (None, "")
-            if over and not now.finished:
-                now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
-            return Sight(now, rounds, _when(network, now), purse.budget(view.rounds) if purse else None, spent)
+            told = privacy.look(view.rounds, account) if privacy else PrivacySight()
+            if told.over and not now.finished:
+                now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)
+            return Sight(now, rounds, _when(network, now), purse.budget(view.rounds) if purse else None, told)
 
         yield look
 
@@ -193,7 +189,7 @@ def _rows(sight: Sight) -> Rows:
         ("waiting for", _waiting(now, sight.when)),
         *(("disputed", _dispute(entry)) for entry in now.disputes),
     ]
-    rows += [("privacy", str(sight.privacy))] if sight.privacy else []
+    rows += sight.privacy.rows()
     if now.account:
         rows.append(("your account", now.account))
         rows += [("your last round", _last(now.last))] if now.last else []

@@ -6,6 +6,7 @@ import pytest
 
 from chain.networks import embedded
 from ipfs.disk import DiskStore
+from ipfs.unixfs import cid_of
 from node.auditing.archive import audit_directory, write_archive
 from node.cli.privacy_look import PrivacyLook
 from node.config import FederationConfig, NetworkSettings, load_config
@@ -51,14 +52,26 @@ def test_status_shows_what_a_client_has_spent(run, tmp_path):
     federation = run.federation
     view = federation.coordinator().view
     view.refresh()
-    look = PrivacyLook(federation.config, federation.store)
-    spent, over = look.look(view.rounds, None)
-    assert str(spent) == f"ε = {run.metrics()[1].privacy.epsilon:.4g} of 20 at δ = 0.001 spent by client {spent.client}"
-    assert not over  # 20 is enough for more
-    mine, _ = look.look(view.rounds, federation.keys[4].address)
-    assert (mine.client, mine.budget) == (5, 20.0) and mine.epsilon < spent.epsilon
-    sentence, _ = PrivacyLook(federation.config, DiskStore(tmp_path / "empty")).look(view.rounds, None)
-    assert "cannot be told" in sentence
+    sight = PrivacyLook(federation.config, federation.store).look(view.rounds, None)
+    spent = f"ε = {run.metrics()[1].privacy.epsilon:.4g} of 20 at δ = 0.001 spent by client {sight.spent.client}"
+    assert sight.rows() == [("privacy", spent)] and not sight.over
+    mine = PrivacyLook(federation.config, federation.store).look(view.rounds, federation.keys[4].address)
+    assert (mine.spent.client, mine.refusal) == (5, "") and mine.spent.epsilon < sight.spent.epsilon
+    absent = PrivacyLook(federation.config, DiskStore(tmp_path / "empty")).look(view.rounds, None)
+    assert "cannot be told" in absent.rows()[0][1] and absent.to_dict() is None
+
+
+def test_status_says_who_draws_no_more_and_when_training_is_over(run):
+    federation = run.federation
+    view = federation.coordinator().view
+    view.refresh()
+    rounds = replace(federation.config.federation, rounds=9)
+    tight = replace(federation.config, federation=rounds, privacy=replace(federation.config.privacy, epsilon=5.0))
+    for entry in view.rounds.rounds.values():  # as if it had been held under the tight terms
+        entry.opened = replace(entry.opened, config_digest=cid_of(tight.to_bytes()).digest)
+    sight = PrivacyLook(tight, federation.store).look(view.rounds, federation.keys[0].address)
+    assert "round 3 would make it" in sight.rows()[1][1] and "members can afford" in sight.over
+    assert sight.to_dict()["refusal"] == sight.refusal
 
 
 def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
