@@ -65,9 +65,11 @@ class PrivacyLook:
         try:
             spending = Spending(self._terms, self._store, rounds, self._size(latest.opened.model_digest))
             member = rounds.member(account) if account else None
-            client, following = member.client if member else 0, latest.number + 1
-            refusal = spending.refusal(client, following) if client else ""
-            over = spending.exhausted(following) if latest.end is not None else ""
+            client, ended = member.client if member else 0, latest.end is not None
+            following = latest.number + (ended or client in latest.draws)
+            due = client and following <= self._terms.federation.rounds
+            refusal = spending.refusal(client, following) if due else ""
+            over = spending.exhausted(following) if ended else ""
             return PrivacySight(spending.summary(latest.number, client), refusal, over)
         except (StoreError, InvalidModel) as fault:
             return PrivacySight(fault=f"cannot be told, the store has no model to go by: {fault}")
