@@ -140,7 +140,7 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
 
 def _wait(layout: Layout) -> int:
     if wait_until_ended(layout, console.print):
-        console.print("all rounds have ended")
+        console.print("the federation has ended")
         return 0
     console.print(f"a process was given up: see the logs in {layout.logs}", soft_wrap=True)
     return 1

@@ -163,7 +163,7 @@ def _serve(
         Service(roles, heads, place.log, metrics, reach.patience_seconds, once).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
-    place.log.write("info", "ended: one round is over" if once else "ended: all rounds are over")
+    place.log.write("info", "ended: one round is over" if once else "ended: no round is left")
     return 0
 
 
