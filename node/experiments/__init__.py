@@ -1,4 +1,4 @@
-"""The paper's experiments (spec 03): each a set of plans, the seeds they run with, and a report.
+"""The papers' experiments (specs 03 and 04): each a set of plans, the seeds they run with, and a report.
 
 rounds_to_90         rounds to 90 % at paper-like settings
 fedaom_options       what FedAom's options are worth
@@ -9,6 +9,8 @@ out_of_distribution  local models on classes that their clients have few of
 shared_data          FedAom, share and FedAvg
 masking              local models before and after masking
 partition_picture    how the splits deal the classes
+geyer                client-level privacy with 100, 1,000 and 10,000 clients
+signds               SignDS and FedAvg: accuracy, and bytes of an upload
 
 base        what an experiment is
 regimes     settings that several share

@@ -3,6 +3,9 @@
 plan         everything that a run depends on
 record       what a run leaves: its plan, a line a round, the digest of its model; no times
 data         the training samples dealt to clients; on disk once, mapped into every worker
+draws        who takes part in which round, and how many rounds a privacy budget affords
+uploads      what a client hands in: its model, a clipped update, one with its own noise, a few votes
+mechanisms   what becomes of the sum: noise, the next model, what was released
 work         what a worker does: train a few clients and add them up, evaluate a slice of the test set
 executors    in this process, a pool of processes, a dask cluster
 checkpoint   after each round, atomic; what a strategy keeps for a client stands on disk
@@ -10,5 +13,6 @@ run          the loop over the rounds
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
 
 The same plan gives the same bytes, whatever the executor and the number of workers: each client's round has randomness
-of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter.
+of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter. The
+noise of privacy mechanisms follows from the plan, too: it shows what they cost, and protects nobody.
 """
