@@ -253,3 +253,13 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     reach = float(np.sqrt(moved @ moved)) * grid.unit
     assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
     assert (reach > 0.98) == (kind in ("huge", "alternating"))
+
+
+def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing, monkeypatch):
+    client, entry = sharing
+    place, secrets = client._place(entry), client._disclosure.secrets(1)
+    fresh = [client._kind.encode(place, 1, secrets, place.previous) for _ in range(2)]
+    assert fresh[0] != fresh[1]
+    monkeypatch.setattr("node.uploads.client_level.os.urandom", bytes)
+    fixed = [client._kind.encode(client._place(entry), 1, secrets, place.previous) for _ in range(2)]
+    assert fixed[0] == fixed[1] and len(fixed[0]) == client._kind.upload_bytes(place.layout)
