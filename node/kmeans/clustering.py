@@ -13,6 +13,8 @@ import numpy as np
 MAX_ITERATIONS = 300
 MAX_FRACTION_BITS = 20
 
+_TRIAL = 3  # iterations before the worse half of the restarts is given up
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -31,7 +33,7 @@ class Clusters:
 
 
 def kmeans(
-    points: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, restarts: int = 10
+    points: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, restarts: int = 20
 ) -> Clusters:
     """Cluster weighted points.
 
@@ -44,7 +46,8 @@ def kmeans(
     k : int
         At most m centres are returned.
     restarts : int
-        Seedings tried.
+        Seedings tried. Every three iterations the half with the larger losses is given up: twenty so find a loss at
+        least as good as ten that run to their end (Celltype, Covtype), in half the time.
 
     Raises
     ------
@@ -57,18 +60,19 @@ def kmeans(
     bits = _fraction_bits(points, weights) if np.issubdtype(points.dtype, np.integer) else None
     points, mass = points.astype(np.float64), weights.astype(np.float64)
     centres = points[_seeds(points, mass, k, rng, restarts)] * _scale(bits)
-    sums, sizes = _lloyd(points, mass, centres, bits)
-    gains = [_gain(sums[restart], sizes[restart]) for restart in range(restarts)]
-    best = int(np.argmax(gains))
-    chosen = centres[best] / _scale(bits)
-    loss = math.fsum((mass * np.einsum("ij,ij->i", points, points)).tolist()) - gains[best]
+    while len(centres) > 1:
+        centres, gains = _lloyd(points, mass, centres, bits, _TRIAL)
+        centres = centres[np.sort(np.argsort(-gains, kind="stable")[: (len(centres) + 1) // 2])]
+    centres, gains = _lloyd(points, mass, centres, bits, MAX_ITERATIONS)
+    chosen = centres[0] / _scale(bits)
+    loss = math.fsum((mass * np.einsum("ij,ij->i", points, points)).tolist()) - float(gains[0])
     return Clusters(chosen[np.lexsort(chosen.T[::-1])], max(loss, 0.0))
 
 
 def refine(points: np.ndarray, centres: np.ndarray, iterations: int = MAX_ITERATIONS) -> np.ndarray:
     """Lloyd's iterations on unweighted points from given centres, a float64 array of shape (k, d); returns the like."""
-    refined = np.array(centres, np.float64)[None]
-    _lloyd(points.astype(np.float64), np.ones(len(points)), refined, None, iterations)
+    start = np.array(centres, np.float64)[None]
+    refined, _ = _lloyd(points.astype(np.float64), np.ones(len(points)), start, None, iterations)
     return refined[0]
 
 
@@ -120,55 +124,61 @@ def _seeds(points: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generato
 
 
 def _lloyd(
-    points: np.ndarray, mass: np.ndarray, centres: np.ndarray, bits: int | None, iterations: int = MAX_ITERATIONS
+    points: np.ndarray, mass: np.ndarray, centres: np.ndarray, bits: int | None, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Move the centres of every restart, in place, until no point changes its cluster; return the last ``_sums``."""
+    """Move the centres of every restart until no point changes its cluster, but so many times at most.
+
+    Returns
+    -------
+    float64 array of shape (restarts, k, d)
+        The centres: means of the clusters found last.
+    float64 array of shape (restarts,)
+        Σ ‖Σ w·x‖²/Σ w over those clusters, which is Σ w·‖x‖² less the loss.
+    """
     restarts, k, _ = centres.shape
-    sums, sizes = np.zeros(centres.shape), np.zeros((restarts, k))
-    moving, labels = np.arange(restarts), np.full((len(points), restarts), -1)
+    weighted = np.column_stack([points, np.ones(len(points))]) * mass[:, None]
+    labels, sums = np.full((restarts, len(points)), -1), np.zeros((restarts, k, weighted.shape[1]))
     for _ in range(iterations):
-        found = _assign(points, centres[moving], _scale(bits))
-        changed = (found != labels[:, moving]).any(axis=0)
-        labels[:, moving] = found
-        moving = moving[changed]
-        if not len(moving):
+        found = _assign(points, centres, _scale(bits))
+        if np.array_equal(found, labels):
             break
-        sums[moving], sizes[moving] = _sums(points, mass, labels[:, moving], k)
-        centres[moving] = _means(sums[moving], sizes[moving], centres[moving], bits)
-    return sums, sizes
+        labels = found
+        belongs = labels[:, None, :] == np.arange(k)[:, None]
+        sums = (belongs.reshape(-1, len(points)).astype(np.float64) @ weighted).reshape(sums.shape)
+        centres = _means(sums, centres, bits)
+    return centres, _gains(sums)
 
 
 def _assign(points: np.ndarray, centres: np.ndarray, scale: float) -> np.ndarray:
-    """Nearest centre of each point in each restart: int array of shape (m, restarts).
+    """Nearest centre of each point in each restart, the first of equals: int array of shape (restarts, m).
 
-    ‖c‖² − 2·x·c orders centres as their distances do.
+    ‖c‖² − 2·c·x orders centres as their distances do.
     """
     restarts, k, dimensions = centres.shape
-    products = points @ centres.reshape(-1, dimensions).T
-    scores = np.einsum("rkd,rkd->rk", centres, centres).ravel() - (2 * scale) * products
-    return scores.reshape(len(points), restarts, k).argmin(axis=2)
+    products = (centres.reshape(-1, dimensions) * (-2 * scale)) @ points.T
+    scores = products.reshape(restarts, k, -1) + np.einsum("rkd,rkd->rk", centres, centres)[:, :, None]
+    best, labels = scores[:, 0].copy(), np.zeros((restarts, len(points)), np.int64)
+    for centre in range(1, k):
+        np.copyto(labels, centre, where=scores[:, centre] < best)
+        np.minimum(best, scores[:, centre], out=best)
+    return labels
 
 
-def _sums(points: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Σ w·x and Σ w of each cluster in each restart: shapes (restarts, k, d) and (restarts, k)."""
-    belongs = (labels[:, :, None] == np.arange(k)) * mass[:, None, None]
-    flat = belongs.reshape(len(points), -1)
-    sums = (flat.T @ points).reshape(labels.shape[1], k, -1)
-    return sums, belongs.sum(axis=0)
-
-
-def _means(sums: np.ndarray, sizes: np.ndarray, centres: np.ndarray, bits: int | None) -> np.ndarray:
+def _means(sums: np.ndarray, centres: np.ndarray, bits: int | None) -> np.ndarray:
     """Means of the clusters; the centre of an empty one stays."""
-    means = sums * _scale(bits) / np.maximum(sizes, 1)[:, :, None]
+    sizes = sums[:, :, -1:]
+    means = sums[:, :, :-1] * _scale(bits) / np.maximum(sizes, 1)
     if bits is not None:
         means = np.rint(means)
-    return np.where(sizes[:, :, None] > 0, means, centres)
+    return np.where(sizes > 0, means, centres)
 
 
-def _gain(sums: np.ndarray, sizes: np.ndarray) -> float:
-    """Σ ‖Σ w·x‖²/Σ w over clusters, which is Σ w·‖x‖² less the loss."""
-    return math.fsum(
-        math.fsum(value * value for value in row) / size
-        for row, size in zip(sums.tolist(), sizes.tolist(), strict=True)
-        if size
-    )
+def _gains(sums: np.ndarray) -> np.ndarray:
+    """Coordinate by coordinate, so that the order of additions is the same everywhere."""
+    squares = np.zeros(sums.shape[:2])
+    for column in range(sums.shape[2] - 1):
+        squares += sums[:, :, column] ** 2
+    gains = np.zeros(len(sums))
+    for cluster in range(sums.shape[1]):
+        gains += squares[:, cluster] / np.maximum(sums[:, cluster, -1], 1)
+    return gains

@@ -43,6 +43,7 @@ REDUNDANT = 2
 MAX_LIMIT = 1 << 40
 
 _BINS_AT_ONCE = 64  # rows of a table of powers, which for N = 10,000 has 20,002 columns
+_PRODUCTS_AT_ONCE = 1 << 16
 
 
 class CapacityExceeded(ValueError):
@@ -155,6 +156,7 @@ class Code:
         pieces = self.grid.pieces(levels)
         terms = gf.multiply(gf.element(counts)[:, None], gf.powers(self.points(pieces), self.syndromes))
         sums = [gf.total(terms)]
-        for row in range(self.rows):
-            sums.append(gf.total(gf.multiply(pieces[:, row, None], terms[:, : self.capacity])))
+        terms = terms[:, None, : self.capacity]
+        for start in range(0, self.rows, step := max(1, _PRODUCTS_AT_ONCE // terms.size)):
+            sums.append(gf.total(gf.multiply(terms, pieces[:, start : start + step, None])).ravel())
         return np.concatenate(sums)

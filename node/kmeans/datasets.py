@@ -11,7 +11,7 @@ import numpy as np
 from node.kmeans.clustering import kmeans, nearest
 
 GAUSSIAN_POINTS = 30_000
-_REFERENCE_RESTARTS = 20
+_REFERENCE_RESTARTS = 50
 
 
 class PointsError(ValueError):

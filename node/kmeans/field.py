@@ -11,6 +11,7 @@ PRIME = (1 << BITS) - 1
 ELEMENT = np.dtype("<u8")
 """Type of an element, also on the wire: 8 bytes, little-endian."""
 
+_BY_HAND = 32
 _P = np.uint64(PRIME)
 _HALF = np.uint64(31)
 _LOW = np.uint64((1 << 31) - 1)
@@ -50,14 +51,27 @@ def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def powers(x: np.ndarray, count: int) -> np.ndarray:
-    """x⁰ … x^(count−1) of each element: shape (len(x), count), by doubling."""
-    table = np.ones((len(x), count), ELEMENT)
-    known, step = 1, x
+    """x⁰ … x^(count−1) of each element: shape (len(x), count).
+
+    The first ones with Python's integers, which are faster than passes over tiny arrays; the rest by doubling.
+    """
+    table = np.empty((len(x), count), ELEMENT)
+    known = min(count, _BY_HAND)
+    for row, base in zip(table, x.tolist(), strict=True):
+        row[:known] = _powers(base, known)
+    step = np.array([pow(base, known, PRIME) for base in x.tolist()], ELEMENT)
     while known < count:
         more = min(known, count - known)
         table[:, known : known + more] = multiply(table[:, :more], step[:, None])
         known, step = known + more, multiply(step, step)
     return table
+
+
+def _powers(base: int, count: int) -> list[int]:
+    found = [1]
+    while len(found) < count:
+        found.append(found[-1] * base % PRIME)
+    return found
 
 
 def total(a: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ def cluster(
     k: int,
     rng: np.random.Generator,
     *,
-    restarts: int = 10,
+    restarts: int = 20,
     uniform: bool = False,
 ) -> Model:
     """Full K-means++ on what the counts stand for.

@@ -48,7 +48,7 @@ class Settings:
 
     k: int
     grid: Grid
-    restarts: int = 10
+    restarts: int = 20
     uniform: bool = False
     iterations: int = 0
     reach: int = 5
