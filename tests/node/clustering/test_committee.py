@@ -1,14 +1,15 @@
 """Detection afterwards: algorithm 3 written literally, votes and verdicts by their definitions, odd ballots."""
 
-import hashlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from node.clustering.committee import (
     Ballot,
+    Evidence,
     NoCommittee,
     Rule,
     Verdict,
@@ -22,13 +23,16 @@ from node.clustering.similarity import in_the_clear
 COUNTS = st.lists(
     st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any), min_size=6, max_size=12, unique_by=tuple
 )
-RESULTS = st.integers(1, 200).flatmap(
-    lambda tested: st.tuples(
-        st.just(tested),
-        st.integers(0, tested),
-        st.lists(st.one_of(st.none(), st.integers(0, tested)), min_size=1, max_size=8),
-    )
-)
+
+
+@st.composite
+def evidences(draw):
+    tested = draw(st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any))
+    row = st.tuples(*(st.integers(0, most) for most in tested))
+    return Evidence(tuple(tested), draw(row), tuple(draw(st.lists(st.one_of(st.none(), row), min_size=1, max_size=8))))
+
+
+EVIDENCE = evidences()
 
 
 @settings(deadline=None)
@@ -62,77 +66,144 @@ def test_seats_are_not_left_empty_where_all_members_are_like_one_client():
     assert len(draw_committee(similarity, (0, 1, 2), 2)) == 2
 
 
-@given(RESULTS, st.floats(0, 0.5), st.floats(0, 0.9))
-def test_votes_are_those_of_the_rule(results, margin, floor):
-    tested, reference, right = results
-    shown = [number / tested for number in right if number is not None]
-    least = max(sum(shown) / len(shown) - margin if shown else 0, floor * reference / tested)
-    for number, vote in zip(right, Ballot(0, tested, reference, tuple(right)).votes(Rule(margin, floor)), strict=True):
-        if number is None:
+@given(EVIDENCE, st.sampled_from(["gap", "mean"]), st.floats(0, 0.5), st.floats(0, 0.9))
+def test_votes_are_those_of_the_rule(evidence, split, margin, floor):
+    labels = [label for label, tested in enumerate(evidence.tested) if tested]
+
+    def score(row):
+        return sum(row[label] / evidence.tested[label] for label in labels) / len(labels)
+
+    shown = sorted(score(row) for row in evidence.right if row is not None)
+    least = floor * score(evidence.reference)
+    if split == "mean" and shown:
+        least = max(least, sum(shown) / len(shown) - margin)
+    gaps = [high - low for low, high in pairwise(shown)]
+    if split == "gap" and gaps:
+        widest = max(gaps)
+        # Floats cannot say which of two equal gaps is meant, nor on which side of the margin one lies.
+        assume(sum(gap > widest - 1e-9 for gap in gaps) == 1 and abs(widest - margin) > 1e-9)
+        least = max(least, shown[gaps.index(widest) + 1] if widest > margin else 0)
+    votes = evidence.votes(Rule(margin, floor, split))
+    for row, vote in zip(evidence.right, votes, strict=True):
+        if row is None:
             assert vote
-        elif abs(number / tested - least) > 1e-9:
-            assert vote == (number / tested < least)
+        elif abs(score(row) - least) > 1e-9:
+            assert vote == (score(row) < least)
+
+
+def evidence_of(*right: int, reference: int = 0) -> Evidence:
+    """One label, 100 samples."""
+    return Evidence((100,), (reference,), tuple((number,) for number in right))
 
 
 def test_a_tie_with_the_threshold_is_no_vote_against():
     """Mean 0.5, margin 0.1: 40 of 100 is not below it; floats would say that it is."""
-    assert Ballot(0, 100, 0, (40, 60)).votes(Rule(0.1, 0)) == (False, False)
-    assert Ballot(0, 100, 0, (39, 61)).votes(Rule(0.1, 0)) == (True, False)
+    rule = Rule(0.1, 0, "mean")
+    assert evidence_of(40, 60).votes(rule) == (False, False) and evidence_of(39, 61).votes(rule) == (True, False)
+    gap = Rule(0.1, 0)
+    assert evidence_of(80, 70).votes(gap) == (False, False) and evidence_of(80, 69).votes(gap) == (False, True)
+
+
+def test_the_gap_finds_a_majority_that_the_mean_does_not():
+    models = (90, 88, 20, 22, 18, 21, 19, 20, 22, 18)
+    assert evidence_of(*models).votes(Rule(0.1, 0)) == (False,) * 2 + (True,) * 8
+    assert not any(evidence_of(*models).votes(Rule(0.2, 0, "mean")))
 
 
 def test_the_floor_finds_a_cluster_that_is_malicious_as_a_whole():
-    ballot = Ballot(0, 100, 90, (10, 11, 9))
-    assert ballot.votes(Rule(floor=0)) == (False,) * 3 and ballot.votes(Rule(floor=0.5)) == (True,) * 3
+    evidence = evidence_of(10, 11, 9, reference=90)
+    assert evidence.votes(Rule(floor=0)) == (False,) * 3 and evidence.votes(Rule(floor=0.5)) == (True,) * 3
+
+
+def test_a_model_that_knows_two_labels_is_not_worse_for_a_judge_who_has_many_of_a_third():
+    specialists, forger = (10, 10, 0), (5, 5, 60)
+    evidence = Evidence((10, 10, 80), (10, 10, 80), (specialists, specialists, forger))
+    assert [float(evidence.score(row)) for row in (specialists, forger)] == pytest.approx([2 / 3, 7 / 12])
 
 
 def test_nobody_is_expelled_without_more_than_half_of_all_seats():
-    against = Ballot(1, 100, 90, (10, 90, 90)), Ballot(2, 50, 45, (5, 45, 45)), Ballot(3, 50, 45, (45, 45, 45))
-    assert tally((4, 5, 6), against[:2], 3, Rule()) == Verdict((4, 5, 6), (2, 0, 0), 3)
-    assert tally((4, 5, 6), against[:2], 3, Rule()).expelled == (4,)
-    assert tally((4, 5, 6), against[:2], 3, Rule()).kept == (5, 6)
-    assert tally((4, 5, 6), against[:2], 4, Rule()).expelled == ()
-    assert tally((4, 5, 6), against[:1], 3, Rule()).expelled == ()
-    assert tally((4, 5, 6), [], 3, Rule()) == Verdict((4, 5, 6), (0, 0, 0), 3)
+    def verdict(seats, *voters):
+        votes = {1: (True, False, False), 2: (True, False, False), 3: (False, False, True)}
+        return tally((4, 5, 6), range(1, seats + 1), [Ballot(voter, votes[voter], bytes(32)) for voter in voters])
+
+    assert verdict(3, 1, 2) == Verdict((4, 5, 6), (2, 0, 0), 3)
+    assert verdict(3, 1, 2).expelled == verdict(3, 1, 2, 3).expelled == (4,) and verdict(3, 1, 2).kept == (5, 6)
+    assert verdict(4, 1, 2, 3).expelled == verdict(3, 1).expelled == verdict(3).expelled == ()
+    assert verdict(3) == Verdict((4, 5, 6), (0, 0, 0), 3)
 
 
 def test_odd_ballots_are_not_counted():
-    good = Ballot(1, 10, 9, (1, 2))
-    with pytest.raises(ValueError, match="votes once"):
-        tally((4, 5), [good, good], 3, Rule())
-    with pytest.raises(ValueError, match="votes once"):
-        tally((4, 5), [good, Ballot(2, 10, 9, (1, 2))], 1, Rule())
+    good = Ballot(1, (True, False), bytes(32))
+    for ballots in ([good, good], [good, Ballot(9, (True, False), bytes(32))]):
+        with pytest.raises(ValueError, match="every judge votes once, and nobody else"):
+            tally((4, 5), (1, 2), ballots)
     with pytest.raises(ValueError, match="each of the 3 members"):
-        tally((4, 5, 6), [good], 3, Rule())
-    for tested, reference, right in ((0, 0, (0,)), (10, 11, (1,)), (10, 1, (11,)), (10, 1, (-1,)), (2**32, 1, (1,))):
-        with pytest.raises(ValueError, match="more right answers than samples"):
-            Ballot(1, tested, reference, right)
-
-
-@given(RESULTS)
-def test_ballots_survive_the_ledger(results):
-    tested, reference, right = results
-    ballot = Ballot(7, tested, reference, tuple(right))
-    assert Ballot.from_bytes(ballot.to_bytes()) == ballot
-    assert len(ballot.to_bytes()) == 20 + 4 * len(right)
-    models = [bytes([place]) * 32 for place in range(len(right))]
-    assert ballot.digest(models) == hashlib.sha256(ballot.to_bytes() + b"".join(models)).digest()
+        tally((4, 5, 6), (1, 2), [good])
 
 
 @pytest.mark.parametrize(
-    "change", [lambda b: b[:-1], lambda b: b[:-4], lambda b: b + bytes(4), lambda b: b"FGV2" + b[4:]]
+    ("tested", "reference", "right"),
+    [
+        ((0, 0), (0, 0), ((0, 0),)),
+        ((10, 0), (11, 0), ((1, 0),)),
+        ((10, 0), (1, 0), ((1, 1),)),
+        ((10, 0), (1, 0), ((-1, 0),)),
+        ((10, 0), (1, 0), ((1,),)),
+        ((10, 0), (1,), ((1, 0),)),
+    ],
+)
+def test_evidence_that_nobody_can_have_is_refused(tested, reference, right):
+    with pytest.raises(ValueError, match="right answers of each label"):
+        Evidence(tested, reference, right)
+
+
+def test_evidence_shows_no_counts_and_commits_to_all_of_them():
+    evidence = Evidence((12345, 1), (3, 1), ((1, 1), None))
+    assert "12345" not in repr(evidence)
+    models, salt = [bytes([1]) * 32, bytes(32)], bytes([7]) * 32
+    others = [
+        Evidence((12345, 1), (3, 1), ((1, 1), (0, 0))).digest(models, salt),
+        Evidence((12345, 1), (3, 1), ((1, 0), None)).digest(models, salt),
+        Evidence((12345, 1), (2, 1), ((1, 1), None)).digest(models, salt),
+        Evidence((12346, 1), (3, 1), ((1, 1), None)).digest(models, salt),
+        evidence.digest(models[::-1], salt),
+        evidence.digest(models, bytes(32)),
+    ]
+    assert len({evidence.digest(models, salt), *others}) == 7
+    with pytest.raises(ValueError, match="a salt of 32 bytes"):
+        evidence.digest(models, b"")
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.booleans(), max_size=20), st.binary(min_size=32, max_size=32))
+def test_ballots_survive_the_ledger(voter, against, evidence):
+    ballot = Ballot(voter, tuple(against), evidence)
+    assert Ballot.from_bytes(ballot.to_bytes()) == ballot
+    assert len(ballot.to_bytes()) == 44 + (len(against) + 7) // 8
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: b"FGV2" + data[4:],
+        lambda data: data[:8] + (9).to_bytes(4) + data[12:],
+        lambda data: data[:12] + b"\xff" + data[13:],
+    ],
 )
 def test_bytes_that_are_no_ballot_are_refused(change):
-    with pytest.raises(ValueError):
-        Ballot.from_bytes(change(Ballot(7, 10, 9, (1, None, 10)).to_bytes()))
+    with pytest.raises(ValueError, match="ballot"):
+        Ballot.from_bytes(change(Ballot(7, (True, False, True), bytes(32)).to_bytes()))
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_are_more_than_refused(noise):
-    try:
-        ballot = Ballot.from_bytes(noise)
-    except ValueError:
-        return
-    assert ballot.to_bytes() == noise
+    for data in (noise, b"FGV1" + noise):
+        try:
+            ballot = Ballot.from_bytes(data)
+        except ValueError:
+            continue
+        assert ballot.to_bytes() == data
 
 
 def test_a_drop_is_seen_and_the_worst_clusters_are_suspected():
@@ -145,3 +216,5 @@ def test_a_drop_is_seen_and_the_worst_clusters_are_suspected():
 def test_rules_out_of_range_are_refused(settings):
     with pytest.raises(ValueError, match="from 0 to below 1"):
         Rule(**settings)
+    with pytest.raises(ValueError, match="set it to gap or mean"):
+        Rule(split="median")
