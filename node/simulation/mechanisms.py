@@ -127,7 +127,7 @@ class ClientLevel:
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
-            self._spend(result.round, result.clients, result.privacy["noise_multiplier"])
+            self._spend(result.round, result.clients, result.privacy["effective_multiplier"])
             self._clip = result.privacy["next_clip"]
 
     def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
@@ -147,8 +147,9 @@ class ClientLevel:
         vector, below, noise = uploads.start, None, 0.0
         if divisor:
             shares = max(1, count)
-            add_noise(uploads.words, shares * grid.share_variance, seeded("noise", self._plan.seed, round))
-            update, below = decode_sum(grid, uploads.words, divisor)
+            words = uploads.words.copy()
+            add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, round))
+            update, below = decode_sum(grid, words, divisor)
             vector = uploads.start + update
             noise = grid.noise_deviation(shares) / divisor
         sigma = grid.multiplier_of(max(1, count))
@@ -157,7 +158,8 @@ class ClientLevel:
             self._clip = next_clip(self._clip, below, self._settings.quantile, self._settings.quantile_rate)
         epsilon, delta = self._spending()
         return vector, {
-            "noise_multiplier": sigma,
+            "noise_multiplier": grid.noise_multiplier,
+            "effective_multiplier": sigma,
             "clip": grid.clip,
             "rate": rate,
             "noise": noise,
@@ -221,7 +223,7 @@ class Local:
         return decode(uploads.words, samples, samples, self._bound), {
             "noise": self._mechanism.sigma,
             "clip": self._settings.clip,
-            "uploads": most,
+            "most_uploads": most,
             "epsilon": self._mechanism.epsilon_after(most, self._settings.delta),
             "delta": self._settings.delta,
         }
@@ -252,7 +254,7 @@ class SignDs:
             "step": step,
             "upload_bytes": self._mechanism.upload_bytes,
             "dense_bytes": WORD.itemsize * self._mechanism.length,
-            "uploads": most,
+            "most_uploads": most,
             "epsilon": most * self._settings.epsilon,
             "delta": 0.0,
         }
