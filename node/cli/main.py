@@ -6,6 +6,7 @@ import typer
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 
 from node.cli import (
+    attack,
     audit,
     bench,
     demo,
@@ -41,6 +42,7 @@ app.add_typer(network.app, name="network")
 app.command("simulate")(simulate.simulate)
 app.command("experiment")(experiment.experiment)
 app.add_typer(privacy.app, name="privacy")
+app.command("attack")(attack.attack)
 app.add_typer(bench.app, name="bench")
 
 

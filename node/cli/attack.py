@@ -1,0 +1,60 @@
+"""``fedgrove attack``: what an attacker gets out of a client's upload, bare, masked and with differential privacy."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from node.cli.output import CommandError, console, print_json
+
+ALL = "all"
+
+
+def attack(
+    name: Annotated[str, typer.Argument(help="gradient, model, gan, protocol, or all.")] = ALL,
+    dataset: Annotated[str, typer.Option(help="mnist, fashion-mnist, digits, or grey images of your own.")] = "mnist",
+    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("docs/results/attacks"),
+    noise_multiplier: Annotated[float, typer.Option(help="σ of the uploads with client-level privacy.")] = 1.0,
+    noise_clients: Annotated[int, typer.Option(help="Clients that share this noise.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Root of the randomness.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer victims, shorter searches.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results to stdout.")] = False,
+) -> None:
+    """Attack clients' uploads on this machine; nothing is sent anywhere. The same seed gives the same report.
+
+    Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
+    """
+    try:
+        from node.attacks.report import TRIALS, InvalidReport, write_report
+        from node.attacks.scene import make_scene
+        from node.learning.training import reproducible
+    except ImportError:
+        raise CommandError("attacks need torch and scikit-learn: pip install 'fedgrove[learning]'") from None
+    from node.attacks.uploads import Noise
+    from node.learning.datasets import load_dataset
+    from node.simulation.figures import FiguresUnavailable, require_matplotlib
+
+    if name != ALL and name not in TRIALS:
+        raise CommandError(f"there is no attack {name!r}: choose one of {', '.join(TRIALS)}, {ALL}")
+    try:
+        require_matplotlib()
+        noise = Noise(noise_multiplier, noise_clients)
+        scene = make_scene(load_dataset(dataset, data_dir), seed, quick=quick, noise=noise)
+        out.mkdir(parents=True, exist_ok=True)  # rather now than after minutes of work
+        results = {}
+        for chosen in TRIALS if name == ALL else (name,):
+            trial = TRIALS[chosen]
+            console.print(f"{trial.TITLE} ({trial.SOURCE}) …", soft_wrap=True, markup=False)
+            with reproducible():
+                finding = trial.run(scene)
+            results[chosen] = finding.results
+            write_report(out, scene, {chosen: finding})
+            console.print(trial.text(finding.results), soft_wrap=True, markup=False)
+    except (ValueError, InvalidReport, FiguresUnavailable) as fault:
+        raise CommandError(str(fault)) from None
+    except OSError as fault:
+        raise CommandError(f"{fault.strerror or fault}: {fault.filename or out}") from None
+    console.print(f"Written to {out}", soft_wrap=True, markup=False)
+    if as_json:
+        print_json(results)
