@@ -119,6 +119,32 @@ def engine(
     return _show("Engine", lambda: bench_engine.run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
 
 
+@app.command("unlearn")
+def unlearn(
+    dataset: Annotated[str, typer.Option(help="gaussian, celltype or covtype.")] = "gaussian",
+    data_dir: Annotated[Path, typer.Option(help="Where the files of celltype and covtype lie.")] = Path("data"),
+    clusters_each: Annotated[int, typer.Option(min=1, help="Clusters that a client sees, K′.")] = 1,
+    removals: Annotated[int, typer.Option(min=1, help="Requests.")] = 100,
+    order: Annotated[str, typer.Option(help="random or adversarial.")] = "random",
+    batch: Annotated[int, typer.Option(min=1, help="Points in a request.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs behind a loss ratio.")] = 5,
+    large: Annotated[bool, typer.Option("--large", help="Decode 10,000 occupied bins, too.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Federated K-means that forgets: losses, removals beside retraining, bytes, decoding.
+
+    Example: fedgrove bench unlearn --dataset gaussian --removals 100
+    """
+    from node.cli import bench_unlearn
+
+    if order not in bench_unlearn.ORDERS:
+        raise CommandError(f"--order must be random or adversarial, not {order!r}")
+    points = bench_unlearn.load(dataset, data_dir, clusters_each)
+    request = bench_unlearn.Removals(removals, order, batch)
+    decoding = (1_000, 10_000) if large else (1_000,)
+    return _show("Unlearning", lambda: bench_unlearn.run(points, request, repeats, decoding), as_json)
+
+
 def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:
     result = work()
     if as_json:

@@ -104,13 +104,17 @@ class Client:
         rows = self.check(rows)
         self.seeding, kept = forget(self._points, self.seeding, rows, self._k, self._rng)
         self._points[rows] = np.nan
-        self._cluster()
-        return len(self.seeding.centroids) - kept
+        redrawn = len(self.seeding.centroids) - kept
+        if redrawn or self._iterations:
+            self._cluster()
+        else:
+            self._labels = self.seeding.labels
+        return redrawn
 
     def vector(self) -> BinCounts:
         """q: in each centroid's bin, the size of its cluster."""
         present = self._labels[self._labels != REMOVED]
-        return BinCounts.of(self._grid.quantise(self._centroids), np.bincount(present, minlength=len(self._centroids)))
+        return BinCounts.of(self._levels, np.bincount(present, minlength=len(self._levels)))
 
     def _cluster(self) -> None:
         """Clusters and their representatives, from the seeding."""
@@ -120,3 +124,4 @@ class Client:
             self._centroids = refine(self._points[rows], self._centroids, self._iterations)
             self._labels = np.full(len(self._points), REMOVED)
             self._labels[rows] = nearest(self._points[rows], self._centroids)
+        self._levels = self._grid.quantise(self._centroids)

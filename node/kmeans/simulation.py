@@ -56,15 +56,26 @@ class Settings:
 
 @dataclass(frozen=True)
 class Seconds:
-    """What a round took, by the clock that the simulation was given: clients work side by side, then the server."""
+    """What a round took, by the clock that the simulation was given: clients work side by side, then the server.
 
-    slowest_client: float
+    Attributes
+    ----------
+    computing : float
+        The slowest client's seeding or forgetting, and its vector.
+    uploading : float
+        The slowest client's encoding and masking.
+    decoding, clustering : float
+        The server's.
+    """
+
+    computing: float
+    uploading: float
     decoding: float
     clustering: float
 
     @property
     def total(self) -> float:
-        return self.slowest_client + self.decoding + self.clustering
+        return self.computing + self.uploading + self.decoding + self.clustering
 
 
 @dataclass(frozen=True)
@@ -217,19 +228,20 @@ class Federation:
     ) -> Round:
         """Collect one masked upload a member, decode their sum, add it to the counts before and cluster."""
         members, secret = tuple(members), self._key_rng.bytes(_KEY_BYTES)
-        total, slowest = np.zeros(code.length, gf.ELEMENT), 0.0
+        total, computing, uploading = np.zeros(code.length, gf.ELEMENT), 0.0, 0.0
         for place, index in enumerate(members):
             start = self._clock()
-            upload = self._mask(code.encode(vector(index)), place, len(members), secret)
-            slowest = max(slowest, self._clock() - start)
-            total = gf.add(total, upload)
+            own = vector(index)
+            computed = self._clock()
+            total = gf.add(total, self._mask(code.encode(own), place, len(members), secret))
+            computing, uploading = max(computing, computed - start), max(uploading, self._clock() - computed)
         start = self._clock()
         counts = before + decode(code, total)
         if (counts.counts < 0).any():
             raise InconsistentSum("more points were taken from a bin than it had: an upload is wrong")
         decoded = self._clock()
         model = self._cluster(counts, before)
-        seconds = Seconds(slowest, decoded - start, self._clock() - decoded)
+        seconds = Seconds(computing, uploading, decoded - start, self._clock() - decoded)
         self._round = Round(model, counts, redrawn, code.upload_bytes, seconds)
         return self._round
 

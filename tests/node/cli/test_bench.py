@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_privacy, bench_vrf
+from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_privacy, bench_unlearn, bench_vrf
+from node.kmeans.datasets import Points, split_by_cluster
 from node.learning.models import ARCHITECTURES
 from node.learning.samples import Loaded, Samples
 from tests.node.cli.test_bad_input import fedgrove
@@ -81,3 +82,32 @@ def test_the_command_prints_a_table_or_json(tmp_path, line):
     assert shown.returncode == 0 and "measured" in shown.stderr and not shown.stdout
     printed = fedgrove(*line.split(), "--json", cwd=tmp_path)
     assert printed.returncode == 0 and json.loads(printed.stdout)["rows"]
+
+
+@pytest.mark.parametrize(("order", "batch"), [("random", 1), ("adversarial", 3)])
+def test_unlearning_is_measured_beside_retraining(order, batch):
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(3), 100)
+    points = rng.uniform(-0.7, 0.7, (3, 2))[clusters] + rng.normal(0, 0.02, (300, 2))
+    data = Points("tiny", split_by_cluster(points, clusters, 6, 2, rng), 3, "six clients")
+    result = bench_unlearn.run(data, bench_unlearn.Removals(12, order, batch), repeats=2, decoding=(50,))
+    rows = by_name(result)
+    for method in ("MUFC", "K-FED", "DC-KM"):
+        assert rows[f"induced loss ratio: {method}"]["value"] >= 1 - 1e-6
+    assert rows[f"removal ({order}, {batch} a request)"]["value"] > 0
+    assert rows["removals that hit a centroid"]["unit"] == "of 12"
+    assert rows["upload of a client: removal"]["value"] < rows["upload of a client: training"]["value"]
+    assert {"full retraining, plain", "full retraining, well written", "decoding, 50 occupied bins"} <= set(rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", "nosuch"], "unknown data set 'nosuch'"),
+        (["--dataset", "celltype", "--data-dir", "nowhere"], "does not exist"),
+        (["--order", "backwards"], "--order must be random or adversarial"),
+    ],
+)
+def test_unlearning_says_what_it_needs(tmp_path, arguments, said):
+    result = fedgrove("bench", "unlearn", *arguments, cwd=tmp_path)
+    assert result.returncode == 2 and said in result.stderr.replace("\n", " ")
