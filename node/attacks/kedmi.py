@@ -46,7 +46,7 @@ class GanSettings:
     """
 
     latent: int = 64
-    steps: int = 800
+    steps: int = 600
     batch: int = 64
     rate: float = 4e-4
     certainty: float = 0.1

@@ -7,7 +7,9 @@ import pytest
 
 from node.attacks.measures import correlation, correlation_error
 from node.attacks.played_round import Terms
+from node.attacks.scene import make_scene
 from node.attacks.uploads import KINDS, Noise, noised, seen
+from node.learning.samples import Loaded, as_samples
 from node.tensors import flatten
 from tests.node.attacks.scenes import digits
 
@@ -51,3 +53,21 @@ def test_another_kind_and_impossible_noise_are_refused(models):
         Noise(float("nan"))
     with pytest.raises(ValueError, match="shared by 1 to"):
         Noise(1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "classes", "sentence"),
+    [((1500, 3, 8, 8), 2, "one channel"), ((900, 8, 8), 2, "1,000 training samples"), ((1500, 8, 8), 1, "two classes")],
+)
+def test_data_that_no_trial_can_use_are_refused(shape, classes, sentence):
+    samples = as_samples(np.zeros(shape, np.uint8), np.arange(shape[0]) % classes)
+    with pytest.raises(ValueError, match=sentence):
+        make_scene(Loaded("own", classes, samples, samples))
+
+
+def test_a_class_that_the_attacker_has_no_image_of_is_refused():
+    labels = np.arange(1500) % 2
+    labels[0] = 2
+    samples = as_samples(np.zeros((1500, 8, 8), np.uint8), labels)
+    with pytest.raises(ValueError, match="several training samples of each"):
+        make_scene(Loaded("own", 3, samples, samples))
