@@ -49,7 +49,7 @@ _DOUBT = np.uint64(1 << 20)  # units of 2⁻⁶⁴; doubles make the list wrong 
 _ONE_TABLE = 2048**2  # wider ones leave so many words to nobody that two tables are faster
 _WIDEST_STEP = 128
 _CHUNK = 1 << 15  # coordinates at a time, so that temporaries stay in the processor's cache
-_BATCH = 16 * _CHUNK  # coordinates after which the words that are nobody's are drawn again, all at once
+_BATCH = 64 * _CHUNK  # coordinates after which the words that are nobody's are drawn again, all at once
 _BLOCK = 16
 
 
