@@ -10,6 +10,7 @@ all_pairs      all clients in one process, for simulations
 cover          clusters as a weighted set cover, greedy and best (algorithm 2)
 leaders        the leader of a cluster, by the members' verifiable random functions
 training       the two stages: who averages what, and what sums over overlapping clusters would give away
+evidence       how a judge tells malicious models from honest ones, on its own data
 committee      malicious clusters, found afterwards: committee, ballots, verdict (algorithm 3)
 poisoning      attacks as fixtures
 robust         rivals: Krum, median, trimmed mean
@@ -21,6 +22,7 @@ Where it departs from the paper:
   very label counts that ISM is to hide;
 - the first stage needs one sum over all clients, with the weights that the means of means come to; sums over single
   clusters that overlap would give away single models;
-- a committee member also calls malicious what does much worse than the global model before the drop, as nothing lies
-  below the mean of a cluster that is malicious as a whole; the majority is of all seats, not of the votes cast.
+- a judge takes the mean of a model's accuracies on its labels, and splits the models at the largest gap: the more of a
+  cluster is malicious, the less lies below its mean. What does much worse than the global model before the drop is
+  malicious in any case. The majority is of all seats, not of the votes cast.
 """
