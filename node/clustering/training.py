@@ -78,6 +78,19 @@ def choose_cluster(losses: Mapping[int, float]) -> int:
     return min(sorted(losses), key=lambda cluster: math.inf if math.isnan(losses[cluster]) else losses[cluster])
 
 
+def personal_accuracy(counts: np.ndarray, per_label: np.ndarray) -> float:
+    """Expected accuracy of a model on new data that are distributed like a client's.
+
+    Parameters
+    ----------
+    counts : int64 array of shape (labels,)
+        The client's label counts.
+    per_label : float64 array of shape (labels,)
+        The model's accuracy on the test samples of each label; so a model is tested once, whoever uses it.
+    """
+    return float(counts @ per_label / counts.sum())
+
+
 def groups(choices: Mapping[int, int], clusters: int) -> tuple[Cluster, ...]:
     """Who trains which cluster's model in a round of the second stage, where everybody trains one.
 

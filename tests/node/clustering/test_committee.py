@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from node.clustering.committee import (
@@ -21,7 +21,6 @@ COUNTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(COUNTS, st.integers(1, 4), st.data())
 def test_the_committee_is_that_of_algorithm_3(counts, seats, data):
     similarity = in_the_clear(np.array(counts, dtype=np.int64))

@@ -34,7 +34,6 @@ def similarity_of(counts):
     return in_the_clear(np.array(counts, dtype=np.int64))
 
 
-@settings(deadline=None)
 @given(SKEWED, ALPHA)
 def test_candidates_and_greedy_cover_are_those_of_algorithm_2(counts, alpha):
     """With floats, line by line; costs are compared, as rounding may decide ties the other way."""
@@ -57,7 +56,7 @@ def test_candidates_and_greedy_cover_are_those_of_algorithm_2(counts, alpha):
     assert covered == set(everyone)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(SKEWED, ALPHA)
 def test_the_best_cover_costs_what_the_integer_program_says(counts, alpha):
     found = candidates(similarity_of(counts), alpha)

@@ -44,7 +44,7 @@ def comparison(pair):
 COUNTS = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(COUNTS, COUNTS, st.integers(0, 2**32))
 def test_the_count_is_that_of_the_sets(left, right, seed):
     first, second = client(3, np.array(left), seed), client(8, np.array(right), seed)
@@ -200,7 +200,7 @@ def test_an_answer_with_tags_left_out_is_refused(pair, comparison):
         comparison.count(short, right)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.integers(0, 336))
 def test_no_bytes_are_more_than_refused(pair, noise, cut):
     own = pair[0].blinded

@@ -56,7 +56,7 @@ def ladder(scalar: int, u: int) -> int | None:
     return x2 * pow(z2, -1, p) % p if z2 % p else None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.binary(max_size=40))
 def test_hashes_are_in_the_subgroup_of_prime_order(message):
     u = int.from_bytes(hash_to_curve(message, TAG), "little")

@@ -45,7 +45,7 @@ def test_krum_says_how_many_it_needs():
         krum(models(6, 4, 0), 2)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 9), st.integers(0, 99))
 def test_median_and_trimmed_mean(n, seed):
     found = models(n, 20, seed)

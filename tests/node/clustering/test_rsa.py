@@ -59,7 +59,7 @@ def test_other_sizes_are_refused():
         RsaAsker(SESSION, 0, chi(LEFT), bytes(32), 1024)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(number=st.integers(1, 2**2047))
 def test_the_private_power_is_the_textbook_s(key, number):
     power = _PrivatePower(key, seeded(4))
@@ -75,7 +75,7 @@ def test_openssl_verifies_a_signature_made_with_it(key):
     public.verify(int(signature).to_bytes(WIDTH), b"message", PKCS1v15(), SHA256())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(left=COUNTS, right=COUNTS, seed=st.integers(0, 2**32))
 def test_the_count_is_that_of_the_sets(key, left, right, seed):
     signer = RsaSigner(SESSION, 3, chi(np.array(right)), key, seeded(seed))
@@ -218,7 +218,7 @@ def test_malformed_offers_are_refused(asker, signer, cut):
         asker.ask(1, bytes(flipped))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(noise=st.binary(max_size=100), cut=st.integers(0, 2200))
 def test_no_question_is_more_than_refused_or_signed(key, asker, noise, cut):
     signer = RsaSigner(SESSION, 1, chi(np.array([1])), key, seeded(3))

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from node.clustering.training import (
@@ -16,6 +16,7 @@ from node.clustering.training import (
     global_rounds,
     global_weights,
     groups,
+    personal_accuracy,
     weighted_mean,
 )
 from node.tensors import Layout
@@ -51,7 +52,6 @@ def test_means_are_means_in_any_order():
     assert np.array_equal(mean, global_mean(found, LAYOUT, 8.0))
 
 
-@settings(deadline=None)
 @given(CLUSTERS)
 def test_one_weighted_sum_is_the_mean_of_means(clusters):
     weights = global_weights(clusters)
@@ -66,6 +66,15 @@ def test_the_least_loss_decides_and_no_number_never_does():
     assert choose_cluster({4: 0.5, 2: 0.5, 1: 0.7}) == 2
     assert choose_cluster({0: float("nan"), 1: float("inf"), 2: 9.0}) == 2
     assert choose_cluster({3: float("nan")}) == 3
+
+
+def test_personal_accuracy_is_that_on_samples_drawn_like_the_client_s():
+    rng = np.random.default_rng(3)
+    labels, right = np.repeat(np.arange(3), 400), rng.random(1200) < 0.7
+    counts = np.array([30, 0, 10])
+    per_label = np.array([right[labels == label].mean() for label in range(3)])
+    weights = np.array([counts[label] / (labels == label).sum() for label in labels])
+    assert personal_accuracy(counts, per_label) == pytest.approx(np.average(right, weights=weights))
 
 
 def test_everybody_trains_one_model_in_the_second_stage():
@@ -88,7 +97,6 @@ def test_overlapping_sums_give_clients_away(sums, bare):
     assert exposed(sums) == bare
 
 
-@settings(deadline=None)
 @given(CLUSTERS)
 def test_exposed_clients_are_those_whose_models_are_determined(clusters):
     """Exactly, by rank over the rationals: adding the unit vector of an exposed client does not raise it."""
