@@ -139,9 +139,10 @@ class Federation:
         return self._round
 
     def train(self) -> Round:
-        """Seed every client, sum their vectors and cluster the sum (algorithm 1)."""
+        """Seed every client, sum their vectors and cluster the sum (algorithm 1); once, as it would undo removals."""
+        if self._round is not None:
+            raise ValueError("the federation has been trained: to start anew, make one of the points that are left")
         members = range(len(self._parts))
-        self.clients, self._sent = {}, {}
         code = self._code(self._settings.k * len(self._parts), self._points, signed=False)
 
         def vector(index: int) -> BinCounts:

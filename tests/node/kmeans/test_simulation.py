@@ -1,9 +1,11 @@
 """A whole federation: sums are exact under masks, removals leave nothing behind."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from node.kmeans import simulation
 from node.kmeans.client import UnknownPoint
@@ -100,6 +102,42 @@ def test_a_request_that_cannot_be_met_changes_nothing():
     assert plain_sum(running) == before.counts
 
 
+def test_training_again_would_undo_removals():
+    running = federation()
+    running.train()
+    with pytest.raises(ValueError, match="points that are left"):
+        running.train()
+
+
+@pytest.mark.statistics
+def test_a_federation_forgets_as_if_it_had_been_trained_without(runs=2_500):
+    """What the server learns after removals at two clients, against training on what is left: χ² over the counts."""
+    grid = Grid.covering(1, 0.05)
+    parts = [np.array([[0.0], [0.1], [0.2], [0.9], [0.4]]), np.array([[-0.5], [-0.4], [0.6], [-0.9], [0.5]])]
+    requests = [{0: np.array([3])}, {1: np.array([0, 3]), 0: np.array([0])}]
+    left = [parts[0][[1, 2, 4]], parts[1][[1, 2, 4]]]
+    settings = Settings(2, grid, restarts=1, reach=1)
+
+    def unlearned(rng: np.random.Generator) -> BinCounts:
+        running = Federation(parts, settings, rng)
+        running.train()
+        return [running.forget(request) for request in requests][-1].counts
+
+    def retrained(rng: np.random.Generator) -> BinCounts:
+        return Federation(left, settings, rng).train().counts
+
+    tables = [
+        Counter(
+            tuple(zip(counts.levels.ravel().tolist(), counts.counts.tolist(), strict=True))
+            for counts in (method(np.random.default_rng([number, run])) for run in range(runs))
+        )
+        for number, method in enumerate((unlearned, retrained))
+    ]
+    outcomes = sorted(tables[0] | tables[1])
+    assert len(outcomes) > 1
+    assert chi2_contingency([[table[outcome] for outcome in outcomes] for table in tables]).pvalue > 0.001
+
+
 def test_removals_need_training_first():
     with pytest.raises(ValueError, match="call train first"):
         _ = federation().round
@@ -115,9 +153,9 @@ def test_a_removal_sends_less_than_training():
 
 
 def test_the_same_generator_gives_the_same_federation():
-    one, other, third = federation(seed=5), federation(seed=5), federation(seed=6)
-    assert one.train().model.centres.tobytes() == other.train().model.centres.tobytes()
-    assert one.train().counts != third.train().counts
+    one, other, third = (federation(seed=seed).train() for seed in (5, 5, 6))
+    assert one.model.centres.tobytes() == other.model.centres.tobytes()
+    assert one.counts != third.counts
 
 
 def test_a_wrong_upload_is_told_not_decoded(monkeypatch):
