@@ -135,8 +135,12 @@ def unlearn(
 
     Example: fedgrove bench unlearn --dataset gaussian --removals 100
     """
-    from node.cli import bench_unlearn
-
+    try:
+        from node.cli import bench_unlearn
+    except ImportError:
+        raise CommandError(
+            "this needs python-flint and scikit-learn: pip install 'fedgrove[kmeans,learning]'"
+        ) from None
     if order not in bench_unlearn.ORDERS:
         raise CommandError(f"--order must be random or adversarial, not {order!r}")
     points = bench_unlearn.load(dataset, data_dir, clusters_each)
