@@ -28,20 +28,25 @@ class InvalidReport(ValueError):
 
 
 def write_report(out: Path, scene: Scene, findings: Mapping[str, Finding]) -> None:
-    """Write the findings, and the page of all that lie in the folder.
-
-    Raises
-    ------
-    InvalidReport
-        An earlier finding there is no JSON of this command.
-    """
+    """Write the findings, and the page of all that lie in the folder; InvalidReport as of ``read_documents``."""
     for name, finding in findings.items():
         document = {"attack": name, "settings": _settings(scene), "results": finding.results}
         for file, rows in finding.pictures.items():
             picture(rows, out / file)
         document["pictures"] = sorted(finding.pictures)
         write_atomically(out / f"{name}.json", (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
-    write_atomically(out / README, page({name: _read(out / f"{name}.json") for name in TRIALS}).encode())
+    write_atomically(out / README, page(read_documents(out)).encode())
+
+
+def read_documents(out: Path) -> dict[str, dict[str, Any] | None]:
+    """What lies in the folder, by attack; None for those that were not run.
+
+    Raises
+    ------
+    InvalidReport
+        A file there is no JSON of this command.
+    """
+    return {name: _read(out / f"{name}.json") for name in TRIALS}
 
 
 def page(documents: Mapping[str, dict[str, Any] | None]) -> str:

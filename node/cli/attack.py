@@ -17,7 +17,7 @@ def attack(
     out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("docs/results/attacks"),
     noise_multiplier: Annotated[float, typer.Option(help="σ of the uploads with client-level privacy.")] = 1.0,
     noise_clients: Annotated[int, typer.Option(help="Clients that share this noise.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Root of the randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Root of the randomness.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer victims, shorter searches.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results to stdout.")] = False,
 ) -> None:
@@ -26,7 +26,7 @@ def attack(
     Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
     """
     try:
-        from node.attacks.report import TRIALS, InvalidReport, write_report
+        from node.attacks.report import TRIALS, InvalidReport, read_documents, write_report
         from node.attacks.scene import make_scene
         from node.learning.training import reproducible
     except ImportError:
@@ -41,7 +41,8 @@ def attack(
         require_matplotlib()
         noise = Noise(noise_multiplier, noise_clients)
         scene = make_scene(load_dataset(dataset, data_dir), seed, quick=quick, noise=noise)
-        out.mkdir(parents=True, exist_ok=True)  # rather now than after minutes of work
+        out.mkdir(parents=True, exist_ok=True)
+        read_documents(out)  # what is wrong there is said now rather than after minutes of work
         results = {}
         for chosen in TRIALS if name == ALL else (name,):
             trial = TRIALS[chosen]

@@ -41,6 +41,7 @@ def test_pictures_stand_beside_the_tables_and_earlier_attacks_stay_on_the_page(t
         (["model", *DIGITS, "--noise-multiplier", "nan"], "noise multiplier must be from 0.01 to 1000, not nan"),
         (["model", *DIGITS, "--noise-clients", "0"], "shared by 1 to 10000 clients, not 0"),
         (["model", *DIGITS, "--seed", "-1"], "--seed"),
+        (["model", *DIGITS, "--seed", "1" + 30 * "0"], "--seed"),
         (["model", *DIGITS, "--out", "file"], "file"),
     ],
 )
