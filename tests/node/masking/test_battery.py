@@ -1,6 +1,6 @@
 """Masked uploads pass a battery of tests for randomness, with differential privacy and without; fixed seeds.
 
-Every test rejects at 10⁻⁵. There are 12 of them, for each of about twenty sequences of 2¹⁷ words: were the seeds drawn
+Every test rejects at 10⁻⁵. There are 12 of them, for each of about twenty sequences of 2¹⁶ words: were the seeds drawn
 anew, uniform uploads would fail somewhere once in 400 times. What the battery would find is asserted, too.
 """
 
@@ -20,7 +20,7 @@ from node.tensors import Layout
 from tests.node.masking.battery import BATTERY, failed
 from tests.node.masking.rounds import Round
 
-LENGTH = 1 << 17
+LENGTH = 1 << 16
 LEVEL = 1e-5
 CLIENTS = 8
 EVERYBODY = tuple(range(CLIENTS))
@@ -75,7 +75,7 @@ def test_what_an_eavesdropper_can_make_of_two_uploads_passes(mechanism):
 
 @pytest.mark.parametrize("mechanism", ["none", "client"])
 def test_an_upload_does_not_correlate_with_what_it_hides(mechanism):
-    """Correlations of 2¹⁷ words have the standard error 0.003; one of 0.02 would be found with a power above 0.9."""
+    """Correlations of 2¹⁶ words have the standard error 0.004; one of 0.03 would be found with a power above 0.9."""
     vector = VECTORS["weights"]
     upload = masked(ENCODINGS[mechanism](vector), seed=24).view(np.int32).astype(np.float64)
     for lag in range(5):
