@@ -16,7 +16,7 @@ from node.simulation.plan import Plan
 from node.simulation.record import Record
 
 BASE = "fedavg"
-SETTINGS = SignDsSettings(epsilon=100.0, top=0.05, dimensions=50, step=2.5, step_decay=0.97)
+SETTINGS = SignDsSettings(epsilon=100.0, top=0.05, dimensions=50, step=2.5, step_decay=0.955)
 
 
 def arms(results: Path) -> dict[str, Plan]:
@@ -27,9 +27,9 @@ def arms(results: Path) -> dict[str, Plan]:
         sampled=0.1,
         rounds=60,
         training=TrainingSettings(
-            epochs=1, batch_size=10, learning_rate=0.1, learning_rate_decay=0.99, momentum=0.5, weight_decay=0.0
+            epochs=2, batch_size=10, learning_rate=0.1, learning_rate_decay=0.99, momentum=0.5, weight_decay=0.0
         ),
-        partition=PartitionSettings("dirichlet", alpha=0.5),
+        partition=PartitionSettings("iid"),
         model="small-cnn",
     )
     return {BASE: plan, "signds": replace(plan, privacy=SETTINGS)}
