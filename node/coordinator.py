@@ -66,7 +66,8 @@ class Coordinator:
         self._store = store
         self._config = config
         self._initial_model = initial_model
-        self._parameters = Layout.of(load(initial_model)).length
+        # Only spending depends on it: without a mechanism a wrong model is for others to refuse.
+        self._parameters = Layout.of(load(initial_model)).length if config.privacy is not None else 0
         self._evaluate = evaluate
         self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
