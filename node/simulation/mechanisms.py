@@ -15,7 +15,7 @@ import numpy as np
 
 from node.masking.ring import WORD, decode
 from node.privacy import local, signds
-from node.privacy.accountant import GaussianRelease, spending
+from node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of, spending
 from node.privacy.client_level import (
     Grid,
     between_clients_variance,
@@ -78,6 +78,8 @@ def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
     ValueError
         The model does not suit the mechanism.
     """
+    if getattr(plan.privacy, "budget", 0):
+        raise ValueError("budget is enforced in federations only: leave it out, the record says what is spent")
     match plan.privacy:
         case ClientLevelSettings():
             return ClientLevel(plan, plan.privacy, parameters)
@@ -233,9 +235,12 @@ class SignDs:
     """Votes on a few dimensions (Jiang et al. 2022)."""
 
     def __init__(self, plan: Plan, settings: SignDsSettings, parameters: int) -> None:
+        if plan.strategy == "fedcurv":
+            raise ValueError("SignDS moves weights only: choose another strategy than fedcurv")
         self._mechanism = signds.mechanism_for(settings, parameters)
         self._settings = settings
         self._uploads: Counter[int] = Counter()
+        self._costs: dict[int, float] = {}  # ε by number of uploads
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
@@ -255,9 +260,16 @@ class SignDs:
             "upload_bytes": self._mechanism.upload_bytes,
             "dense_bytes": WORD.itemsize * self._mechanism.length,
             "most_uploads": most,
-            "epsilon": most * self._settings.epsilon,
-            "delta": 0.0,
+            "epsilon": self._cost(most),
+            "delta": self._settings.delta,
         }
+
+    def _cost(self, uploads: int) -> float:
+        """ε of so many uploads of a client."""
+        if uploads not in self._costs:
+            each = PureRelease(self._settings.epsilon, uploads, self._mechanism.chance)
+            self._costs[uploads] = epsilon_of([each], self._settings.delta)
+        return self._costs[uploads]
 
 
 def _scales(grid: Grid, words: np.ndarray, norms: Sequence[float]) -> Released:

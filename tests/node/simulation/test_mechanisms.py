@@ -148,7 +148,7 @@ def test_votes_move_a_few_dimensions_by_parts_of_the_step(updates):
     assert released["step"] == pytest.approx(0.1) and released["upload_bytes"] == 4 + 4 * 30
     votes = vector * 20 / 0.1
     assert np.allclose(votes, np.rint(votes), atol=1e-4) and 0 < np.abs(votes).sum() <= 600 + 1e-2
-    assert released["epsilon"] == 100
+    assert released["epsilon"] == pytest.approx(100, rel=1e-3) and released["delta"] == settings.delta
 
 
 def test_noise_follows_from_the_seed_and_rounds_differ(updates):
@@ -209,7 +209,14 @@ def test_training_ends_with_the_budget_and_the_last_model_is_tested(digits):
     assert record.rounds[-1].privacy["epsilon"] <= 5 and record.rounds[-1].privacy["delta"] <= 1e-2
 
 
-def test_a_budget_for_no_round_is_refused_with_a_sentence(digits):
-    settings = dataclasses.replace(SECRET, epsilon=0.01)
-    with pytest.raises(InvalidPlan, match="does not afford a single round"):
-        Simulation(private_plan(settings), digits, InlineExecutor(), 1)
+@pytest.mark.parametrize(
+    ("settings", "strategy", "word"),
+    [
+        (dataclasses.replace(SECRET, epsilon=0.01), "fedavg", "does not afford a single round"),
+        (SignDsSettings(), "fedcurv", "another strategy than fedcurv"),
+        (LocalSettings(budget=100.0), "fedavg", "budget is enforced in federations only"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_with_a_sentence(settings, strategy, word, digits):
+    with pytest.raises(InvalidPlan, match=word):
+        Simulation(private_plan(settings, strategy=strategy), digits, InlineExecutor(), 1)
