@@ -42,8 +42,7 @@ REDUNDANT = 2
 
 MAX_LIMIT = 1 << 40
 
-_BINS_AT_ONCE = 64  # rows of a table of powers, which for N = 10,000 has 20,002 columns
-_PRODUCTS_AT_ONCE = 1 << 16
+_ELEMENTS_AT_ONCE = 1 << 17  # of a table of products, so that it stays in the processor's cache
 
 
 class CapacityExceeded(ValueError):
@@ -129,8 +128,9 @@ class Code:
         """
         self.check(vector)
         encoded = np.zeros(self.length, gf.ELEMENT)
-        for start in range(0, len(vector), _BINS_AT_ONCE):
-            part = slice(start, start + _BINS_AT_ONCE)
+        bins = max(1, _ELEMENTS_AT_ONCE // self.syndromes)
+        for start in range(0, len(vector), bins):
+            part = slice(start, start + bins)
             encoded = gf.add(encoded, self._encode_part(vector.levels[part], vector.counts[part]))
         return encoded
 
@@ -157,6 +157,6 @@ class Code:
         terms = gf.multiply(gf.element(counts)[:, None], gf.powers(self.points(pieces), self.syndromes))
         sums = [gf.total(terms)]
         terms = terms[:, None, : self.capacity]
-        for start in range(0, self.rows, step := max(1, _PRODUCTS_AT_ONCE // terms.size)):
+        for start in range(0, self.rows, step := max(1, _ELEMENTS_AT_ONCE // terms.size)):
             sums.append(gf.total(gf.multiply(terms, pieces[:, start : start + step, None])).ravel())
         return np.concatenate(sums)
