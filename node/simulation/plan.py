@@ -148,6 +148,8 @@ def _plain(value: Any) -> dict[str, Any]:
         entry = getattr(value, item.name)
         if item.name in _LATER and entry == _LATER[item.name]:
             continue
+        if isinstance(entry, tuple):
+            entry = list(entry)
         if dataclasses.is_dataclass(entry):
             entry = _plain(entry)
         plain[item.name] = float(entry) if item.type is float else entry
