@@ -79,7 +79,7 @@ def text(results: dict[str, Any]) -> str:
     return markdown(head, rows) + (
         "\nPSNR of the reconstruction against the client's image, mean over the clients. Identified: the share of "
         "reconstructions that correlate more with their original than with any other client's. An attack that does no "
-        "better than the guess without any upload has learned nothing.\n"
+        "better than the guess without any upload has learned nothing. The pictures are in the order of the table.\n"
     )
 
 

@@ -90,7 +90,7 @@ def text(results: dict[str, Any]) -> str:
     head = ("attack", "correlation with the weights", "in standard errors", "tries", "bytes off uniform", "control")
     error, shares, bare = results["correlation_error"], results["shares"], results["bare_tensors"]
     accuracy = ", ".join(f"{kind} {value:.3f}" for kind, value in results["accuracy"].items())
-    noise = ", ".join(f"{count} rounds {value:.3f}" for count, value in results["noise_averaged"].items())
+    once, averaged = (results["noise_averaged"][str(count)] for count in (1, results["rounds"]))
     return markdown(head, rows, words=1) + (
         f"\n{results['parameters']:,} parameters: the correlation of independent vectors is 0 ± {error:.4f}. Shown is "
         "the try that is farthest from 0; of many tries some are 2 or 3 standard errors away by chance. The control "
@@ -100,8 +100,8 @@ def text(results: dict[str, Any]) -> str:
         f"- The upload tested as a model, on the client's own data: {accuracy}.\n"
         "- The noise that the paper describes, regenerated from its public seeds and taken off: largest error "
         f"{results['paper_noise_error']:.0e}, so that scheme hides nothing.\n"
-        f"- One share of noise on the same update, averaged over rounds, correlates with it: {noise}. That is what a "
-        "budget is for; fresh masks do not wear off.\n"
+        f"- One share of noise on the same update correlates with it: {once:.3f} in one round, {averaged:.3f} in the "
+        f"average over {results['rounds']}. That is what a budget is for; fresh masks do not wear off.\n"
     )
 
 
