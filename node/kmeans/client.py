@@ -99,17 +99,17 @@ class Client:
         Returns
         -------
         int
-            Number of centroids drawn again; 0 if no removed point was one, so that only counts changed.
+            Number of centroids given up, and drawn again where points are left; 0 if no removed point was one, so
+            that only counts changed.
         """
-        rows = self.check(rows)
+        rows, before = self.check(rows), len(self.seeding.centroids)
         self.seeding, kept = forget(self._points, self.seeding, rows, self._k, self._rng)
         self._points[rows] = np.nan
-        redrawn = len(self.seeding.centroids) - kept
-        if redrawn or self._iterations:
+        if kept < before or self._iterations:
             self._cluster()
         else:
             self._labels = self.seeding.labels
-        return redrawn
+        return before - kept
 
     def vector(self) -> BinCounts:
         """q: in each centroid's bin, the size of its cluster."""

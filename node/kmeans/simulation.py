@@ -88,7 +88,7 @@ class Round:
     counts : BinCounts
         q, the sum over all clients.
     redrawn : mapping of int to int
-        Centroids that each client asked to forget had to draw again.
+        Centroids that each client asked to forget gave up and drew again; 0 where only counts changed.
     upload_bytes : int
         That each client sent.
     seconds : Seconds

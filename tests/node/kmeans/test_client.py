@@ -69,8 +69,15 @@ def test_the_clients_points_are_its_own_copy():
 
 
 def test_all_points_can_go(client):
-    client.forget(np.arange(60))
+    assert client.forget(np.arange(60)) == 4
     assert len(client) == len(client.vector()) == len(client.centroids) == 0
+
+
+def test_fewer_points_than_centroids_are_left(client):
+    rows = np.setdiff1d(np.arange(60), client.seeding.centroids[:2])
+    assert client.forget(rows) == 2
+    assert len(client.centroids) == len(client) == 2
+    assert client.vector() == expected_vector(client) and client.vector().total == 2
 
 
 @pytest.mark.parametrize("rows", [[60], [-1], [7], [0, 7]])

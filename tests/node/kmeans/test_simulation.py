@@ -62,7 +62,7 @@ def test_after_removals_the_sum_is_that_of_what_is_left(options):
         ({0: [3]}, None),
         ({2: [centroid]}, {2: 2}),
         ({1: [0, 1, 2], 5: [7, 8]}, None),
-        ({3: np.arange(len(running.clients[3]))}, {3: 0}),
+        ({3: np.arange(len(running.clients[3]))}, {3: 3}),
     ):
         done = running.forget({index: np.array(rows) for index, rows in requests.items()})
         assert done.counts == plain_sum(running)
