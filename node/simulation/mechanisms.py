@@ -7,7 +7,7 @@ checkpoint continues as if nothing had happened.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol
 
@@ -196,10 +196,9 @@ class ClientLevel:
     def _spending(self) -> tuple[float, float]:
         """ε at the budget's δ and δ at its ε, of the client that has spent most."""
         histories = [self._spent] if self._secret else self._spent_by.values()
-        distinct = {frozenset(history.items()) for history in histories}
-        releases = ([GaussianRelease(r.noise_multiplier, r.rate, n) for r, n in items] for items in distinct)
-        costs = [spending(each, self._settings.epsilon, self._settings.delta) for each in releases]
-        return max(costs, default=(0.0, 0.0))
+        most = max(histories, key=_gaussian_cost, default=Counter())
+        releases = [replace(release, count=count) for release, count in most.items()]
+        return spending(releases, self._settings.epsilon, self._settings.delta)
 
 
 class Local:
@@ -270,6 +269,11 @@ class SignDs:
             each = PureRelease(self._settings.epsilon, uploads, self._mechanism.chance)
             self._costs[uploads] = epsilon_of([each], self._settings.delta)
         return self._costs[uploads]
+
+
+def _gaussian_cost(history: Counter[GaussianRelease]) -> float:
+    """Orders clients by what they have spent: unsampled Gaussian mechanisms are one with 1/σ² = Σ 1/σ_t²."""
+    return math.fsum(count / release.noise_multiplier**2 for release, count in history.items())
 
 
 def _scales(grid: Grid, words: np.ndarray, norms: Sequence[float]) -> Released:
