@@ -125,7 +125,9 @@ class ClientLevel:
         # Of the models, towards those who see nothing else; or of each client, by the rounds it took part in.
         self._spent: Counter[GaussianRelease] = Counter()
         self._spent_by: dict[int, Counter[GaussianRelease]] = {}
-        self._grid(1, 1, self._clip)  # a ring that is too small shows at once
+        for round in (1, *settings.phases):  # a ring that is too small shows at once
+            expected = plan.clients * self._rate(round)
+            self._grid(round, min(plan.clients, math.ceil(expected + 10 * math.sqrt(expected))), self._clip)
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:

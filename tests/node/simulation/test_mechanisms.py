@@ -159,6 +159,14 @@ def test_noise_follows_from_the_seed_and_rounds_differ(updates):
     assert not np.array_equal(first, other) and not np.array_equal(first, later)
 
 
+def test_a_ring_that_is_too_small_for_those_who_may_be_drawn_shows_at_once():
+    plan = Plan(clients=1_000_000, sampled=0.001, privacy=SECRET)
+    mechanism_of(plan, D)
+    later = dataclasses.replace(SECRET, noise_multipliers=(1.0, 1.0), sampling_rates=(0.001, 0.9), phases=(50,))
+    with pytest.raises(ValueError, match="does not fit into 32 bits"):
+        mechanism_of(dataclasses.replace(plan, privacy=later), D)
+
+
 def test_a_hostile_update_counts_as_none():
     encoder = mechanism_of(Plan(clients=40, sampled=0.5, privacy=SECRET), D).encoder(1, 1)
     assert isinstance(encoder, Clipped)
