@@ -21,10 +21,10 @@ C the number of pieces, where the seed's field needs 2N elements of 60·C bits: 
 occupied bins, and decoding gives that vector. Let two occupied bins have the same point, a chance below N²/2⁶¹ for a
 key drawn after the data (10⁻¹⁰ for N = 10,000). Decoding then sees one bin with the sum of both counts and the pieces
 (q₁y₁ + q₂y₂)/(q₁ + q₂), and hashes them: it refuses unless this third bin exists and has that point too, a chance of
-2⁻⁶⁰ more, and the federation repeats the round with another key. Even that last chance can be closed: who finds that
-all its own bins are among those decoded (``BinCounts.contains``) knows that none of them collided, because decoded bins
-have different points; if all clients find it, the result is the sum, by the argument for different points. So the hash
-never decides what is decoded, only how seldom a round is repeated.
+2⁻⁶⁰ more, and the federation repeats the round with another key. Even that last chance can be closed where counts are
+positive: who finds that all its own bins are among those decoded (``BinCounts.contains``) knows that none of them
+collided, because decoded bins have different points; if all clients find it, the result is the sum, by the argument for
+different points. So the hash never decides what is decoded, only how seldom a round is repeated.
 """
 
 import hashlib
