@@ -34,7 +34,7 @@ def write_report(out: Path, scene: Scene, findings: Mapping[str, Finding]) -> No
         for file, rows in finding.pictures.items():
             picture(rows, out / file)
         document["pictures"] = sorted(finding.pictures)
-        write_atomically(out / f"{name}.json", (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
+        write_atomically(out / f"{name}.json", (json.dumps(document, indent=1) + "\n").encode())
     write_atomically(out / README, page(read_documents(out)).encode())
 
 
@@ -53,7 +53,7 @@ def page(documents: Mapping[str, dict[str, Any] | None]) -> str:
     """The page of all findings; those that are missing are left out."""
     parts = [
         "# Attacks on uploads\n",
-        "Written by `fedgrove attack`; what each attack does: [attacks](../../attacks.md).\n",
+        "Written by `fedgrove attack`; docs/attacks.md says what each attack does.\n",
     ]
     parts.append(KINDS)
     for name, document in documents.items():

@@ -33,7 +33,7 @@ from node.tensors import Layout, Tensors, flatten
 
 NAME = "protocol"
 TITLE = "Protocol attacks"
-SOURCE = "written for fedgrove"
+SOURCE = "Fedgrove's own"
 DROPOUT = 2
 WORST = 1 << 29  # weights of up to half the bound, of a client that has all the samples
 
