@@ -147,11 +147,13 @@ class Spending:
     def overspent(self, entry: RoundRecords) -> str:
         """Whose budget a round exceeds with the noise of those who uploaded, in one clause; empty when nobody's.
 
+        A client that drew although its budget forbade it harms itself alone, and keeps no round from closing.
         Machines may differ in the last digits of ε: what is only so far above the budget is within.
         """
-        if not self.limited or not entry.commits:
+        if not self.limited:
             return ""
-        client, epsilon = self.largest(entry.number, entry.commits)
+        within = [client for client in entry.commits if not self.refusal(client, entry.number)]
+        client, epsilon = self.largest(entry.number, within)
         if epsilon <= self._kind.budget * (1 + AGREEMENT):
             return ""
         return (

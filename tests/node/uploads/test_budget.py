@@ -148,6 +148,29 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
     assert spending(federation).epsilon(1, 2) == pytest.approx(4.845251881)
 
 
+def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found, monkeypatch):
+    federation = found(clients=5, rounds=3)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    monkeypatch.setattr(clients[5], "_spending", lambda: Boundless())
+    active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
+    while federation.turn(coordinator, {number: clients[number] for number in active[max(1, coordinator.round)]}):
+        pass
+    assert [record.round for record in of_kind(federation, Closed)] == [1, 2, 3]
+    verdict = federation.audit()
+    assert verdict.verdict == "verified" and verdict.privacy.client == 5 and verdict.privacy.epsilon > 6
+    assert "ε = 6.284 of 5 at δ = 0.001 spent by client 5" in str(verdict.privacy)
+
+
+class Boundless:
+    """Sees no budget."""
+
+    def refusal(self, *arguments):
+        return ""
+
+    def exhausted(self, *arguments):
+        return ""
+
+
 def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
     monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
     federation = found(clients=5)
