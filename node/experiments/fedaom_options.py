@@ -12,7 +12,7 @@ from node.simulation.figures import accuracy_figure
 from node.simulation.plan import Plan
 
 STEPS = (1, 2, 4, 8)
-SHARED_BATCHES = (5, 10, 20, 50)
+SHARED_BATCHES = (5, 10, 15, 20, 50)
 ROUNDS = 100
 # With one epoch the attributions of the local model are never refreshed.
 REFRESHED = replace(PAPER_LIKE, epochs=5)

@@ -45,7 +45,7 @@ class FedAom(FedAvg):
     beta: float = 1.0
     epsilon: float = 7.0
     q: int = 2
-    shared_batch: int = 10
+    shared_batch: int = 15
     refresh: int = 1
 
     def __post_init__(self) -> None:
