@@ -6,8 +6,6 @@ All clients weigh the same.
 
 import os
 
-import numpy as np
-
 from node.config import PPM, FederationConfig
 from node.content import InvalidBlob
 from node.masking.aggregate import InvalidUpdate
@@ -29,7 +27,7 @@ from node.privacy.clipping import next_clip
 from node.privacy.records import ClientLevelRecord
 from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
 from node.rounds import RoundRecords
-from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 from node.uploads.ring import masked_bytes, unmasked_sum
 
@@ -50,15 +48,11 @@ class ClientLevelUploads(UploadKind):
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
-        if Layout.of(update) != round.layout:
-            raise InvalidModel("the trained model has other tensors than the round's global model")
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
-            delta = flatten(update) - flatten(round.previous)
-        words = encode_update(grid, delta, os.urandom)
+        words = encode_update(grid, round.change(update), os.urandom)
         return masked_bytes(round, client, secrets, words, upload_layout(round.layout, grid))
 
     def in_place_of_diverged(self, round: UploadRound) -> Tensors:

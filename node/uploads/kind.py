@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, fetch_model
@@ -14,7 +16,7 @@ from node.masking.recovery import RecoveryRecord
 from node.privacy.accountant import Release
 from node.privacy.records import PrivacyRecord
 from node.rounds import RoundRecords, Rounds
-from node.tensors import Layout, Tensors
+from node.tensors import InvalidModel, Layout, Tensors, flatten
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,19 @@ class UploadRound:
     def layout(self) -> Layout:
         """The model's tensors."""
         return Layout.of(self.previous)
+
+    def change(self, update: Tensors) -> np.ndarray:
+        """Δ, the trained tensors less the global model's: float32 (d,), not finite where they are too large.
+
+        Raises
+        ------
+        InvalidModel
+            Other tensors than the model's.
+        """
+        if Layout.of(update) != self.layout:
+            raise InvalidModel("the trained model has other tensors than the round's global model")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return flatten(update) - flatten(self.previous)
 
     @cached_property
     def base(self) -> PrivacyRecord | None:

@@ -16,7 +16,7 @@ from node.privacy.local import Mechanism, mechanism_for, randomize
 from node.privacy.records import LocalRecord
 from node.privacy.settings import LocalSettings
 from node.rounds import RoundRecords
-from node.tensors import InvalidModel, Layout, Tensors, flatten
+from node.tensors import Layout, Tensors, flatten
 from node.uploads.kind import Outcome, UploadRound
 from node.uploads.masked import MaskedUploads
 
@@ -35,17 +35,14 @@ class LocalUploads(MaskedUploads):
         return super().upload_bytes(layout)
 
     def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
-        if Layout.of(update) != round.layout:
-            raise InvalidModel("the trained model has other tensors than the round's global model")
         try:
             mechanism = self._mechanism(round.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        previous, bound = flatten(round.previous), self.config.masking.bound
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
-            noisy = randomize(mechanism, flatten(update) - previous, os.urandom)
+        bound = self.config.masking.bound
+        noisy = randomize(mechanism, round.change(update), os.urandom)
         if self.config.masking.masked == "weights":
-            noisy += previous
+            noisy += flatten(round.previous)
         return np.clip(noisy, -bound, bound)
 
     def in_place_of_diverged(self, round: UploadRound) -> Tensors:

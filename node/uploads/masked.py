@@ -7,7 +7,7 @@ from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords
-from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 from node.uploads.ring import masked_bytes, unmasked_sum
 
@@ -26,12 +26,7 @@ class MaskedUploads(UploadKind):
 
     def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
         """What is summed: float32, the weights or the update."""
-        vector = flatten(update)
-        if self.config.masking.masked == "delta":
-            if Layout.of(update) != round.layout:
-                raise InvalidModel("the trained model has other tensors than the round's global model")
-            vector = vector - flatten(round.previous)
-        return vector
+        return round.change(update) if self.config.masking.masked == "delta" else flatten(update)
 
     def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
         words = unmasked_sum(round, record, round.layout)

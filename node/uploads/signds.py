@@ -10,8 +10,6 @@ are open; under masks a round would fail.
 
 import os
 
-import numpy as np
-
 from ipfs.store import Malformed, TooLarge
 from node.config import FederationConfig
 from node.masking.aggregate import InvalidUpdate
@@ -23,7 +21,7 @@ from node.privacy.records import SignDsRecord
 from node.privacy.settings import SignDsSettings
 from node.privacy.signds import InvalidSelection, Mechanism, Selection, Votes, mechanism_for, select
 from node.rounds import RoundRecords
-from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 
 
@@ -42,15 +40,11 @@ class SignDsUploads(UploadKind):
         return self._mechanism(layout.length).upload_bytes
 
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
-        if Layout.of(update) != round.layout:
-            raise InvalidModel("the trained model has other tensors than the round's global model")
         try:
             mechanism = self._mechanism(round.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
-            delta = flatten(update) - flatten(round.previous)
-        return select(mechanism, delta, os.urandom).to_bytes()
+        return select(mechanism, round.change(update), os.urandom).to_bytes()
 
     def in_place_of_diverged(self, round: UploadRound) -> Tensors:
         """No update at all: dimensions by lot, so that nobody learns whose training diverged."""
