@@ -99,7 +99,8 @@ LEGEND = (
     "of the whole training, the paper's communication cost. Norm: median length of an update in the last round, before "
     "it is clipped to S. V_c and U_s: variance of the clipped updates between clients, and the square of their mean, "
     "both averaged over the parameters, in the first and in the last round. The simulation's noise follows from the "
-    "seed. S was chosen by short trials with another seed on the same test samples, which ε does not count.\n"
+    "seed. S of 100 clients was chosen by short trials with other seeds on the same test samples, which ε does not "
+    "count; that of more clients was not tried out.\n"
 )
 
 
