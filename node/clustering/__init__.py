@@ -1,5 +1,6 @@
 """Clustered federated learning with private similarity (ProCFL, Xu et al. 2025; spec 05). Pure: no chain, no store.
 
+settings       methods and their settings, checked
 sets           χ: what a client's samples become before they are compared
 similarity     ISM: the matrix of similarities, from private comparisons or, as their oracle, in the clear
 messages       the frame of all messages of a private comparison

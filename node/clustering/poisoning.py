@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+
+from node.clustering.cover import as_threshold, candidates, greedy_cover
+from node.clustering.similarity import in_the_clear
 
 from node.learning.samples import Samples
 
@@ -90,6 +94,63 @@ ATTACKS: dict[str, Attack] = {
 """By name, with their defaults."""
 
 
+@dataclass(frozen=True)
+class AttackSettings:
+    """Who attacks a simulated federation, how, and since when.
+
+    Attributes
+    ----------
+    kind : str
+        One of ``ATTACKS``.
+    share : float
+        Fraction of the clients that attack.
+    placement : str
+        ``spread`` over all clients; ``concentrated``: so that they are a majority in some clusters.
+    majority : float
+        ``concentrated``: the attackers' share of such a cluster.
+    alpha : float
+        ``concentrated``: the clusters are those of this threshold of similarity, whatever method is attacked.
+    factor : float
+        How many times as long as the honest update the sent one is (sign-flip, scaled, gaussian); 0 leaves the default.
+    start : int
+        Round of the first attack; before it attackers behave.
+    """
+
+    kind: str = "label-flip"
+    share: float = 0.2
+    placement: Literal["spread", "concentrated"] = "spread"
+    majority: float = 0.7
+    alpha: float = 0.3
+    factor: float = 0.0
+    start: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.kind in ATTACKS, "kind", f"one of {', '.join(ATTACKS)}", self.kind)
+        _check(0 < self.share < 1, "share", "above 0 and below 1", self.share)
+        _check(self.placement in ("spread", "concentrated"), "placement", "spread or concentrated", self.placement)
+        _check(0.5 < self.majority <= 1, "majority", "above 0.5 and at most 1", self.majority)
+        as_threshold(self.alpha)
+        _check(0 <= self.factor <= 1000, "factor", "from 0 (the default) to 1000", self.factor)
+        fine = not self.factor or hasattr(ATTACKS[self.kind], "factor")
+        _check(fine, "factor", f"left out for {self.kind}", self.factor)
+        _check(1 <= self.start <= 100_000, "start", "a round from 1 to 100000", self.start)
+
+    @property
+    def attack(self) -> Attack:
+        """What an attacker does."""
+        known = ATTACKS[self.kind]
+        return type(known)(self.factor) if self.factor else known
+
+    def attackers(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+        """Who attacks, of clients with these label counts, int64 (clients, classes)."""
+        clients = len(counts)
+        number = round(self.share * clients)
+        if self.placement == "spread":
+            return spread(clients, number, rng)
+        clusters = [found.members for found in greedy_cover(candidates(in_the_clear(counts), self.alpha))]
+        return concentrated(clusters, clients, number, self.majority, rng)
+
+
 def with_trigger(images: np.ndarray) -> np.ndarray:
     """Images (n, channels, height, width) with a white square in the lower right corner (copies)."""
     marked = images.copy()
@@ -127,3 +188,8 @@ def concentrated(
 
 def _share(cluster: Sequence[int], majority: float) -> int:
     return int(np.ceil(majority * len(cluster)))
+
+
+def _check(fine: bool, name: str, allowed: str, value: object) -> None:
+    if not fine:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -1,4 +1,4 @@
-"""Dealing a data set to clients: Dirichlet over labels, label shards, IID.
+"""Dealing a data set to clients: Dirichlet over labels, label shards, groups with main labels, IID.
 
 Every split is a tuple of sorted index arrays (int64), one a client: none empty, together each sample once, or so many
 times as there are copies of the data.
@@ -50,6 +50,8 @@ def _once(labels: np.ndarray, clients: int, settings: PartitionSettings, rng: np
         return dirichlet(labels, clients, settings.alpha, rng)
     if settings.kind == "shards":
         return shards(labels, clients, settings.per_client, rng)
+    if settings.kind == "groups":
+        return groups(labels, clients, settings.groups, settings.others, rng)
     return iid(labels, clients, rng)
 
 
@@ -89,10 +91,39 @@ def shards(labels: np.ndarray, clients: int, per_client: int, rng: np.random.Gen
     return _finish([np.concatenate([pieces[shard] for shard in hand]) for hand in deal])
 
 
+def groups(labels: np.ndarray, clients: int, count: int, others: float, rng: np.random.Generator) -> Partition:
+    """Give each of ``count`` groups of clients main labels of its own (clustered label skew).
+
+    Clients 1, count + 1, … are the first group, and so on; labels are cut into ``count`` runs, one a group. Of each
+    label a fraction ``others`` is dealt to all clients evenly, and the rest, evenly, to the clients of its group.
+    """
+    _check(labels, clients)
+    classes = np.unique(labels)
+    if not count <= min(clients, len(classes)):
+        raise ValueError(f"{count} groups need as many clients and labels: there are {clients} and {len(classes)}")
+    parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    common: list[np.ndarray] = []
+    for group, mains in enumerate(np.array_split(classes, count)):
+        own = []
+        for label in mains:
+            indices = rng.permutation(np.flatnonzero(labels == label))
+            cut = round(others * len(indices))
+            common.append(indices[:cut])
+            own.append(indices[cut:])
+        _deal_evenly(rng.permutation(np.concatenate(own)), parts[group::count])
+    _deal_evenly(rng.permutation(np.concatenate(common)), parts)
+    return _finish(_fill_empty([np.concatenate(part) for part in parts]))
+
+
 def iid(labels: np.ndarray, clients: int, rng: np.random.Generator) -> Partition:
     """Shuffle and cut into equal parts (sizes differ by at most one)."""
     _check(labels, clients)
     return _finish(np.array_split(rng.permutation(len(labels)), clients))
+
+
+def _deal_evenly(indices: np.ndarray, parts: list[list[np.ndarray]]) -> None:
+    for part, piece in zip(parts, np.array_split(indices, len(parts)), strict=True):
+        part.append(piece)
 
 
 def _check(labels: np.ndarray, clients: int) -> None:

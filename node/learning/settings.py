@@ -92,7 +92,7 @@ class PartitionSettings:
     Attributes
     ----------
     kind : str
-        ``dirichlet``, ``shards`` or ``iid``.
+        ``dirichlet``, ``shards``, ``groups`` or ``iid``.
     alpha : float
         Concentration of the Dirichlet distribution over clients, per label; small is skewed.
     per_client : int
@@ -100,18 +100,27 @@ class PartitionSettings:
     copies : int
         So many times the data set is dealt, each time to as many clients as the others, so that each sample has so many
         owners.
+    groups : int
+        Groups of clients with main labels of their own (clustered label skew).
+    others : float
+        Fraction of each label's samples that goes to the clients of all groups alike.
     """
 
-    kind: Literal["dirichlet", "shards", "iid"] = "dirichlet"
+    kind: Literal["dirichlet", "shards", "groups", "iid"] = "dirichlet"
     alpha: float = 0.3
     per_client: int = 2
     copies: int = 1
+    groups: int = 5
+    others: float = 0.2
 
     def __post_init__(self) -> None:
-        _check(self.kind in ("dirichlet", "shards", "iid"), "kind", "one of dirichlet, shards, iid", self.kind)
+        kinds = ("dirichlet", "shards", "groups", "iid")
+        _check(self.kind in kinds, "kind", f"one of {', '.join(kinds)}", self.kind)
         _check(1e-3 <= self.alpha <= 1e6, "alpha", "from 0.001 to 1000000", self.alpha)
         _check(1 <= self.per_client <= 10_000, "per_client", "a whole number from 1 to 10000", self.per_client)
         _check(1 <= self.copies <= 100_000, "copies", "a whole number from 1 to 100000", self.copies)
+        _check(1 <= self.groups <= MAX_CLASSES, "groups", f"a whole number from 1 to {MAX_CLASSES}", self.groups)
+        _check(0 <= self.others <= 1, "others", "from 0 to 1", self.others)
 
 
 def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:

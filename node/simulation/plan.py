@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import sys
+import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from node.clustering.poisoning import AttackSettings
+from node.clustering.settings import METHODS, ClusteringSettings
 from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
 from node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
-_LATER = {"copies": 1, "privacy": None}
+_LATER = {"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None}
 
 
 class InvalidPlan(ValueError):
@@ -65,6 +68,10 @@ class Plan:
         Largest absolute value of a parameter in the fixed-point sum; more is an error, never a clip.
     privacy : PrivacySettings or None
         Mechanism of differential privacy; None has masks only.
+    clustering : ClusteringSettings or None
+        How clients get models of their own; None trains one model, and does not measure how it suits whom.
+    attack : AttackSettings or None
+        Who poisons the training; needs ``clustering``.
     """
 
     dataset: str = "digits"
@@ -84,6 +91,8 @@ class Plan:
     train_samples: int = 0
     bound: float = 8.0
     privacy: PrivacySettings | None = None
+    clustering: ClusteringSettings | None = None
+    attack: AttackSettings | None = None
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -101,6 +110,7 @@ class Plan:
         # Whole numbers of JSON may be too large for a float.
         fine = all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in self.options.values())
         _check(fine, "options", "finite numbers by name", self.options)
+        _check_clustering(self)
 
     @property
     def drawn(self) -> int:
@@ -153,7 +163,8 @@ def _plain(value: Any) -> dict[str, Any]:
         if dataclasses.is_dataclass(entry):
             entry = _plain(entry)
         plain[item.name] = float(entry) if item.type is float else entry
-    return {"mechanism": value.mechanism, **plain} if isinstance(value, PrivacySettings) else plain
+    tag = next((tag for kind, (tag, _) in _TAGGED.items() if isinstance(value, kind)), None)
+    return {tag: getattr(value, tag), **plain} if tag else plain
 
 
 def _build(kind: type, table: Any, label: str) -> Any:
@@ -181,20 +192,49 @@ def privacy_from_json(value: Any, label: str = "privacy") -> PrivacySettings | N
     InvalidPlan
         An unknown mechanism or key, or a value that is not allowed.
     """
-    table = {"mechanism": "none"} if value is None else value
-    mechanism = table.get("mechanism") if isinstance(table, dict) else None
-    known = ("none", *MECHANISMS)
-    if mechanism not in known:
-        raise InvalidPlan(f"mechanism in {label} must be one of {', '.join(known)}, not {mechanism!r}")
-    values = {name: entry for name, entry in table.items() if name != "mechanism"}
-    if mechanism == "none" and values:
-        raise InvalidPlan(f"{label} has {', '.join(values)}, but no mechanism")
-    return None if mechanism == "none" else _build(MECHANISMS[mechanism], values, label)
+    return _tagged(PrivacySettings, value, label)
+
+
+def clustering_from_json(value: Any, label: str = "clustering") -> ClusteringSettings | None:
+    """Parse a table whose ``method`` says which settings its other keys are, as ``privacy_from_json``."""
+    return _tagged(ClusteringSettings, value, label)
+
+
+def attack_from_json(value: Any, label: str = "attack") -> AttackSettings | None:
+    """Parse a table of ``AttackSettings``; None is no attack.
+
+    Raises
+    ------
+    InvalidPlan
+        An unknown key, or a value that is not allowed.
+    """
+    return None if value is None else _build(AttackSettings, value, label)
+
+
+# Settings of several kinds: the key that tells them apart, and the kinds.
+_TAGGED: dict[Any, tuple[str, Mapping[str, type]]] = {
+    PrivacySettings: ("mechanism", MECHANISMS),
+    ClusteringSettings: ("method", METHODS),
+}
+
+
+def _tagged(kind: Any, value: Any, label: str) -> Any:
+    tag, kinds = _TAGGED[kind]
+    table = {tag: "none"} if value is None else value
+    chosen = table.get(tag) if isinstance(table, dict) else None
+    known = ("none", *kinds)
+    if chosen not in known:
+        raise InvalidPlan(f"{tag} in {label} must be one of {', '.join(known)}, not {chosen!r}")
+    values = {name: entry for name, entry in table.items() if name != tag}
+    if chosen == "none" and values:
+        raise InvalidPlan(f"{label} has {', '.join(values)}, but no {tag}")
+    return None if chosen == "none" else _build(kinds[chosen], values, label)
 
 
 def _converted(kind: Any, value: Any, label: str) -> Any:
-    if kind == PrivacySettings | None:
-        return privacy_from_json(value, label)
+    if typing.get_origin(kind) is types.UnionType:
+        (wanted,) = (known for known in (*_TAGGED, AttackSettings) if kind == known | None)
+        return attack_from_json(value, label) if wanted is AttackSettings else _tagged(wanted, value, label)
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
             raise InvalidPlan(f"{label} must be a list, not {value!r}")
@@ -206,6 +246,19 @@ def _converted(kind: Any, value: Any, label: str) -> Any:
     if kind in (bool, int, float, str) and type(value) is not kind:
         raise InvalidPlan(f"{label} must be of type {kind.__name__}, not {value!r}")
     return value  # of a Literal or mapping: the dataclass checks it
+
+
+def _check_clustering(plan: Plan) -> None:
+    if plan.attack is not None and plan.clustering is None:
+        raise InvalidPlan("an attack is simulated with clustering only: set its method to procfl, ifca or global")
+    if plan.clustering is None:
+        return
+    if plan.privacy is not None:
+        raise InvalidPlan("privacy mechanisms and clustering are not simulated together: leave out one of them")
+    if plan.probe_every:
+        raise InvalidPlan("probe_every must be 0 with clustering, which measures personalised accuracy instead")
+    if plan.attack is not None and plan.partition.copies > 1:
+        raise InvalidPlan("copies must be 1 with an attack: samples of several owners cannot be poisoned for one")
 
 
 def _check(fine: bool, name: str, allowed: str, value: object) -> None:
