@@ -12,9 +12,8 @@ import typing
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from node.cli.main import app
+from node.cli.main import command_line
 from node.config import FederationConfig
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -110,8 +109,7 @@ def commands(command, path: str) -> list[str]:
 
 def test_every_command_is_in_the_reference_and_has_help_with_an_example():
     reference = (ROOT / "docs" / "reference.md").read_text()
-    root = get_command(app)
-    for path in commands(root, "fedgrove"):
+    for path in commands(command_line, "fedgrove"):
         assert f"`{path}" in reference, f"{path} is not in docs/reference.md"
         result = fedgrove(*path.split()[1:], "--help", cwd=ROOT)
         assert result.returncode == 0 and "Example: fedgrove" in result.stdout, result.stdout + result.stderr

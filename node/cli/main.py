@@ -1,55 +1,68 @@
 """Entry point of the ``fedgrove`` command: one sentence and exit code 2 for every mistake of a user."""
 
+import importlib
 import sys
+from collections.abc import Iterator, Mapping
 
 import typer
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
+from typer.core import TyperCommand, TyperGroup
 
-from node.cli import (
-    attack,
-    audit,
-    bench,
-    demo,
-    experiment,
-    keys,
-    membership,
-    network,
-    privacy,
-    services,
-    simulate,
-    status,
-)
-from node.cli.output import USER_ERRORS, CommandError, complain
+from node.cli.output import CommandError, complain, is_users_to_mend
 
-app = typer.Typer(
+COMMANDS = {
+    "demo": "node.cli.demo:demo",
+    "audit": "node.cli.audit:app",
+    "keys": "node.cli.keys:app",
+    "deploy": "node.cli.membership:deploy",
+    "register": "node.cli.membership:register",
+    "approve": "node.cli.membership:approve",
+    "status": "node.cli.status:status",
+    "client": "node.cli.services:client",
+    "coordinator": "node.cli.services:coordinator",
+    "network": "node.cli.network:app",
+    "simulate": "node.cli.simulate:simulate",
+    "experiment": "node.cli.experiment:experiment",
+    "privacy": "node.cli.privacy:app",
+    "attack": "node.cli.attack:attack",
+    "bench": "node.cli.bench:app",
+}
+
+
+class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
+    """The commands by name, each imported when it is asked for: nobody waits for the libraries of the others."""
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        module, attribute = COMMANDS[name].split(":")
+        target = getattr(importlib.import_module(module), attribute)
+        if isinstance(target, typer.Typer):
+            command = typer.main.get_group(target)
+            command.name = name
+            return command
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        single.command(name)(target)
+        return typer.main.get_command(single)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+command_line = TyperGroup(
     name="fedgrove",
     help="Auditable, decentralised, privacy-preserving federated learning.",
+    commands=LazyCommands(),
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(demo.demo)
-app.add_typer(audit.app, name="audit")
-app.add_typer(keys.app, name="keys")
-app.command("deploy")(membership.deploy)
-app.command("register")(membership.register)
-app.command("approve")(membership.approve)
-app.command("status")(status.status)
-app.command("client")(services.client)
-app.command("coordinator")(services.coordinator)
-app.add_typer(network.app, name="network")
-app.command("simulate")(simulate.simulate)
-app.command("experiment")(experiment.experiment)
-app.add_typer(privacy.app, name="privacy")
-app.command("attack")(attack.attack)
-app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:
     """Run the command line and exit with its code."""
     try:
-        code = typer.main.get_command(app)(standalone_mode=False)
+        code = command_line(standalone_mode=False)
     except click.NoArgsIsHelpError as help_text:
         print(help_text.format_message(), file=sys.stderr)
         code = 2
@@ -62,7 +75,9 @@ def run() -> None:
     except CommandError as mistake:
         complain(str(mistake))
         code = mistake.code
-    except USER_ERRORS as mistake:
+    except Exception as mistake:
+        if not is_users_to_mend(mistake):
+            raise
         complain(str(mistake))
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

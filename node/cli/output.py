@@ -9,12 +9,6 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from chain.errors import ChainError
-from ipfs.store import StoreError
-from node.auditing.archive import NoArchive
-from node.config import InvalidConfig
-from node.learning.publishers import DatasetError
-
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
 
@@ -29,7 +23,16 @@ class CommandError(Exception):
         self.code = code
 
 
-USER_ERRORS = (ChainError, StoreError, NoArchive, InvalidConfig, DatasetError)
+def is_users_to_mend(mistake: Exception) -> bool:
+    """Whether the message of an exception is meant for the user: the chain, the store or the input is at fault."""
+    # Imported here: these bring the libraries of chain and audit, which many commands do without.
+    from chain.errors import ChainError
+    from ipfs.store import StoreError
+    from node.auditing.archive import NoArchive
+    from node.config import InvalidConfig
+    from node.learning.publishers import DatasetError
+
+    return isinstance(mistake, ChainError | StoreError | NoArchive | InvalidConfig | DatasetError)
 
 
 def complain(sentence: str) -> None:
