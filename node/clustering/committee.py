@@ -6,7 +6,6 @@ What the committee and the public learn is in docs/clustering.md.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -86,31 +85,17 @@ class Verdict:
         return tuple(sorted(set(self.members) - set(self.expelled)))
 
 
-def has_dropped(right: Sequence[int], tested: int, tolerance: float) -> bool:
-    """Whether the last global model is worse than the best before it by more than ``tolerance``.
+def suspected(scores: Sequence[float], best: Sequence[float], tolerance: float) -> tuple[int, ...]:
+    """Clusters whose models do worse on the public set than the best before them, by more than a tolerance.
 
     Parameters
     ----------
-    right : sequence of int
-        Right answers of each global model so far on the small public set.
-    tested : int
-        Samples of that set.
+    scores, best : sequence of float
+        Accuracy of each cluster's model on the labels of its members (``training.personal_accuracy``): on others a
+        model that is trained for some labels gets worse without malice.
     """
-    return len(right) > 1 and right[-1] < max(right[:-1]) - Fraction(str(tolerance)) * tested
-
-
-def suspected(right: Sequence[int], reference: int, tested: int, tolerance: float) -> tuple[int, ...]:
-    """Clusters whose models do worse on the public set than the global model before the drop, by more than a tolerance.
-
-    Parameters
-    ----------
-    right : sequence of int
-        Right answers of each cluster's model.
-    reference : int
-        Those of the global model before the drop.
-    """
-    least = reference - Fraction(str(tolerance)) * tested
-    return tuple(cluster for cluster, found in enumerate(right) if found < least)
+    pairs = zip(scores, best, strict=True)
+    return tuple(cluster for cluster, (score, most) in enumerate(pairs) if score < most - tolerance)
 
 
 def draw_committee(

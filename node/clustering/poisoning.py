@@ -8,7 +8,6 @@ import numpy as np
 
 from node.clustering.cover import as_threshold, candidates, greedy_cover
 from node.clustering.similarity import in_the_clear
-
 from node.learning.samples import Samples
 
 TRIGGER_SIDE = 3

@@ -10,7 +10,6 @@ from node.clustering.committee import (
     NoCommittee,
     Verdict,
     draw_committee,
-    has_dropped,
     suspected,
     tally,
 )
@@ -103,7 +102,6 @@ def test_no_bytes_are_more_than_refused(noise):
         assert ballot.to_bytes() == data
 
 
-def test_a_drop_is_seen_and_the_worst_clusters_are_suspected():
-    assert has_dropped([50, 80, 69], 100, 0.1) and not has_dropped([50, 80, 70], 100, 0.1)
-    assert not has_dropped([50], 100, 0.1) and not has_dropped([], 100, 0.1)
-    assert suspected([80, 30, 69, 70, 90], 80, 100, 0.1) == (1, 2)
+def test_clusters_that_fell_by_more_than_the_tolerance_are_suspected():
+    assert suspected([0.8, 0.3, 0.69, 0.71, 0.9], [0.8] * 5, 0.1) == (1, 2)
+    assert suspected([0.5, 0.5], [0.5, 0.9], 0.1) == (1,) and suspected([], [], 0.1) == ()
