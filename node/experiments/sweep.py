@@ -63,12 +63,15 @@ def report(findings: Findings) -> Report:
         scores = {label: score(group) for label, group in findings.records.items() if group[0].plan.strategy == method}
         if not scores:
             continue
-        chosen = max(scores, key=lambda label: scores[label])
-        plan = findings.records[chosen][0].plan
-        best[method] = {"label": chosen, "training": plan.to_json()["training"], "options": dict(plan.options)}
+        diverging = {label for label in scores if any(map(diverged, findings.records[label]))}
+        sound = [label for label in scores if label not in diverging]
+        chosen = max(sound, key=lambda label: scores[label], default=None)
+        if chosen is not None:
+            plan = findings.records[chosen][0].plan
+            best[method] = {"label": chosen, "training": plan.to_json()["training"], "options": dict(plan.options)}
         for label, (rounds, accuracy) in scores.items():
             reached = -rounds <= findings.records[label][0].plan.rounds
-            lost = any(map(diverged, findings.records[label]))
+            lost = label in diverging
             results[label] = {
                 "rounds_to_target": -rounds if reached else None,
                 "last_mean": None if lost else accuracy,

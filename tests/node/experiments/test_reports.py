@@ -102,6 +102,7 @@ def test_the_best_trial_has_fewest_rounds_then_the_highest_end():
     assert report.results["best"]["fedavg"]["label"] == labels[1]
     assert report.results["trials"][labels[3]]["rounds_to_target"] is None
     assert report.results["trials"][lost] == {"rounds_to_target": None, "last_mean": None}, "it diverged"
+    assert "fedprox" not in report.results["best"], "no trial that diverged is the best, not even of its kind"
 
 
 def test_the_accuracy_table_is_made_from_what_is_there():
