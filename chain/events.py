@@ -34,6 +34,7 @@ from chain.records import (
     Skipped,
     Voided,
     VrfKeyRotated,
+    Withdrawn,
 )
 
 PROOF_BYTES = 81
@@ -65,6 +66,7 @@ REGISTRY_EVENTS = dict(
         _event(Revoked, "i:address"),
         _event(VrfKeyRotated, "i:address i:uint32 uint256 uint256 uint64 bytes"),
         _event(MailboxKeyRotated, "i:address i:uint32 bytes32"),
+        _event(Withdrawn, "i:address i:uint32 uint32 bytes32"),
         _event(AbsenceRecorded, "i:uint32 uint32"),
     ]
 )

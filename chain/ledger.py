@@ -25,6 +25,7 @@ GAS = {
     "register": 400_000,
     "rotateVrfKey": 400_000,
     "rotateMailboxKey": 120_000,
+    "withdraw": 60_000,
     "approve": 120_000,
     "revoke": 120_000,
     "open": 300_000,
@@ -129,6 +130,10 @@ class Ledger:
     def rotate_mailbox_key(self, keys: Keys) -> Receipt:
         """Replace the registered mailbox key by that of ``keys``, which must be saved by now."""
         return self._transact(self._registry, "rotateMailboxKey", keys.mailbox_public)
+
+    def withdraw(self, points: int, digest: bytes) -> Receipt:
+        """Take back so many of this client's data points (0: all, for good); ``digest`` commits to which ones."""
+        return self._transact(self._registry, "withdraw", points, digest)
 
     def approve(self, account: str) -> Receipt:
         """Let an account take part; for the admin."""

@@ -116,6 +116,16 @@ class MailboxKeyRotated(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn(Record):
+    """A client takes back ``points`` of its data points, all that it has if 0; ``digest`` commits to which ones."""
+
+    account: str
+    client: int
+    points: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class AbsenceRecorded(Record):
     """A client was absent in the latest ended round; ``absences`` counts this one too."""
 

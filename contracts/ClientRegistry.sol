@@ -85,6 +85,11 @@ contract ClientRegistry is IClientRegistry {
     }
 
     /// @inheritdoc IClientRegistry
+    function withdraw(uint32 points, bytes32 digest) external {
+        emit Withdrawn(msg.sender, _registered(msg.sender).client(), points, digest);
+    }
+
+    /// @inheritdoc IClientRegistry
     function approve(address account) external onlyAdmin {
         ClientRecord record = _records[account];
         if (record.approved()) return;

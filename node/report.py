@@ -28,6 +28,7 @@ from chain.records import (
     Skipped,
     Voided,
     VrfKeyRotated,
+    Withdrawn,
 )
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
@@ -41,6 +42,7 @@ CALLS: dict[type[Record], str] = {
     Revoked: "revoke",
     VrfKeyRotated: "rotate_vrf_key",
     MailboxKeyRotated: "rotate_mailbox_key",
+    Withdrawn: "withdraw",
     AbsenceRecorded: "report_absences",
     RoundOpened: "open",
     SeedFixed: "fix_seed",

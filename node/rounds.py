@@ -26,6 +26,7 @@ from chain.records import (
     Skipped,
     Voided,
     VrfKeyRotated,
+    Withdrawn,
 )
 from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
@@ -108,10 +109,11 @@ class RoundRecords:
 
 @dataclass
 class Rounds:
-    """The whole ledger, sorted: members by client index, rounds by number. Grows by ``add``."""
+    """The whole ledger, sorted: members by client index, rounds by number, withdrawals. Grows by ``add``."""
 
     members: dict[int, Member] = field(default_factory=dict)
     rounds: dict[int, RoundRecords] = field(default_factory=dict)
+    withdrawals: list[Withdrawn] = field(default_factory=list)
 
     @property
     def latest(self) -> RoundRecords | None:
@@ -167,6 +169,8 @@ def _place(history: Rounds, record: Record) -> None:
             history.members[record.client] = Member(
                 old.client, old.account, old.vrf_x, old.vrf_y, record.mailbox_key, old.active_from
             )
+        case Withdrawn():
+            history.withdrawals.append(record)
         case AbsenceRecorded():
             history.ended()[-1].absences.add(record.client)
         case RoundOpened():

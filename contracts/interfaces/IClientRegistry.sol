@@ -43,6 +43,9 @@ interface IClientRegistry {
         address indexed account, uint32 indexed client, uint256 vrfX, uint256 vrfY, uint64 activeFrom, bytes proof
     );
     event MailboxKeyRotated(address indexed account, uint32 indexed client, bytes32 mailboxKey);
+    /// @param points how many of its data points the client takes back; 0: all that it has
+    /// @param digest a commitment to which ones. NOTE: not checked
+    event Withdrawn(address indexed account, uint32 indexed client, uint32 points, bytes32 digest);
     /// @param absences the client's absences, this one included
     event AbsenceRecorded(uint32 indexed client, uint32 absences);
 
@@ -79,6 +82,12 @@ interface IClientRegistry {
 
     /// @notice Replaces the caller's mailbox key at once.
     function rotateMailboxKey(bytes32 mailboxKey) external;
+
+    /// @notice Takes back the consent to the use of some of the caller's data, or of all.
+    /// NOTE: nothing but the record; what follows from it is for the federation's terms, and for its audit, to say.
+    /// @param points how many points, 0: all that it has; it then leaves for good
+    /// @param digest a commitment to which ones
+    function withdraw(uint32 points, bytes32 digest) external;
 
     /// @notice Lets `account` take part; it may register before or after. No effect when it is approved already.
     function approve(address account) external;

@@ -32,6 +32,7 @@ from chain.records import (
     Skipped,
     Voided,
     VrfKeyRotated,
+    Withdrawn,
 )
 from node.auditing.verdict import bad
 from node.rounds import Member, RoundRecords, Rounds
@@ -77,7 +78,7 @@ class LedgerRules:
                 "disputes", "most of its members disputed the round, and it was not voided", self._to_be_voided[0][0]
             )
         match record:
-            case Registered() | VrfKeyRotated() | MailboxKeyRotated() | Approved() | Revoked():
+            case Registered() | VrfKeyRotated() | MailboxKeyRotated() | Approved() | Revoked() | Withdrawn():
                 self._membership(record)
             case AbsenceRecorded():
                 self._absence(record)
@@ -104,6 +105,8 @@ class LedgerRules:
                 self._vrf_key(record, "rotation")
             case MailboxKeyRotated():
                 self._known(record.client, record.account, "mailbox rotation")
+            case Withdrawn():
+                self._known(record.client, record.account, "withdrawal")
             case Approved():
                 # An approval in the middle of a round takes effect like a registration: after the delay.
                 self._approved[record.account] = record.at.block + self.facts.activation_delay

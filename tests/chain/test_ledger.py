@@ -31,6 +31,7 @@ from chain.records import (
     Skipped,
     Voided,
     VrfKeyRotated,
+    Withdrawn,
 )
 
 
@@ -134,6 +135,16 @@ def test_rotation(federation):
     number = federation.open()
     federation.to_draw(number)
     refused("KeyMismatch", ledger.draw, number, keys, federation.alpha(number), b"m" * 32, b"s" * 32, 1)
+
+
+def test_a_withdrawal_is_a_record_of_the_registry(federation):
+    ledger, keys = federation.clients[1], federation.keys[1]
+    ledger.withdraw(7, b"w" * 32)
+    record = ledger.records()[-1]
+    assert record == Withdrawn(record.at, keys.address, 2, 7, b"w" * 32)
+    stranger = Keys.generate()
+    federation.network.fund(stranger.address, 1)
+    refused("NotRegistered", Ledger(federation.network, federation.deployment, stranger.account).withdraw, 0, bytes(32))
 
 
 def test_approval():

@@ -153,6 +153,32 @@ contract ClientRegistryTest is Federation {
         registry.rotateVrfKey(alice.vrfX, alice.vrfY, "");
     }
 
+    function test_AWithdrawal_IsOnRecordUnderTheCallersIndex() public {
+        _register(bob);
+        _register(alice);
+        vm.expectEmit(address(registry));
+        emit IClientRegistry.Withdrawn(alice.account, 2, 7, keccak256("which"));
+        vm.prank(alice.account);
+        registry.withdraw(7, keccak256("which"));
+    }
+
+    function test_AStranger_Cannot_Withdraw() public {
+        vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotRegistered.selector, STRANGER));
+        vm.prank(STRANGER);
+        registry.withdraw(0, 0);
+    }
+
+    function test_ARevokedMember_Can_StillWithdraw() public {
+        _deploy(false);
+        _register(alice);
+        vm.prank(ADMIN);
+        registry.approve(alice.account);
+        vm.prank(ADMIN);
+        registry.revoke(alice.account);
+        vm.prank(alice.account);
+        registry.withdraw(0, 0);
+    }
+
     function test_NobodyButTheLedger_Can_RecordAbsences() public {
         _register(alice);
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotLedger.selector, ADMIN));

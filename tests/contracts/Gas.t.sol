@@ -56,6 +56,12 @@ contract GasTest is Federation {
         _atMost(120_000, "register");
     }
 
+    function test_Withdrawal_CostsAtMost30k() public {
+        vm.prank(members[0].account);
+        registry.withdraw(3, keccak256("which"));
+        _atMost(30_000, "withdraw");
+    }
+
     function _fail(uint64 round) private {
         vm.roll(ledger.round(round).sealEnd + 1);
         ledger.fail(round, FailureReason.Deadline, 0);
