@@ -10,7 +10,8 @@ shared        the shared set d_share and its bytes
 models        the paper's CNN and a small one
 augment       random crop, flip and erasing
 attribution   layer-wise integrated gradients (FedAom eq. 6, 8-10)
-strategies    one file per method: FedAvg, FedAom
+strategies    one file per method
+devices       where torch computes
 training      one client's round, and evaluation
 
 Nothing here knows the chain, the store, sockets or the clock. torch is imported only by the modules that train.

@@ -104,7 +104,7 @@ def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> P
         blacks = torch.empty_like(slope[: len(classes)]).copy_(black)
         points = torch.cat([blacks, *between, at_x])
     labels = torch.cat([classes, *[y] * steps])
-    trapezoid = torch.full((len(labels),), 1.0 / steps, dtype=x.dtype)
+    trapezoid = torch.full((len(labels),), 1.0 / steps, dtype=x.dtype, device=x.device)
     trapezoid[: len(classes)] = trapezoid[-count:] = 0.5 / steps
     with torch.enable_grad():
         outputs = model.layers_above(points.requires_grad_())

@@ -50,6 +50,11 @@ FULLY_CONNECTED = {"geyer-mlp": (600, 100)}
 class Network(nn.Module):
     """A classifier that shows the outputs of its layers before their activation; the last are the logits."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are, and what it is applied to must be."""
+        return next(self.parameters()).device
+
     def first_layer(self, x: torch.Tensor) -> torch.Tensor:
         """The first layer's output, affine in the images (n, c, h, w)."""
         raise NotImplementedError
@@ -187,15 +192,15 @@ def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int
     return model
 
 
-def empty_model(spec: ModelSpec) -> Network:
-    """Build a model whose weights are not set yet."""
+def empty_model(spec: ModelSpec, device: str = "cpu") -> Network:
+    """Build a model on a device of torch's; its weights are not set yet."""
     # Built without storage first: constructors would draw from torch's global generator.
     with torch.device("meta"):
         if spec.name in FULLY_CONNECTED:
             model = FullyConnected(FULLY_CONNECTED[spec.name], spec.input_shape, spec.classes)
         else:
             model = ConvNet(ARCHITECTURES[spec.name], spec.input_shape, spec.classes)
-    return model.to_empty(device="cpu")
+    return model.to_empty(device=device)
 
 
 def initial_tensors(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> Tensors:
@@ -205,7 +210,7 @@ def initial_tensors(name: str, input_shape: tuple[int, ...], classes: int, seed:
 
 def to_tensors(model: nn.Module) -> Tensors:
     """Copy a model's parameters into float32 arrays, by name."""
-    return {name: value.detach().numpy().copy() for name, value in model.named_parameters()}
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
 
 
 def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
@@ -223,7 +228,10 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
             if tensors[name].shape != tuple(parameter.shape):
                 expected = tuple(parameter.shape)
                 raise InvalidModel(f"tensor {name!r} has shape {tensors[name].shape}, expected {expected}")
-            parameter.detach().numpy()[...] = tensors[name]
+            values = parameter.detach().cpu()  # the parameter's own memory, unless that is a GPU's
+            values.numpy()[...] = tensors[name]
+            if not parameter.is_cpu:
+                parameter.copy_(values)
 
 
 def split_extras(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> Tensors:

@@ -36,15 +36,15 @@ def descend(
     # In the order of the first epoch, so that the rows of D that are not zero in it come first.
     order = torch.randperm(count, generator=generator)
     place = order.argsort()
-    images = torch.from_numpy(samples.x).flatten(1)[order]
-    labels = torch.from_numpy(samples.y)[order]
+    images = torch.from_numpy(samples.x).flatten(1)[order].to(model.device)
+    labels = torch.from_numpy(samples.y)[order].to(model.device)
     wanted = torch.nn.functional.one_hot(labels, model.output.out_features).to(images.dtype)
     before, products = torch.mm(images, model.hidden1.weight.T), torch.mm(images, images.T)
     slopes = torch.zeros_like(before)
     loss = math.nan
     for epoch in range(settings.epochs):
-        rows = place[torch.randperm(count, generator=generator) if epoch else order]
-        total = torch.zeros(())
+        rows = place[torch.randperm(count, generator=generator) if epoch else order].to(model.device)
+        total = torch.zeros((), device=model.device)
         parts = zip(*(part.split(size) for part in (rows, before[rows], products[rows], wanted[rows])), strict=True)
         for step, (batch, at_start, with_all, labelled) in enumerate(parts):
             moved = count if epoch else step * size

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from node.learning import plain_descent
+from node.learning import devices, plain_descent
 from node.learning.augment import augment
 from node.learning.models import Network, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from node.learning.samples import Samples
@@ -100,6 +100,7 @@ def train(
     seed: int,
     state: Mapping[str, np.ndarray] | None = None,
     prepared: object = None,
+    device: str = "cpu",
 ) -> LocalUpdate:
     """Train the global model on one client's samples.
 
@@ -116,6 +117,9 @@ def train(
     prepared : object, optional
         What ``prepare`` gave for this round's model, shared set and strategy; found here when absent. The bytes are the
         same either way.
+    device : str
+        Where torch computes, see ``node.learning.devices``. All draws are made on the processor, so they are the same
+        everywhere; sums are not, to the last bit.
 
     Raises
     ------
@@ -126,7 +130,7 @@ def train(
     """
     _check_round(spec, shared, strategy, round, rounds)
     _check_fits(spec, samples)
-    with reproducible(), _model_with(spec, tensors) as model:
+    with reproducible(), _model_with(spec, tensors, device) as model:
         if prepared is None:
             prepared = strategy.prepare(model, shared, round=round, rounds=rounds)
         start = RoundStart(
@@ -164,13 +168,14 @@ def prepare(
     *,
     round: int,
     rounds: int,
+    device: str = "cpu",
 ) -> object:
     """Do the strategy's work that is the same for all clients of a round, for a process that trains several.
 
     Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
     """
     _check_round(spec, shared, strategy, round, rounds)
-    with reproducible(), _model_with(spec, tensors) as model:
+    with reproducible(), _model_with(spec, tensors, device) as model:
         return strategy.prepare(model, shared, round=round, rounds=rounds)
 
 
@@ -186,16 +191,16 @@ def warm_up() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
 
 
-def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples) -> Evaluation:
+def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu") -> Evaluation:
     """Test a global model on held-out samples."""
     _check_fits(spec, samples)
     right, loss = np.zeros(spec.classes, dtype=np.int64), 0.0
-    with reproducible(), _model_with(spec, tensors) as model, torch.inference_mode():
+    with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
         for start in range(0, len(samples), EVALUATION_BATCH):
-            x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH]))
-            y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH]))
+            x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH])).to(device)
+            y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH])).to(device)
             logits = model(x)
-            right += y[logits.argmax(1) == y].bincount(minlength=spec.classes).numpy()
+            right += y[logits.argmax(1) == y].cpu().bincount(minlength=spec.classes).numpy()
             loss += float(functional.cross_entropy(logits, y, reduction="sum"))
     per_label = np.bincount(samples.y, minlength=spec.classes)
     count = len(samples)
@@ -218,8 +223,9 @@ def _descend(
         term.start_epoch(epoch)
         total = 0.0
         for images, labels in _batches(start.samples, settings.batch_size, generator):
-            batch = _forward(model, augment(images, settings, generator), labels, term)
-            cross_entropy = functional.cross_entropy(batch.outputs[-1], labels)
+            images = augment(images, settings, generator).to(model.device)
+            batch = _forward(model, images, labels.to(model.device), term)
+            cross_entropy = functional.cross_entropy(batch.outputs[-1], batch.y)
             added = term.loss(batch)
             optimizer.zero_grad()
             (cross_entropy if added is None else cross_entropy + added).backward()
@@ -253,17 +259,20 @@ _idle = threading.local()
 
 
 @contextmanager
-def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray]) -> Iterator[Network]:
+def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray], device: str) -> Iterator[Network]:
     """A model that holds these weights; each thread keeps its last one, as building takes longer than a small round."""
-    kept: dict[ModelSpec, Network] = vars(_idle).setdefault("model", {})
-    model = kept.pop(spec, None) or empty_model(spec)
+    kept: dict[tuple[ModelSpec, str], Network] = vars(_idle).setdefault("model", {})
+    model = kept.pop((spec, device), None)
+    if model is None:
+        devices.set_up(device)
+        model = empty_model(spec, device)
     load_tensors(model, tensors)
     try:
         yield model
     finally:
         model.zero_grad()
         kept.clear()
-        kept[spec] = model
+        kept[spec, device] = model
 
 
 def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, round: int, rounds: int) -> None:

@@ -69,7 +69,8 @@ class FedAom(FedAvg):
             raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
         if self.weight(round, rounds) == 0:
             return None
-        path = path_gradients(model, torch.from_numpy(shared.x), torch.from_numpy(shared.y), self.q)
+        images, labels = (torch.from_numpy(values).to(model.device) for values in (shared.x, shared.y))
+        path = path_gradients(model, images, labels, self.q)
         weights = attributions(path, self.epsilon)
         return GlobalBehaviour(weights, behaviour(path.outputs, weights))
 
@@ -100,8 +101,7 @@ class BehaviourTerm(LocalTerm):
         self._model = model
         self._weight = options.weight(start.round, start.rounds)
         self._generator = start.generator
-        self._x = torch.from_numpy(start.shared.x)
-        self._y = torch.from_numpy(start.shared.y)
+        self._x, self._y = (torch.from_numpy(each).to(model.device) for each in (start.shared.x, start.shared.y))
         self._local = start.prepared.attributions
         self._target = start.prepared.target
 
@@ -113,7 +113,8 @@ class BehaviourTerm(LocalTerm):
 
     def companions(self) -> torch.Tensor:
         """Draw the step's samples of the shared set."""
-        self._chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
+        chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
+        self._chosen = chosen.to(self._x.device)
         return self._x[self._chosen]
 
     def loss(self, batch: Batch) -> torch.Tensor:

@@ -82,11 +82,12 @@ class CurvatureTerm(LocalTerm):
 
     def finish(self) -> RoundEnd:
         """F at the trained weights on the client's samples, as they are without augmentation, and F · w."""
-        found = fisher_diagonal(self._model, torch.from_numpy(self._samples.x), torch.from_numpy(self._samples.y))
+        images, labels = torch.from_numpy(self._samples.x), torch.from_numpy(self._samples.y)
+        found = fisher_diagonal(self._model, images, labels)
         fisher, moment = {}, {}
         for (name, weights), values in zip(self._model.named_parameters(), found, strict=True):
-            fisher[name] = values.clamp(max=MAX_FISHER).numpy()
-            moment[name] = fisher[name] * weights.detach().numpy()
+            fisher[name] = values.clamp(max=MAX_FISHER).cpu().numpy()
+            moment[name] = fisher[name] * weights.detach().cpu().numpy()
         return RoundEnd(_extras(fisher, moment))
 
 
@@ -127,8 +128,9 @@ def fisher_diagonal(model: Network, x: torch.Tensor, y: torch.Tensor) -> list[to
     try:
         for images, labels in zip(x.split(FISHER_BATCH), y.split(FISHER_BATCH), strict=True):
             inputs.clear()
-            outputs = model.layer_outputs(images)
-            slopes = torch.autograd.grad(functional.cross_entropy(outputs[-1], labels, reduction="sum"), outputs)
+            outputs = model.layer_outputs(images.to(model.device))
+            loss = functional.cross_entropy(outputs[-1], labels.to(model.device), reduction="sum")
+            slopes = torch.autograd.grad(loss, outputs)
             with torch.no_grad():
                 squares = [_squared_gradients(*each) for each in zip(layers, inputs, slopes, strict=True)]
             torch._foreach_add_(totals, [square for parts in squares for square in parts])

@@ -1,0 +1,32 @@
+"""Where torch computes: the processor, with the same bytes on any machine, or a GPU, with those of its kind."""
+
+import os
+
+import torch
+
+DEVICES = ("cpu", "cuda", "auto")
+
+
+class NoDevice(ValueError):
+    """The device is unknown or absent; the message says what to ask for."""
+
+
+def choose(name: str) -> str:
+    """The device to compute on, "cpu" or "cuda", for one of ``DEVICES``; "auto" is CUDA where there is any."""
+    if name not in DEVICES:
+        raise NoDevice(f"the device must be one of {', '.join(DEVICES)}, not {name!r}")
+    present = torch.cuda.is_available()
+    if name == "cuda" and not present:
+        raise NoDevice("torch finds no CUDA device here: choose the device cpu, or install a CUDA build of torch")
+    return "cuda" if present and name != "cpu" else "cpu"
+
+
+def set_up(device: str) -> None:
+    """Prepare this process for a device, before its first matrix product there.
+
+    For sums in the same order every time NVIDIA's matrix products ask for a workspace of their own; TensorFloat-32
+    would round their factors to ten bits.
+    """
+    if device == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
