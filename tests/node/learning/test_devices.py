@@ -1,4 +1,4 @@
-"""The device is chosen by name; a GPU trains every strategy as the processor does, and repeatably, where there is one."""
+"""The device is chosen by name; a GPU, where there is one, trains as the processor does, and repeatably."""
 
 import numpy as np
 import pytest
