@@ -16,8 +16,10 @@ from node.learning.samples import Dataset
 from node.learning.strategies import make_strategy
 from node.learning.training import DivergedTraining
 from node.simulation.checkpoint import InvalidCheckpoint
+from node.simulation.clustered.run import ClusteredSimulation
 from node.simulation.executors import NoExecutor
 from node.simulation.figures import FiguresUnavailable
+from node.simulation.kinds import simulation_of
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import Record, RoundResult
 from node.simulation.run import Simulation
@@ -98,11 +100,11 @@ class Workshop:
         """Remove the plan's checkpoint."""
         shutil.rmtree(self._directory(plan), ignore_errors=True)
 
-    def _simulation(self, plan: Plan) -> Simulation:
+    def _simulation(self, plan: Plan) -> Simulation | ClusteredSimulation:
         dataset = self.dataset(plan.dataset)
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
-        return Simulation(plan, dataset, *self._executor, self._directory(plan), resume=True)
+        return simulation_of(plan, dataset, *self._executor, self._directory(plan), resume=True)
 
     def _finish(self, label: str, simulation: Simulation, plan: Plan) -> None:
         self._watcher.begin(label, plan)

@@ -10,6 +10,8 @@ work         what a worker does: train a few clients and add them up, evaluate a
 executors    in this process, a pool of processes, a dask cluster
 checkpoint   after each round, atomic; what a strategy keeps for a client stands on disk
 run          the loop over the rounds
+clustered    clustered training, attacks on it, and its rivals
+kinds        the simulation that suits a plan
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
 
 The same plan gives the same bytes, whatever the executor and the number of workers: each client's round has randomness

@@ -8,6 +8,7 @@ finds the states that belong to it; later ones are of a round that will be run a
 
 import hashlib
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +79,10 @@ class RunDirectory:
         self._data = data
         self._states: dict[int, list[int]] = {}
 
-    def load(self, resume: bool, layout: Layout) -> Checkpoint | None:
+    def load(self, resume: bool, layout: Layout | None) -> Checkpoint | None:
         """The last checkpoint, with the clients' states as they were then; None where there is none.
+
+        A layout, if given, is that of the model that must be there.
 
         Raises
         ------
@@ -120,17 +123,18 @@ class RunDirectory:
         """Leave the record of a whole run."""
         write_atomically(self._directory / RECORD, record.to_bytes())
 
-    def state(self, client: int) -> Tensors:
-        """What a client's last round left; empty before its first.
+    def state(self, client: int, before: float = math.inf) -> Tensors:
+        """What a client's last round, or the last ``before`` a round, left; empty before its first.
 
         Raises
         ------
         InvalidCheckpoint
             The file is damaged.
         """
-        if client not in self._states:
+        numbers = [number for number in self._states.get(client, ()) if number < before]
+        if not numbers:
             return {}
-        path = self._state_path(client, self._states[client][-1])
+        path = self._state_path(client, numbers[-1])
         try:
             content = path.read_bytes()
             if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:

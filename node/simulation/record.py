@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import NoneType
 from typing import Any
 
 from node.simulation.plan import Plan
 
 Released = Mapping[str, float | int | None]
+Clients = tuple[int, ...]
 
 # Types of a round's values in JSON; the others are numbers or missing.
 _TYPES = {"round": (int,), "samples": (int,)}
@@ -17,6 +18,66 @@ _TYPES = {"round": (int,), "samples": (int,)}
 
 class InvalidRecord(ValueError):
     """The value is no record of a simulation; the message says why."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a committee found in a round.
+
+    Attributes
+    ----------
+    cluster : int
+        Number of the suspected model, from 0.
+    members, committee : tuple of int
+        Who was judged by whom.
+    against : tuple of int
+        Votes against each member.
+    expelled : tuple of int
+        Members with more than half of all seats against them.
+    """
+
+    cluster: int
+    members: Clients
+    committee: Clients
+    against: Clients
+    expelled: Clients
+
+
+@dataclass(frozen=True)
+class ClusterResult:
+    """What a round of a clustered training gave beside ``RoundResult``.
+
+    Attributes
+    ----------
+    groups : tuple of (tuple of int)
+        Who trained each model, ascending.
+    personal_accuracy : float or None
+        Expected accuracy of a client's model on new data that are distributed like its own, averaged over the honest
+        clients; None where the plan does not evaluate.
+    watched : tuple of float
+        Each model's accuracy on the public set, weighted as the labels of its cluster's members; empty where nobody
+        watches.
+    judgements : tuple of Judgement
+        Of the committees that sat.
+    """
+
+    groups: tuple[Clients, ...]
+    personal_accuracy: float | None = None
+    watched: tuple[float, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Any) -> "ClusterResult":
+        """Parse what ``asdict`` gave, after JSON; ValueError, TypeError or KeyError for anything else."""
+        judgements = tuple(
+            Judgement(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
+            for entry in map(dict, value["judgements"])
+        )
+        personal = value["personal_accuracy"]
+        groups = tuple(map(_clients, value["groups"]))
+        if value.keys() != {"groups", "personal_accuracy", "watched", "judgements"}:
+            raise ValueError("clustering has other keys")
+        return cls(groups, None if personal is None else _share(personal), _shares(value["watched"]), judgements)
 
 
 @dataclass(frozen=True)
@@ -41,6 +102,9 @@ class RoundResult:
         Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
     privacy : mapping of str to number or None
         What the plan's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
+    clustering : ClusterResult or None
+        Of a clustered training; ``accuracy`` and ``loss`` are then means over the honest clients, of what their models
+        achieve on all test samples.
     """
 
     round: int
@@ -51,12 +115,14 @@ class RoundResult:
     samples: int
     ood_accuracy: float | None = None
     privacy: Released | None = None
+    clustering: ClusterResult | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; ``privacy`` is left out where there is none."""
+        """Plain values; ``privacy`` and ``clustering`` are left out where there is none."""
         value = {**asdict(self), "clients": list(self.clients)}
-        if self.privacy is None:
-            del value["privacy"]
+        for name in ("privacy", "clustering"):
+            if value[name] is None:
+                del value[name]
         return value
 
 
@@ -101,12 +167,14 @@ class Record:
 
 
 def _result(entry: dict[str, Any]) -> RoundResult:
-    result = RoundResult(**{**entry, "clients": tuple(int(client) for client in entry["clients"])})
+    result = RoundResult(**{**entry, "clients": _clients(entry["clients"])})
+    if result.clustering is not None:
+        result = replace(result, clustering=ClusterResult.from_json(result.clustering))
     for name, value in vars(result).items():
         allowed = _TYPES.get(name, (float, int, NoneType))
         if name == "privacy":
             _check_released(value)
-        elif name != "clients" and type(value) not in allowed:
+        elif name not in ("clients", "clustering") and type(value) not in allowed:
             raise TypeError(f"{name} cannot be {value!r}")
     return result
 
@@ -119,3 +187,17 @@ def _check_released(value: Any) -> None:
     )
     if not fine:
         raise TypeError(f"privacy cannot be {value!r}")
+
+
+def _clients(value: Any) -> Clients:
+    return tuple(int(client) for client in value)
+
+
+def _shares(value: Any) -> tuple[float, ...]:
+    return tuple(map(_share, value))
+
+
+def _share(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise TypeError(f"{value!r} is no accuracy")
+    return float(value)

@@ -8,12 +8,13 @@ import hashlib
 import math
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,8 @@ class Simulation:
         directory: Path | None = None,
         resume: bool = False,
     ) -> None:
+        if plan.clustering is not None:
+            raise InvalidPlan("a plan with clustering is simulated by node.simulation.clustered")
         self._plan = plan
         self._executor = executor
         self._workers = workers
@@ -138,20 +141,12 @@ class Simulation:
         AlreadyInUse
             Another process runs in the directory.
         """
-        with ExitStack() as stack:
-            directory = self._directory
-            if directory is None:
-                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-            stack.enter_context(exclusive(directory))
+        with own_directory(self._directory) as (directory, scratch):
             files = RunDirectory(directory, self._plan, self._terms.data)
             checkpoint = files.load(self._resume, self._layout)
             if checkpoint is not None:
                 self._rounds, self._tensors = list(checkpoint.record.rounds), checkpoint.tensors
                 self._mechanism.resume(self._rounds)
-            scratch = directory / SCRATCH
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir()
-            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             tasks = TaskMaker(self._plan, self._terms, self._data, reach(self._executor), scratch)
             yield from self._loop(files, tasks)
 
@@ -224,6 +219,26 @@ class Simulation:
         self._rounds.append(sums.result(number, released))
 
 
+@contextmanager
+def own_directory(directory: Path | None) -> Iterator[tuple[Path, Path]]:
+    """A run's directory (None takes one that is removed at the end), and an empty one in it for what workers read.
+
+    Raises
+    ------
+    AlreadyInUse
+        Another process runs in the directory.
+    """
+    with ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        stack.enter_context(exclusive(directory))
+        scratch = directory / SCRATCH
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        yield directory, scratch
+
+
 class RoundSum:
     """Σ of a round's uploads, and what is told of its clients; the order of arrival leaves no trace."""
 
@@ -245,14 +260,18 @@ class RoundSum:
 
     def result(self, number: int, released: Released | None) -> RoundResult:
         """The round's result, not yet evaluated."""
-        results = self.results
-        trained = [result for result in results if result.loss is not None]
-        samples = sum(result.samples for result in trained)
-        loss = math.fsum(result.loss * result.samples for result in trained) / samples if trained else None
-        probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
-        ood = math.fsum(probed) / len(probed) if probed else None
-        total = sum(result.samples for result in results)
-        return RoundResult(number, None, None, loss, self.clients, total, ood, released)
+        return replace(round_result(number, self.results), privacy=released)
+
+
+def round_result(number: int, results: Sequence[ClientResult]) -> RoundResult:
+    """What is told of a round's clients, ascending; not yet evaluated."""
+    trained = [result for result in results if result.loss is not None]
+    samples = sum(result.samples for result in trained)
+    loss = math.fsum(result.loss * result.samples for result in trained) / samples if trained else None
+    probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
+    ood = math.fsum(probed) / len(probed) if probed else None
+    total = sum(result.samples for result in results)
+    return RoundResult(number, None, None, loss, tuple(result.client for result in results), total, ood)
 
 
 class Scores:
@@ -274,20 +293,27 @@ class Scores:
         return sum(part.right for part in slices) / samples, math.fsum(part.loss for part in slices) / samples
 
 
-def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[PartialSum | SliceScore]:
+def windowed(
+    executor: Executor, tasks: Iterable[Any], limit: int, work: Callable[[Any], Any] | None = None
+) -> Iterator[Any]:
     """Run tasks with at most ``limit`` of them in flight; give results as they come.
+
+    Parameters
+    ----------
+    work : callable, optional
+        Does a task in a worker; ``perform`` unless there are tasks of other kinds.
 
     Raises
     ------
     SimulationFailed
         The executor lost a worker.
     """
-    running: dict[Future, Task] = {}
+    running: dict[Future, Any] = {}
     try:
         for task in tasks:
             while len(running) >= limit:
                 yield from _finished(running)
-            running[executor.submit(perform, task)] = task
+            running[executor.submit(work or perform, task)] = task
         while running:
             yield from _finished(running)
     except Exception as fault:
@@ -299,7 +325,7 @@ def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[
             future.cancel()
 
 
-def _finished(running: dict[Future, Task]) -> Iterator[PartialSum | SliceScore]:
+def _finished(running: dict[Future, Any]) -> Iterator[Any]:
     done, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in done:
         result = future.result()
@@ -314,11 +340,11 @@ def _is_loss(fault: Exception) -> bool:
     )
 
 
-def _lost(tasks: Iterable[Task], fault: Exception) -> str:
+def _lost(tasks: Iterable[Any], fault: Exception) -> str:
     work = list(tasks)
     clients = sorted(client.client for task in work if isinstance(task, TrainingTask) for client in task.clients)
     rounds = [task.round for task in work]
     named = ", ".join(map(str, clients[:10])) + (f" and {len(clients) - 10} more" if len(clients) > 10 else "")
-    where = f"training client{'s' * (len(clients) > 1)} {named}" if clients else "evaluating"
+    where = f"training client{'s' * (len(clients) > 1)} {named}" if clients else work[0].doing
     reason = str(fault) or type(fault).__name__
     return f"a worker was lost in round {max(rounds, default=0)} while {where}: {reason}"

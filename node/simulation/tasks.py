@@ -107,7 +107,7 @@ class TaskMaker:
         total = sum(sizes.values())
         probe = self._test if self._plan.probes(round) else None
         for group in chunks(sizes, workers, model_bytes):
-            clients = tuple(ClientWork(client, self._samples(client), state(client)) for client in group)
+            clients = tuple(ClientWork(client, self.samples(client), state(client)) for client in group)
             yield TrainingTask(self._terms, model, round, total, encoder, self._training, self._shared, probe, clients)
 
     def evaluation(self, round: int, model: Model) -> Iterator[EvaluationTask]:
@@ -122,11 +122,17 @@ class TaskMaker:
                 yield EvaluationTask(self._terms.spec, model, round, number, self._test, start, stop)
 
     @property
+    def placed_training(self) -> Samples | OnDisk | None:
+        """The training samples where the workers find them; None where tasks carry them."""
+        return self._training
+
+    @property
     def slices(self) -> int:
         """Tasks of one evaluation."""
         return -(-len(self._data.test) // SLICE)
 
-    def _samples(self, client: int) -> Samples | np.ndarray:
+    def samples(self, client: int) -> Samples | np.ndarray:
+        """What a task carries of a client's samples: their indices into ``placed_training``, or themselves."""
         indices = self._data.parts[client - 1]
         return self._data.training.take(indices) if self._reach == "message" else indices
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -110,6 +111,8 @@ class PartialSum:
 class EvaluationTask:
     """Test samples ``start`` … ``stop`` − 1 of those given; ``number`` orders the slices."""
 
+    doing: ClassVar[str] = "evaluating"
+
     spec: ModelSpec
     model: Model
     round: int
@@ -147,7 +150,7 @@ def train_clients(task: TrainingTask) -> PartialSum:
     total = np.zeros(task.encoder.length(layout), WORD)
     results = []
     for work in task.clients:
-        vector, result = _train_client(task, work, tensors, start)
+        vector, result = train_client(task, work, tensors, start)
         turn = Turn(work.client, task.round, task.terms.seed, result.samples, task.total)
         try:
             words = task.encoder.encode(vector, start, layout, turn)
@@ -185,7 +188,7 @@ def out_of_distribution_accuracy(counts: np.ndarray, accuracy: np.ndarray) -> fl
     return float((weights * accuracy[present]).sum() / weights.sum())
 
 
-def _train_client(
+def train_client(
     task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray], start: np.ndarray
 ) -> tuple[np.ndarray, ClientResult]:
     """One client's trained parameters as a vector, and what else is kept."""

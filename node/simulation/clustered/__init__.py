@@ -1,0 +1,10 @@
+"""Clustered federated learning without chain and store (spec 05): ProCFL, IFCA, one model for all.
+
+similarity  before the first round: everybody's overlaps, by private comparisons or by the formula, and the clusters
+methods     who may train which model in which round, and with what weight
+attackers   who poisons the training, and what they send
+work        what a worker does for it: compare clients, test models label by label, judge them
+crew        asks workers for it
+detection   the watch on the public set, committees and their verdicts
+run         the loop over the rounds
+"""

@@ -1,0 +1,189 @@
+"""What a worker does beside training: compare clients, test models label by label, find losses, judge."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from node.clustering.all_pairs import AllPairs, Psi
+from node.clustering.committee import Ballot
+from node.clustering.evidence import Evidence, Rule, direction
+from node.clustering.similarity import Intersection
+from node.learning.samples import Samples
+from node.learning.settings import ModelSpec
+from node.learning.training import evaluate
+from node.simulation import work
+from node.simulation.data import OnDisk, opened
+from node.simulation.work import EvaluationTask, Model, TrainingTask
+from node.tensors import flatten
+
+RSA_BITS = 2048
+
+
+class Task(Protocol):
+    """Work of another kind than training."""
+
+    doing: ClassVar[str]
+    round: int
+
+    def perform(self) -> Any: ...
+
+
+def perform(task: Task | TrainingTask) -> Any:
+    """Do a task of any kind."""
+    return work.train_clients(task) if isinstance(task, TrainingTask) else task.perform()
+
+
+@dataclass(frozen=True)
+class Sets:
+    """All clients' label counts, and how their sets are compared."""
+
+    session: bytes
+    counts: tuple[tuple[int, ...], ...] = field(repr=False)
+    psi: Psi
+
+
+@dataclass(frozen=True)
+class ComparisonTask:
+    """Some pairs of clients, from 0, by the messages of a private comparison."""
+
+    doing: ClassVar[str] = "comparing clients"
+    round: ClassVar[int] = 0
+
+    sets: Sets = field(repr=False)
+    pairs: tuple[tuple[int, int], ...]
+
+    def perform(self) -> tuple[Intersection, ...]:
+        """All comparisons. Overlaps do not depend on the secrets, which are drawn anew in each process."""
+        clients = _clients(self.sets)
+        return tuple(clients.compare(left, right) for left, right in self.pairs)
+
+
+@lru_cache(maxsize=1)
+def _clients(sets: Sets) -> AllPairs:
+    return AllPairs(sets.session, np.array(sets.counts, np.int64), os.urandom, sets.psi, RSA_BITS)
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Right answers and samples of each label, and the summed cross-entropy (nats), of model ``number`` on a slice."""
+
+    number: int
+    right: tuple[int, ...]
+    tested: tuple[int, ...]
+    loss: float
+
+
+@dataclass(frozen=True)
+class LabelTest:
+    """A slice of test samples for model ``number``."""
+
+    doing: ClassVar[str] = "evaluating"
+
+    number: int
+    slice: EvaluationTask
+
+    @property
+    def round(self) -> int:
+        return self.slice.round
+
+    def perform(self) -> LabelCounts:
+        task = self.slice
+        test = opened(task.test)
+        samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
+        score = evaluate(task.spec, task.model.tensors(), samples)
+        return LabelCounts(self.number, score.right, score.per_label, score.loss * score.samples)
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """A client that may choose between models: its samples, or their indices into the training samples."""
+
+    client: int
+    samples: Samples | np.ndarray = field(repr=False)
+    options: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LossTask:
+    """Losses of models on clients' own samples."""
+
+    doing: ClassVar[str] = "choosing clusters"
+
+    spec: ModelSpec
+    models: Mapping[int, Model]
+    round: int
+    clients: tuple[Chooser, ...]
+    training: Samples | OnDisk | None = field(repr=False)
+
+    def perform(self) -> dict[int, dict[int, float]]:
+        """Mean cross-entropy (nats) by client and model."""
+        losses: dict[int, dict[int, float]] = {chooser.client: {} for chooser in self.clients}
+        for number, model in self.models.items():
+            tensors = model.tensors()
+            for chooser in self.clients:
+                if number in chooser.options:
+                    samples = _samples(chooser.samples, self.training)
+                    losses[chooser.client][number] = evaluate(self.spec, tensors, samples).loss
+        return losses
+
+
+@dataclass(frozen=True)
+class JudgingTask:
+    """A judge tests the models that a suspected cluster's members show.
+
+    Attributes
+    ----------
+    cluster : int
+        Number of the cluster's model.
+    own : TrainingTask
+        The judge's own training, from the model that the members began with.
+    reference : Model
+        From before the drop.
+    shown : tuple of Model or None
+        In the order of the members.
+    steps : tuple of float
+        A member's samples for each of the judge's.
+    """
+
+    doing: ClassVar[str] = "judging models"
+
+    cluster: int
+    own: TrainingTask
+    reference: Model
+    shown: tuple[Model | None, ...]
+    steps: tuple[float, ...]
+    rule: Rule
+
+    @property
+    def round(self) -> int:
+        return self.own.round
+
+    def perform(self) -> tuple[int, Ballot]:
+        """The cluster, and the judge's votes on its members."""
+        (judge,) = self.own.clients
+        spec = self.own.terms.spec
+        samples = _samples(judge.samples, self.own.training)
+        tensors = self.own.model.tensors()
+        start = flatten(tensors)
+        trained, _ = work.train_client(self.own, judge, tensors, start)
+        rows, directions = [], []
+        for model, steps in zip(self.shown, self.steps, strict=True):
+            shown = None if model is None else model.tensors()
+            rows.append(None if shown is None else evaluate(spec, shown, samples).right)
+            directions.append(None if shown is None else direction(flatten(shown) - start, trained - start, steps))
+        tested = tuple(np.bincount(samples.y, minlength=spec.classes).tolist())
+        reference = evaluate(spec, self.reference.tensors(), samples).right
+        evidence = Evidence(tested, reference, tuple(rows), tuple(directions))
+        # A simulated judge's salt follows from the plan: its evidence is no secret.
+        salt = hashlib.sha256(f"fedgrove evidence {self.own.terms.seed} {self.round} {judge.client}".encode()).digest()
+        digests = [bytes(32) if model is None else bytes.fromhex(model.digest) for model in self.shown]
+        return self.cluster, Ballot(judge.client, evidence.votes(self.rule), evidence.digest(digests, salt))
+
+
+def _samples(samples: Samples | np.ndarray, training: Samples | OnDisk | None) -> Samples:
+    return samples if isinstance(samples, Samples) else opened(training).take(samples)
