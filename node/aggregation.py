@@ -7,6 +7,7 @@ The coordinator runs it to close a round, clients and the auditor to check it; t
 import math
 from dataclasses import replace
 
+from node.content import parameters_of
 from node.masking.recovery import RecoveryRecord
 from node.rounds import RoundRecords
 from node.uploads.kind import Outcome, UploadRound
@@ -54,4 +55,4 @@ def overspent(round: UploadRound) -> str:
 
 def spending(round: UploadRound) -> Spending:
     """What everybody has spent, as the ledger shows it to this round."""
-    return Spending(round.config, round.store, round.rounds, round.layout.length)
+    return Spending(round.config, round.store, round.rounds, parameters_of(round.previous))

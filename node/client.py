@@ -10,6 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
 
 from chain import tree, vrf
 from chain.errors import ContractRevert
@@ -21,24 +24,24 @@ from ipfs.store import ContentStore, NotFound
 from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
 from node.config import FederationConfig
-from node.content import InvalidBlob
+from node.content import InvalidBlob, Update, parameters_of, read_model
 from node.disclosure import Disclosure, OrderAbandoned
-from node.evaluation import initial_model
 from node.journal import Journal, JournalDamaged
-from node.learning.samples import Samples
-from node.learning.shared import InvalidSharedSet
-from node.learning.training import DivergedTraining
-from node.local_training import LocalTraining, StateLost
+from node.kmeans.code import CapacityExceeded
+from node.local_work import CannotTakePart, Diverged, StateLost, first_model, local_work
 from node.masking.client import MaskingRefused
 from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
-from node.tensors import InvalidModel, Layout, Tensors, load
+from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
 from node.uploads.spending import Spending
 from node.view import LedgerView
+
+if TYPE_CHECKING:
+    from node.learning.samples import Samples
 
 
 class Client:
@@ -54,8 +57,8 @@ class Client:
         Account, VRF, mailbox and storage key.
     config : FederationConfig
         The terms this client agreed to; rounds opened under other terms are refused.
-    samples : Samples
-        The private data. It never leaves this object.
+    samples : Samples, or array of points
+        The private data. It never leaves this object, but for the journal where points are clustered.
     directory : Path
         For the journal.
     executor : Executor, optional
@@ -72,7 +75,7 @@ class Client:
         store: ContentStore,
         keys: Keys,
         config: FederationConfig,
-        samples: Samples,
+        samples: Union["Samples", np.ndarray],
         directory: Path,
         executor: Executor | None = None,
         confirmations: int = 0,
@@ -82,17 +85,16 @@ class Client:
         self._store = store
         self._keys = keys
         self._config = config
-        self._sample_count = len(samples)
         self._journal = Journal(directory, keys.storage)
-        self._training = LocalTraining(store, config, samples, self._journal, executor)
+        self._work = local_work(config, store, samples, self._journal, executor, lambda: self.view.rounds)
         self._disclosure = Disclosure(self._journal, store, config, self._place)
         self._closings = Closings(store, config, self._place, check_rounds)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
-        first = initial_model(config)
+        first = first_model(config)
         self._first_model = cid_of(first).digest
-        self._parameters = Layout.of(load(first)).length
+        self._parameters = parameters_of(read_model(first, config))
         self._kind = kind_of(config)
         self.view = LedgerView(ledger, confirmations)
         self.finished = False
@@ -123,6 +125,8 @@ class Client:
         if entry is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
         running = entry.end is None
+        if self.view.rounds.left(member.client) and not (running and member.client in entry.draws):
+            return self._leave(entry)
         self._journal.destroy(before=entry.number - 1 if running else entry.number)
         step = self._refuse(entry, member)
         if step is None and running:
@@ -131,6 +135,14 @@ class Client:
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"
         return step or Step.wait("open", who)
+
+    def _leave(self, entry: RoundRecords) -> Step:
+        """Nothing of this client is summed any more: destroy what it kept for that."""
+        if not self.finished:
+            self._journal.destroy(before=entry.number)
+            self._work.leave()
+            self.finished = True
+        return Step.wait("done", "nobody: this client has taken back its data, and left")
 
     def _over(self, entry: RoundRecords) -> str:
         """Why there will be no round after this one, in one clause; empty when there will be."""
@@ -199,7 +211,10 @@ class Client:
             return Step.wait("sit out", "this client: it is not in the round's sample", deadlines.close_end)
         secrets = self._disclosure.secrets(entry.number)
         keys = (secrets.mask_key, secrets.seal_key)
-        samples = self._sample_count if self._kind.weighs_samples else 1
+        try:
+            samples = self._work.samples(entry, member.client) if self._kind.weighs_samples else 1
+        except CannotTakePart as fault:
+            return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
 
@@ -248,7 +263,7 @@ class Client:
             masked = self._disclosure.masked(entry, member.client, update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
-        except (DivergedTraining, InvalidBlob, InvalidModel, InvalidSharedSet, InvalidVector, MaskingRefused) as fault:
+        except (CannotTakePart, CapacityExceeded, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         seed_hash = self._disclosure.secrets(entry.number).seed_hash
@@ -258,11 +273,11 @@ class Client:
             self._disclosure.confirm_commit(entry.number)
         return step
 
-    def _update(self, entry: RoundRecords, member: Member) -> Tensors | None:
+    def _update(self, entry: RoundRecords, member: Member) -> Update | None:
         """The trained model, or what stands in for one that diverged; None while training is under way."""
         try:
-            return self._training.result(entry, member.client)
-        except DivergedTraining:
+            return self._work.result(entry, member.client)
+        except Diverged:
             update = self._kind.in_place_of_diverged(self._place(entry))
             if update is None:
                 raise

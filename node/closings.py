@@ -9,12 +9,12 @@ from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics
+from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics, model_bytes
 from node.masking.aggregate import InvalidUpdate
 from node.masking.recovery import InvalidRecovery
 from node.privacy.records import difference
 from node.rounds import RoundRecords
-from node.tensors import InvalidModel, dump
+from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
 
 
@@ -76,7 +76,7 @@ class Closings:
             metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
             return str(fault)
-        if cid_of(dump(right.model)).digest != end.model_digest:
+        if cid_of(model_bytes(right.model)).digest != end.model_digest:
             return "its model is not the sum of the survivors' updates"
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"

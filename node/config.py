@@ -16,10 +16,12 @@ from typing import Any, Literal
 
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
+from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
 
 MAX_CONFIG_BYTES = 1 << 20
+_OF_MODELS = ("model", "training", "strategy", "shared", "privacy")
 PPM = 1_000_000
 
 
@@ -130,9 +132,13 @@ class MembershipSettings:
 
 @dataclass(frozen=True)
 class FederationConfig:
-    """All that the members agree on; the digest of its canonical bytes is on the ledger."""
+    """All that the members agree on; the digest of its canonical bytes is on the ledger.
 
-    model: ModelSpec
+    Either they train a ``model``, or they do K-means (``clustering``); of training, strategy, shared set and privacy
+    terms of the latter say nothing.
+    """
+
+    model: ModelSpec | None = None
     federation: FederationSettings = field(default_factory=FederationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     strategy: StrategySettings = field(default_factory=StrategySettings)
@@ -141,8 +147,13 @@ class FederationConfig:
     membership: MembershipSettings = field(default_factory=MembershipSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
+    clustering: ClusteringSettings | None = None
 
     def __post_init__(self) -> None:
+        if self.clustering is not None:
+            _check_clustering(self)
+        elif self.model is None:
+            raise InvalidConfig("model is missing: add the [model] table, or [clustering] for K-means")
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
         _check_privacy(self.privacy, self.masking, self.strategy)
@@ -165,12 +176,14 @@ class FederationConfig:
         return self.federation.max_blob_mib << 20
 
     def to_tables(self) -> dict[str, Any]:
-        """The tables of the TOML file, ``[network]`` apart; no ``privacy`` where there is none."""
+        """The tables of the TOML file, ``[network]`` apart, and those that say nothing."""
         tables = dataclasses.asdict(self)
-        if self.privacy is None:
-            del tables["privacy"]
-        else:
+        silent = _OF_MODELS if self.clustering is not None else ("clustering",)
+        tables = {name: table for name, table in tables.items() if name not in silent}
+        if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
+        else:
+            tables.pop("privacy", None)
         return tables
 
     def to_bytes(self) -> bytes:
@@ -301,6 +314,18 @@ def _build(kind: type, table: Any, where: str) -> Any:
         raise
     except ValueError as fault:
         raise InvalidConfig(f"{label}: {fault}") from None
+
+
+def _check_clustering(config: FederationConfig) -> None:
+    """What K-means needs of the other terms."""
+    given = {item.name: getattr(config, item.name) for item in dataclasses.fields(config) if item.name in _OF_MODELS}
+    silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
+    for name, value in given.items():
+        fine = value == silent.get(name)
+        _check(fine, name, "left out where there is a [clustering] table: it says how models are trained")
+    _check(config.federation.sampling_rate == 1, "federation.sampling_rate", "1 where there is a [clustering] table")
+    # Field elements are masked as one vector, by every pair.
+    _check(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:

@@ -9,8 +9,16 @@ from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.config import FederationConfig
+from node.kmeans.counts import BinCounts
+from node.kmeans.state import State
 from node.privacy.records import InvalidRecord, PrivacyRecord, record_from
-from node.tensors import Layout, Tensors, load
+from node.tensors import Layout, Tensors, dump, load
+
+Model = Tensors | State
+"""What a round trains from and closes with: a model's tensors, or the state of a clustering federation."""
+
+Update = Tensors | BinCounts
+"""What a client computes in a round: a trained model, or what its vector of counts has gained and lost."""
 
 MAX_JSON_BYTES = 1 << 20
 MAX_SHARES_BYTES = 1 << 24
@@ -64,9 +72,29 @@ class Metrics:
         return metrics
 
 
-def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Tensors:
-    """Fetch and check a global model (safetensors, float32, finite, agreed shapes)."""
-    return load(store.fetch(digest, config.max_blob_bytes), layout)
+def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
+    """Fetch and check a global model (safetensors, float32, finite, agreed shapes), or a state."""
+    return read_model(store.fetch(digest, config.max_blob_bytes), config, layout)
+
+
+def read_model(data: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
+    """The model, or state, in bytes that came from a peer; InvalidModel for anything else."""
+    return load(data, layout) if config.clustering is None else State.from_bytes(data, config.clustering)
+
+
+def model_bytes(model: Model) -> bytes:
+    """The bytes of a model, or a state, of which the ledger has the digest."""
+    return model.to_bytes() if isinstance(model, State) else dump(model)
+
+
+def layout_of(model: Model) -> Layout | None:
+    """The tensors that all models of a federation have; states have none in common."""
+    return None if isinstance(model, State) else Layout.of(model)
+
+
+def parameters_of(model: Model) -> int:
+    """d, of a model; 0 where there is none."""
+    return 0 if isinstance(model, State) else Layout.of(model).length
 
 
 def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:

@@ -16,19 +16,20 @@ from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, recovery, seed_hashes
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES, Metrics, fetch_available
+from node.content import MAX_RECORD_BYTES, Metrics, Model, fetch_available, fetch_model, model_bytes
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
-from node.tensors import InvalidModel, Layout, Tensors, dump, load
+from node.tensors import InvalidModel, Layout, load
 from node.uploads.kind import Outcome, UploadRound
+from node.uploads.kinds import kind_of
 from node.uploads.spending import Spending
 from node.view import LedgerView
 
-Evaluator = Callable[[Tensors], tuple[float, float, int]]
+Evaluator = Callable[[Model], tuple[float, float, int]]
 
 
 class Coordinator:
@@ -68,6 +69,7 @@ class Coordinator:
         self._initial_model = initial_model
         # Only spending depends on it: without a mechanism a wrong model is for others to refuse.
         self._parameters = Layout.of(load(initial_model)).length if config.privacy is not None else 0
+        self._kind = kind_of(config)
         self._evaluate = evaluate
         self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
@@ -143,7 +145,17 @@ class Coordinator:
         exhausted = self._exhausted()
         if exhausted:
             return Step.wait("done", f"nobody: {exhausted}")
-        return self._open(self.view.rounds.model_digest)
+        return self._open_when_due()
+
+    def _open_when_due(self) -> Step:
+        rounds, block = self.view.rounds, self.view.block
+        standing = rounds.model_digest
+        due = self._kind.due(rounds, lambda: fetch_model(self._store, standing, self._config), block)
+        if due is None:
+            return Step.wait("idle", "members: nothing has changed since the last round")
+        if block < due:
+            return Step.wait("open", "members that were away: another round is opened for them", due)
+        return self._open(standing)
 
     def _exhausted(self) -> str:
         """Why no further round can have enough clients, in one clause; empty while a round runs or one can."""
@@ -176,7 +188,7 @@ class Coordinator:
         ]
 
     def _could_draw(self, entry: RoundRecords, member: Member) -> bool:
-        if member.active_from > entry.opened.opened_at:
+        if member.active_from > entry.opened.opened_at or self.view.rounds.left(member.client):
             return False
         known = self._ledger.client_of(member.account)
         eligible = known.approved and known.active_from <= entry.opened.opened_at
@@ -272,11 +284,12 @@ class Coordinator:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         accuracy, loss, samples = self._evaluate(model)
         metrics = Metrics(entry.number, accuracy, loss, samples, self._outcome(round, record).privacy)
-        model_digest = self._store.put(dump(model)).digest
+        model_digest = self._store.put(model_bytes(model)).digest
         receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
-        return Step("close", acted=f"closed the round at accuracy {accuracy:.3f}", gas=receipt.gas_used)
+        reached = f" at accuracy {accuracy:.3f}" if samples else ""
+        return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)
 
-    def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Tensors:
+    def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Model:
         """The round's next model."""
         return self._outcome(self._place(entry), record).model
 

@@ -14,12 +14,11 @@ from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import overspent
 from node.config import FederationConfig
-from node.content import MAX_SHARES_BYTES, fetch_available, fetch_model
+from node.content import MAX_SHARES_BYTES, Update, fetch_available, fetch_model
 from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, seal_shares
 from node.masking.release import ReleaseRefused, held_shares, release
 from node.rounds import RoundRecords
-from node.tensors import Tensors
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
 
@@ -74,7 +73,7 @@ class Disclosure:
             self._keep(entry.number, "shares", blob)
         return blob
 
-    def masked(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
+    def masked(self, entry: RoundRecords, client: int, update: Update) -> bytes:
         """The masked update (spec 02, step 4); call it when the list of shares is final."""
         self._bind(entry, "order", _order_digest(entry))
         self._bind(entry, "summed", _sum_digest(entry))
@@ -140,7 +139,7 @@ class Disclosure:
         elif noted != digest:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
-    def _mask(self, entry: RoundRecords, client: int, update: Tensors) -> bytes:
+    def _mask(self, entry: RoundRecords, client: int, update: Update) -> bytes:
         return self._kind.encode(self._place(entry), client, self.secrets(entry.number), update)
 
     def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:

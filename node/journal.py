@@ -100,6 +100,14 @@ class Journal:
         """Return what was stored under (round, name), or None."""
         return self._open(self._path(round_number, name))
 
+    def keep(self, name: str, data: bytes) -> None:
+        """Encrypt and store what belongs to no round, and is never destroyed: durable when this returns."""
+        self._seal(self._directory / f"{name}.sealed", data)
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what ``keep`` stored under a name, or None."""
+        return self._open(self._directory / f"{name}.sealed")
+
     def _seal(self, path: Path, data: bytes) -> None:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, data, path.name.encode())

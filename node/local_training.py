@@ -11,15 +11,12 @@ from node.config import FederationConfig
 from node.content import fetch_model
 from node.journal import STATE, Journal, JournalDamaged
 from node.learning.samples import Samples
-from node.learning.shared import shared_from_bytes
+from node.learning.shared import InvalidSharedSet, shared_from_bytes
 from node.learning.strategies import make_strategy
-from node.learning.training import LocalUpdate, train
+from node.learning.training import DivergedTraining, LocalUpdate, train
+from node.local_work import CannotTakePart, Diverged, StateLost
 from node.rounds import RoundRecords
 from node.tensors import Tensors, dump, load
-
-
-class StateLost(RuntimeError):
-    """What the strategy kept after an earlier round cannot be read; it has been removed."""
 
 
 class LocalTraining:
@@ -54,16 +51,32 @@ class LocalTraining:
         self._executor = executor
         self._running: tuple[int, Future] | None = None
 
+    def samples(self, entry: RoundRecords, client: int) -> int:
+        """How many samples there are."""
+        return len(self._samples)
+
     def result(self, entry: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors of a round; None while training is under way.
 
         Raises
         ------
-        DivergedTraining, InvalidModel, InvalidSharedSet
+        CannotTakePart, Diverged, InvalidModel
             Training failed, or what it starts from is not what the terms say.
         StateLost
             Once; asked again, it trains as in a client's first round.
         """
+        try:
+            return self._result(entry, client)
+        except DivergedTraining as fault:
+            raise Diverged(str(fault)) from None
+        except InvalidSharedSet as fault:
+            raise CannotTakePart(str(fault)) from None
+
+    def leave(self) -> None:
+        """What a strategy keeps is in the rounds' files, which the client destroys."""
+        self._journal.forget_state(before=1 << 62)
+
+    def _result(self, entry: RoundRecords, client: int) -> Tensors | None:
         stored = self._journal.read(entry.number, "update")
         if stored is not None:
             return load(stored)

@@ -142,6 +142,11 @@ class Rounds:
         base = self.base
         return base.end.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
 
+    def left(self, client: int, through: int | None = None) -> bool:
+        """Whether a member took back everything, for good (up to block ``through``)."""
+        last = float("inf") if through is None else through
+        return any(each.client == client and not each.points and each.at.block <= last for each in self.withdrawals)
+
     def disputed_by(self, client: int) -> RoundRecords | None:
         """The latest round that the client disputes and that stands nevertheless, or None."""
         return next(

@@ -29,8 +29,12 @@ from node.content import (
     MAX_SHARES_BYTES,
     InvalidBlob,
     Metrics,
+    Model,
     fetch_config,
     fetch_model,
+    layout_of,
+    model_bytes,
+    parameters_of,
 )
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
@@ -40,7 +44,7 @@ from node.masking.sealing import InvalidShares, parse_shares
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.privacy.records import difference
 from node.rounds import RoundRecords, Rounds
-from node.tensors import InvalidModel, Layout, Tensors, dump
+from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
 from node.uploads.spending import Spending, Spent
@@ -75,7 +79,7 @@ class ContentRules:
     remarks: list[BadRecord] = field(default_factory=list)
     spent: Spent | None = None
     _config: FederationConfig | None = None
-    _model: Tensors = field(default_factory=dict)
+    _model: Model | None = None
     _recovery: RecoveryRecord | None = None
 
     def check(self, record: Record) -> None:
@@ -120,7 +124,7 @@ class ContentRules:
             raise bad("opened.config", "its membership mode is not that of the deployed registry", number)
         if config.rate_ppm(number) != record.sampling_rate:
             raise bad("opened.sampling rate", "it is not the rate of the federation's configuration", number)
-        layout = Layout.of(self._model) if self._model else None
+        layout = layout_of(self._model) if self._model is not None else None
         try:
             model = self._get(
                 lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number
@@ -128,7 +132,7 @@ class ContentRules:
         except InvalidModel as fault:
             raise bad("opened.model", str(fault), number) from None
         try:
-            kind_of(config).upload_bytes(Layout.of(model))
+            kind_of(config).check_model(model, number)
         except ValueError as fault:
             raise bad("opened.config", f"privacy: {fault}", number) from None
         if config.shared.digest:
@@ -147,7 +151,7 @@ class ContentRules:
             self._remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
-        expected = kind_of(self._config).upload_bytes(Layout.of(self._model))
+        expected = kind_of(self._config).expected_bytes(self._place())
         try:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
@@ -213,7 +217,7 @@ class ContentRules:
             right = self._get(lambda: outcome(self._place(), self._recovery), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
-        if dump(right.model) != data or cid_of(data).digest != record.model_digest:
+        if model_bytes(right.model) != data or cid_of(data).digest != record.model_digest:
             raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
         blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
         try:
@@ -262,7 +266,7 @@ class ContentRules:
         return entry, entry.graph(self.facts.chain_id, self.facts.ledger, self._config.masking)
 
     def _spending(self) -> Spending:
-        return Spending(self._config, self.store, self.rounds, Layout.of(self._model).length)
+        return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
 
     def _place(self) -> UploadRound:
         """The public inputs of the round being checked."""

@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 
 from ipfs.store import ContentStore, StoreError
 from node.config import FederationConfig
-from node.content import fetch_model
+from node.content import fetch_model, parameters_of
 from node.rounds import Rounds
-from node.tensors import InvalidModel, Layout
+from node.tensors import InvalidModel
 from node.uploads.spending import Spending, Spent
 
 
@@ -77,5 +77,5 @@ class PrivacyLook:
     def _size(self, model: bytes) -> int:
         """Number of parameters of the federation's model, which no round changes."""
         if not self._parameters:
-            self._parameters = Layout.of(fetch_model(self._store, model, self._terms)).length
+            self._parameters = parameters_of(fetch_model(self._store, model, self._terms))
         return self._parameters

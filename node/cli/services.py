@@ -21,11 +21,16 @@ from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import FederationConfig, NetworkSettings, load_config
 from node.files import AlreadyInUse, exclusive
+from node.kmeans.datasets import PointsError, points_from_file
+from node.local_work import first_model
 from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
 from node.service import GivenUp, Participant, Service
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from node.learning.samples import Samples
     from node.standby import Standby
 
 RETRY_SECONDS = 1.0
@@ -40,7 +45,9 @@ MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Prometheus met
 def client(
     config: ConfigFile,
     keystore: KeystoreFile,
-    data: Annotated[Path, typer.Option(help=".npz or .safetensors file with your x_train and y_train.")],
+    data: Annotated[
+        Path, typer.Option(help="File (.npz, .safetensors) with your x_train and y_train; with points for K-means.")
+    ],
     directory: Annotated[Path, typer.Option(help="For the journal; keep it until the federation has ended.")] = Path(
         "client"
     ),
@@ -54,17 +61,14 @@ def client(
     Example: fedgrove client --config federation.toml --keystore alice.json --data alice.npz
     """
     from node.client import Client
-    from node.learning.training import warm_up
-    from node.learning.userdata import part_from_file
 
     terms, reach = load_config(config)
-    samples = part_from_file(data, "train", terms.model)
+    samples = _private_data(data, terms)
     if len(samples) > terms.ledger.max_samples:
         raise CommandError(f"{data} holds {len(samples)} samples, this federation takes {terms.ledger.max_samples}")
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
-        warm_up()
         place = _arrive(stack, config, reach, keys, "client")
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
@@ -95,11 +99,9 @@ def coordinator(
     Example: fedgrove coordinator --config federation.toml --keystore founder.json --data test.npz
     """
     from node.coordinator import Coordinator
-    from node.evaluation import evaluator, initial_model
-    from node.learning.userdata import part_from_file
 
     terms, reach = load_config(config)
-    score = {"evaluate": evaluator(terms, part_from_file(data, "test", terms.model))} if data else {}
+    score = _score(terms, data)
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
@@ -110,7 +112,7 @@ def coordinator(
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
-        where = (place.ledger, place.store, terms, initial_model(terms))
+        where = (place.ledger, place.store, terms, first_model(terms))
         role = Coordinator(*where, confirmations=reach.confirmations, members=members, **score)
         return _serve(stack, place, reach, {name: role}, once, metrics_port)
 
@@ -137,10 +139,36 @@ def _arrive(stack: ExitStack, config: Path, reach: NetworkSettings, keys: Keys, 
 
 
 def _standby(place: _Place, terms: FederationConfig, reach: NetworkSettings, **score: Callable) -> "Standby":
-    from node.evaluation import initial_model
     from node.standby import Standby
 
-    return Standby(place.ledger, place.store, terms, initial_model(terms), confirmations=reach.confirmations, **score)
+    return Standby(place.ledger, place.store, terms, first_model(terms), confirmations=reach.confirmations, **score)
+
+
+def _private_data(data: Path, terms: FederationConfig) -> "Samples | np.ndarray":
+    """What a client computes with."""
+    if terms.clustering is not None:
+        try:
+            return points_from_file(data, terms.clustering.grid)
+        except PointsError as fault:
+            raise CommandError(str(fault)) from None
+    from node.learning.training import warm_up
+    from node.learning.userdata import part_from_file
+
+    samples = part_from_file(data, "train", terms.model)
+    warm_up()
+    return samples
+
+
+def _score(terms: FederationConfig, data: Path | None) -> dict[str, Callable]:
+    """How models are evaluated, where there are data for that."""
+    if data is None:
+        return {}
+    if terms.clustering is not None:
+        raise CommandError("--data is for models: K-means needs no test data, leave it out")
+    from node.evaluation import evaluator
+    from node.learning.userdata import part_from_file
+
+    return {"evaluate": evaluator(terms, part_from_file(data, "test", terms.model))}
 
 
 def _serve(

@@ -10,6 +10,9 @@ masks        key streams over 𝔽_p, which cancel in the sum
 decoder      SCMA: from the sum to the exact counts, or an error (the only part that needs python-flint)
 clustering   weighted K-means, the same to the bit on every machine for integer points
 server       from the counts to global centres
+settings     the terms of a clustering federation
+state        what a round of a real federation leaves: counts, contributions, centres
+exchange     what the sum of a round is to hold, and the state that follows from it
 simulation   a federation in one process: training, removals, losses
 losses       the seed's induced loss and the loss that a user sees
 baselines    K-FED and DC-K-means

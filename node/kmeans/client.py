@@ -11,7 +11,7 @@ import numpy as np
 from node.kmeans.clustering import nearest, refine
 from node.kmeans.counts import BinCounts
 from node.kmeans.grid import Grid
-from node.kmeans.seeding import REMOVED, Seeding, forget, seed
+from node.kmeans.seeding import REMOVED, Seeding, forget, resume, seed
 
 
 class UnknownPoint(ValueError):
@@ -30,9 +30,10 @@ class Client:
     grid : Grid
     rng : numpy Generator
         Never shared between clients, and not drawn from for anything that the choice of removals could depend on.
-
     iterations : int
         Lloyd's, at most, after the seeding; 0 as in algorithm 1.
+    centroids : int array, optional
+        Of a client that goes on: its ``seeding.centroids``. ``points`` are its ``points`` then, NaN where it forgot.
 
     Attributes
     ----------
@@ -46,7 +47,14 @@ class Client:
     """
 
     def __init__(
-        self, points: np.ndarray, k: int, grid: Grid, rng: np.random.Generator, *, iterations: int = 0
+        self,
+        points: np.ndarray,
+        k: int,
+        grid: Grid,
+        rng: np.random.Generator,
+        *,
+        iterations: int = 0,
+        centroids: np.ndarray | None = None,
     ) -> None:
         if points.ndim != 2 or points.shape[1] != grid.dimensions:
             raise ValueError(f"points of shape {points.shape} do not fit a grid of {grid.dimensions} dimensions")
@@ -55,13 +63,21 @@ class Client:
         self._grid = grid
         self._rng = rng
         self._iterations = iterations
-        grid.quantise(self._points)
-        self.seeding: Seeding = seed(self._points, k, rng)
+        if centroids is None:
+            grid.quantise(self._points)
+            self.seeding: Seeding = seed(self._points, k, rng)
+        else:
+            self.seeding = resume(self._points, centroids, ~np.isnan(self._points).any(axis=1))
         self._cluster()
 
     def __len__(self) -> int:
         """Number of points that are left."""
         return len(self.rows)
+
+    @property
+    def points(self) -> np.ndarray:
+        """As they were given, rows that were removed overwritten with NaN: float64 array of shape (n, d)."""
+        return self._points.copy()
 
     @property
     def rows(self) -> np.ndarray:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from node.kmeans.clustering import kmeans, nearest
+from node.kmeans.grid import Grid
 
 GAUSSIAN_POINTS = 30_000
 _REFERENCE_RESTARTS = 50
@@ -112,6 +115,33 @@ def gaussian(deviation: float = 0.5, clients: int = 100, clusters_each: int = 5,
     points = normalised(centres[clusters] + rng.normal(0, deviation, (GAUSSIAN_POINTS, dimensions)))
     parts = split_by_cluster(points, clusters, clients, clusters_each, rng)
     return Points("gaussian", parts, k, _split_text(clients, clusters_each, seed))
+
+
+def points_from_file(path: Path, grid: Grid) -> np.ndarray:
+    """A member's own points: the array ``points`` of a .npz or .safetensors file, never a pickle.
+
+    Returns
+    -------
+    float64 array of shape (n, d)
+
+    Raises
+    ------
+    PointsError
+        The file cannot be read, or its points do not fit the federation's grid.
+    """
+    try:
+        points = load_file(path)["points"] if path.suffix == ".safetensors" else _load(path, ("points",))["points"]
+        points = np.asarray(points, np.float64)
+        if points.ndim != 2 or not len(points) or points.shape[1] != grid.dimensions:
+            raise ValueError(
+                f"points have the shape {points.shape}, this federation's have {grid.dimensions} coordinates"
+            )
+        grid.quantise(points)
+    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as fault:
+        if isinstance(fault, PointsError):
+            raise
+        raise PointsError(f"{path} cannot be used: {fault}") from None
+    return points
 
 
 def reference_loss(points: np.ndarray, k: int, seed: int = 0, restarts: int = _REFERENCE_RESTARTS) -> float:

@@ -46,6 +46,19 @@ def seed(points: np.ndarray, k: int, rng: np.random.Generator) -> Seeding:
     return _extend(points, np.ones(len(points), bool), (), k, rng)
 
 
+def resume(points: np.ndarray, centroids: np.ndarray, present: np.ndarray) -> Seeding:
+    """The seeding that chose these centroids, without drawing anything.
+
+    Parameters
+    ----------
+    centroids : int array
+        Rows, in the order chosen.
+    present : bool array of shape (n,)
+        False for rows that were forgotten; they are never looked at.
+    """
+    return _extend(points, present, centroids, len(centroids), None)
+
+
 def forget(
     points: np.ndarray, seeding: Seeding, rows: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[Seeding, int]:
@@ -75,7 +88,9 @@ def forget(
     return _extend(points, labels != REMOVED, kept, k, rng), len(kept)
 
 
-def _extend(points: np.ndarray, present: np.ndarray, kept: Sequence[int], k: int, rng: np.random.Generator) -> Seeding:
+def _extend(
+    points: np.ndarray, present: np.ndarray, kept: Sequence[int], k: int, rng: np.random.Generator | None
+) -> Seeding:
     """Continue a seeding from its first centroids."""
     centroids: list[int] = []
     labels = np.where(present, 0, REMOVED)

@@ -11,7 +11,7 @@ import numpy as np
 from node.masking.coverage import pair_spans
 from node.masking.graph import MaskGraph
 from node.masking.keys import pair_mask_key, self_mask_key
-from node.masking.prg import Mask, apply_masks
+from node.masking.prg import Mask, MaskKey, apply_masks
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
 from node.masking.survivors import needed_secrets
@@ -151,17 +151,22 @@ class Aggregate:
     def _left_over(self) -> Iterator[Mask]:
         """The masks still in the sum, as masks that take them off."""
         everything = ((0, self._layout.length),)
-        context = self._graph.context
-        for position, seed in self._record.self_seeds.items():
-            yield Mask(self_mask_key(context, seed, self._graph.client(position)), True, everything)
-        for dropout, secret in self._record.mask_secrets.items():
-            for survivor in self._graph.neighbours[dropout]:
-                if survivor in self._survivors:
-                    other = self._graph.participants[survivor]
-                    key = pair_mask_key(context, secret, other.mask_key, self._graph.client(dropout), other.client)
-                    spans = pair_spans(dropout, survivor, self._graph.n, self._layout, self._kappa)
-                    added = dropout > survivor  # by the survivor: it adds the masks shared with partners to its right
-                    yield Mask(key, added, spans)
+        for each in left_over(self._graph, self._survivors, self._record):
+            spans = pair_spans(*each.pair, self._graph.n, self._layout, self._kappa) if each.pair else everything
+            yield Mask(each.key, each.subtract, spans)
+
+
+def left_over(graph: MaskGraph, survivors: Collection[int], record: RecoveryRecord) -> Iterator[MaskKey]:
+    """The masks that the sum over the survivors still wears, as masks that take them off."""
+    for position, seed in record.self_seeds.items():
+        yield MaskKey(self_mask_key(graph.context, seed, graph.client(position)), True)
+    for dropout, secret in record.mask_secrets.items():
+        for survivor in graph.neighbours[dropout]:
+            if survivor in survivors:
+                other = graph.participants[survivor]
+                key = pair_mask_key(graph.context, secret, other.mask_key, graph.client(dropout), other.client)
+                added = dropout > survivor  # by the survivor: it adds the masks shared with partners to its right
+                yield MaskKey(key, added, (dropout, survivor))
 
 
 def plain_weighted_sum(vectors: Mapping[int, np.ndarray], graph: MaskGraph, layout: Layout, bound: float) -> np.ndarray:

@@ -10,12 +10,12 @@ import numpy as np
 from node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
 from node.masking.graph import MaskGraph
 from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
-from node.masking.prg import Mask, apply_masks
+from node.masking.prg import Mask, MaskKey, apply_masks
 from node.masking.ring import encode
 from node.masking.sealing import MaskingRefused, check_own, seal_shares
 from node.tensors import Layout
 
-__all__ = ["MaskingRefused", "RoundSecrets", "mask_update", "mask_words", "seal_shares"]
+__all__ = ["MaskKey", "MaskingRefused", "RoundSecrets", "mask_keys", "mask_update", "mask_words", "seal_shares"]
 
 
 def mask_update(
@@ -85,18 +85,39 @@ def mask_words(
 
     The other parameters, and MaskingRefused, are those of ``mask_update``.
     """
+    keys = mask_keys(graph, position, secrets, sharers)
+    _check_cover(graph, position, sharers, layout, kappa)
+    everything = ((0, layout.length),)
+    apply_masks(
+        words,
+        [
+            Mask(each.key, each.subtract, pair_spans(*each.pair, graph.n, layout, kappa) if each.pair else everything)
+            for each in keys
+        ],
+    )
+
+
+def mask_keys(graph: MaskGraph, position: int, secrets: RoundSecrets, sharers: Collection[int]) -> list[MaskKey]:
+    """The keys of a client's masks: its own first, then one for each partner that shared.
+
+    NOTE: without a partner nothing hides what it sends once the self-mask is off; callers refuse that.
+
+    Raises
+    ------
+    MaskingRefused
+        The client did not share, or its keys differ.
+    """
     check_own(graph, position, secrets)
     me = graph.client(position)
     if position not in sharers:
         raise MaskingRefused(f"client {me} has not shared its secrets, so its mask could never be taken off")
-    _check_cover(graph, position, sharers, layout, kappa)
-    masks = [Mask(self_mask_key(graph.context, secrets.self_seed, me), False, ((0, layout.length),))]
+    keys = [MaskKey(self_mask_key(graph.context, secrets.self_seed, me), False)]
     for partner in graph.neighbours[position]:
         if partner in sharers:
             other = graph.participants[partner]
             key = pair_mask_key(graph.context, secrets.mask_secret, other.mask_key, me, other.client)
-            masks.append(Mask(key, partner < position, pair_spans(position, partner, graph.n, layout, kappa)))
-    apply_masks(words, masks)
+            keys.append(MaskKey(key, partner < position, (position, partner)))
+    return keys
 
 
 def _check_cover(graph: MaskGraph, position: int, sharers: Collection[int], layout: Layout, kappa: float) -> None:

@@ -21,6 +21,25 @@ _BLOCK = 16
 
 
 @dataclass(frozen=True)
+class MaskKey:
+    """The key of a mask, whatever it is laid over.
+
+    Attributes
+    ----------
+    key : bytes
+        32 bytes, for AES-256.
+    subtract : bool
+        Whether the stream is subtracted rather than added.
+    pair : tuple of int, optional
+        Positions of the two who have it; None for a self-mask.
+    """
+
+    key: bytes = field(repr=False)
+    subtract: bool
+    pair: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class Mask:
     """A key stream to be laid over a vector.
 

@@ -1,6 +1,7 @@
 """What every kind of upload does, and the public inputs that it does it from."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -9,7 +10,7 @@ import numpy as np
 
 from ipfs.store import ContentStore
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, Metrics, fetch_model
+from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
 from node.masking.graph import MaskGraph
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
@@ -35,7 +36,7 @@ class UploadRound:
         The terms.
     store : ContentStore
         Where models, metrics and uploads are.
-    model : Tensors, optional
+    model : Model, optional
         The global model that the round trains from, where it is at hand.
     """
 
@@ -44,10 +45,10 @@ class UploadRound:
     graph: MaskGraph
     config: FederationConfig
     store: ContentStore
-    model: Tensors | None = None
+    model: Model | None = None
 
     @cached_property
-    def previous(self) -> Tensors:
+    def previous(self) -> Model:
         """The global model that the round trains from."""
         if self.model is not None:
             return self.model
@@ -103,7 +104,7 @@ class Outcome:
     A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.aggregation``).
     """
 
-    model: Tensors
+    model: Model
     privacy: PrivacyRecord | None = None
 
 
@@ -145,8 +146,16 @@ class UploadKind(ABC):
             The terms' mechanism does not suit such a model; the message says why.
         """
 
+    def check_model(self, model: Model, number: int) -> None:
+        """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
+        self.upload_bytes(Layout.of(model))
+
+    def expected_bytes(self, round: UploadRound) -> int:
+        """Exact size of every upload of a round, whose list of shares is final."""
+        return self.upload_bytes(round.layout)
+
     @abstractmethod
-    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Update) -> bytes:
         """Make a client's upload. Called once a round: what it returns is in the journal before anybody sees it.
 
         Parameters
@@ -155,8 +164,8 @@ class UploadKind(ABC):
             Index on the ledger.
         secrets : RoundSecrets
             Its secrets of the round.
-        update : Tensors
-            The locally trained model.
+        update : Update
+            The locally trained model, or what else a client computed.
 
         Raises
         ------
@@ -184,6 +193,20 @@ class UploadKind(ABC):
         InvalidUpdate
             An upload is not what it must be; the message names the client.
         """
+
+    def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
+        """From which block on the next round is to be opened; 0: at once; None: nobody needs one.
+
+        Parameters
+        ----------
+        rounds : Rounds
+            The ledger; its latest round has ended.
+        model : callable
+            Fetches the model that stands.
+        block : int
+            The latest.
+        """
+        return 0
 
     # --- accounting -------------------------------------------------------------------------------------------------
 

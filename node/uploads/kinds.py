@@ -2,6 +2,7 @@
 
 from node.config import FederationConfig
 from node.uploads.client_level import ClientLevelUploads
+from node.uploads.clustering import ClusteringUploads
 from node.uploads.kind import UploadKind
 from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads
@@ -16,5 +17,7 @@ _KINDS: dict[str, type[UploadKind]] = {
 
 
 def kind_of(config: FederationConfig) -> UploadKind:
-    """The kind of the terms' ``[privacy]`` table."""
+    """The kind of the terms' ``[clustering]`` or ``[privacy]`` table."""
+    if config.clustering is not None:
+        return ClusteringUploads(config)
     return _KINDS[config.mechanism](config)

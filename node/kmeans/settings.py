@@ -1,0 +1,60 @@
+"""What the members of a clustering federation agree on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from node.kmeans.grid import Grid
+
+MAX_K = 1_000
+MAX_DIMENSIONS = 4_096
+
+
+@dataclass(frozen=True)
+class ClusteringSettings:
+    """The terms of federated K-means.
+
+    Attributes
+    ----------
+    k : int
+        K, clusters at the server and centroids at each client.
+    dimensions : int
+        d, coordinates of a point.
+    step : float
+        γ, the width of a bin in each dimension; the seed takes 1/√n for n points.
+    bound : float
+        Points lie in the cube from −bound to bound.
+    iterations : int
+        Lloyd's, at each client after its seeding; 0: centroids are data points (algorithm 1).
+    restarts : int
+        Seedings that the server tries.
+    retry_blocks : int
+        While somebody who is away is waited for, another round is opened so many blocks after the last one.
+    """
+
+    k: int
+    dimensions: int
+    step: float
+    bound: float = 1.0
+    iterations: int = 0
+    restarts: int = 20
+    retry_blocks: int = 100
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.k <= MAX_K, f"k must be from 1 to {MAX_K}")
+        _check(1 <= self.dimensions <= MAX_DIMENSIONS, f"dimensions must be from 1 to {MAX_DIMENSIONS}")
+        _check(1e-6 <= self.step <= 1e6, "step must be from 0.000001 to 1000000")
+        _check(0 < self.bound <= 1e6, "bound must be above 0 and at most 1000000")
+        _check(0 <= self.iterations <= 1_000, "iterations must be from 0 to 1000")
+        _check(1 <= self.restarts <= 1_000, "restarts must be from 1 to 1000")
+        _check(1 <= self.retry_blocks <= 1 << 20, "retry_blocks must be from 1 to 1048576")
+        assert self.grid.radix  # a grid that is too fine is refused here
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The bins."""
+        return Grid.covering(self.dimensions, self.step, self.bound)
+
+
+def _check(fine: bool, sentence: str) -> None:
+    if not fine:
+        raise ValueError(sentence)

@@ -1,0 +1,85 @@
+"""What a client computes in a round: it trains a model, or clusters its points; the libraries come with the choice."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Protocol, Union
+
+import numpy as np
+
+from ipfs.store import ContentStore
+from node.config import FederationConfig
+from node.content import Update
+from node.journal import Journal
+from node.kmeans.state import State
+from node.rounds import RoundRecords, Rounds
+
+if TYPE_CHECKING:
+    from node.learning.samples import Samples
+
+
+class CannotTakePart(RuntimeError):
+    """The client has nothing to upload in this round; the message says why."""
+
+
+class Diverged(CannotTakePart):
+    """Training left the numbers."""
+
+
+class StateLost(RuntimeError):
+    """What the strategy kept after an earlier round cannot be read; it has been removed."""
+
+
+class LocalWork(Protocol):
+    """A client's own part of every round."""
+
+    def samples(self, entry: RoundRecords, client: int) -> int:
+        """How many samples the client states when it draws.
+
+        Raises
+        ------
+        CannotTakePart
+        """
+
+    def result(self, entry: RoundRecords, client: int) -> Update | None:
+        """What it computed in a round; None while that is under way.
+
+        Raises
+        ------
+        CannotTakePart, StateLost, InvalidModel
+        """
+
+    def leave(self) -> None:
+        """Destroy what is kept for later rounds: there will be none."""
+
+
+def local_work(
+    config: FederationConfig,
+    store: ContentStore,
+    data: Union["Samples", np.ndarray],
+    journal: Journal,
+    executor: Executor | None,
+    rounds: Callable[[], Rounds],
+) -> LocalWork:
+    """The work that the terms ask for; ``data`` are samples to train on, or points to cluster."""
+    if config.clustering is not None:
+        from node.local_clustering import LocalClustering
+
+        return LocalClustering(store, config, data, journal, rounds)
+    from node.local_training import LocalTraining
+
+    return LocalTraining(store, config, data, journal, executor)
+
+
+def first_model(config: FederationConfig) -> bytes:
+    """The bytes that the first round starts from, a function of the terms.
+
+    Raises
+    ------
+    InvalidConfig
+        The privacy mechanism does not suit the model.
+    """
+    if config.clustering is not None:
+        return State.empty(config.clustering.dimensions).to_bytes()
+    from node.evaluation import initial_model
+
+    return initial_model(config)
