@@ -173,6 +173,13 @@ class History:
             for block in self.blocks:
                 file.write(_line(_block_fields(block)))
 
+    @staticmethod
+    def peek(path: Path) -> Deployment:
+        """The deployment that a file of ``save`` begins with; raises BadHistory and OSError as ``load``."""
+        with path.open("rb") as file:
+            deployment, _ = _parse(None, lambda: _head(_read_line(file.readline(MAX_LINE_BYTES + 1))))
+        return deployment
+
     @classmethod
     def load(cls, path: Path) -> "History":
         """Read what ``save`` wrote; raises BadHistory for a file of another form, and OSError."""

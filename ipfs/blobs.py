@@ -55,6 +55,9 @@ class BlockReader(ABC):
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
         return self._contents(self._read_root(CID.from_digest(digest, RAW), max_bytes))
 
+    def root(self, digest: bytes, max_bytes: int | None = None) -> Root:
+        return self._read_root(CID.from_digest(digest, RAW), max_bytes)
+
     def has(self, digest: bytes) -> bool:
         cid = CID.from_digest(digest, RAW)
         if not self._has_block(cid):

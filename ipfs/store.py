@@ -1,9 +1,12 @@
 """The protocol of every content store, and its errors: one sentence each, naming what is meant by its CID."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ipfs.cid import CID
+
+if TYPE_CHECKING:
+    from ipfs.blobs import Root
 
 
 class StoreError(Exception):
@@ -75,6 +78,9 @@ class ContentStore(Protocol):
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
         """Return the blob whose root block has this digest (same errors as ``get``)."""
+
+    def root(self, digest: bytes, max_bytes: int | None = None) -> "Root":
+        """Return a blob's verified root block, which tells its CID and its size (same errors as ``get``)."""
 
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
         """Yield a blob in order, at most 1 MiB at a time; its root and size are checked before this returns."""

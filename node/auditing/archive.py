@@ -105,18 +105,31 @@ def export_car(directory: Path, target: Path) -> CID:
 def audit_car(path: Path, progress: Progress | None = None) -> Verdict:
     """Audit a CAR file written by ``export_car``; needs no network."""
     with tempfile.TemporaryDirectory() as scratch:
-        store = DiskStore(Path(scratch) / STORE)
         try:
-            with path.open("rb") as stream:
-                archive = car.read(stream, MAX_CAR_BYTES)
-                store.add_blocks(archive.blocks)
-            history = Path(scratch) / LEDGER
-            history.write_bytes(store.get(archive.root, MAX_CAR_BYTES))
-        except OSError as fault:
-            raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
+            unpack_car(path, Path(scratch))
         except (car.InvalidArchive, StoreError) as fault:
             return _bad("archive", str(fault))
-        return _audit_ledger(history, store, progress)
+        return _audit_ledger(Path(scratch) / LEDGER, DiskStore(Path(scratch) / STORE), progress)
+
+
+def unpack_car(path: Path, directory: Path) -> None:
+    """Lay out what a CAR file of ``export_car`` holds as in a run's directory: the ledger's history and the store.
+
+    Raises
+    ------
+    NoArchive
+        The file cannot be read.
+    ipfs.car.InvalidArchive, ipfs.store.StoreError
+        It is no archive, or not whole.
+    """
+    store = DiskStore(directory / STORE)
+    try:
+        with path.open("rb") as stream:
+            archive = car.read(stream, MAX_CAR_BYTES)
+            store.add_blocks(archive.blocks)
+        (directory / LEDGER).write_bytes(store.get(archive.root, MAX_CAR_BYTES))
+    except OSError as fault:
+        raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
 
 
 def _audit_ledger(path: Path, store: DiskStore, progress: Progress | None) -> Verdict:

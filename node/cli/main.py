@@ -21,6 +21,7 @@ COMMANDS = {
     "client": "node.cli.services:client",
     "coordinator": "node.cli.services:coordinator",
     "network": "node.cli.network:app",
+    "explorer": "node.cli.explorer:explorer",
     "simulate": "node.cli.simulate:simulate",
     "experiment": "node.cli.experiment:experiment",
     "privacy": "node.cli.privacy:app",

@@ -1,0 +1,102 @@
+"""``fedgrove explorer``: look at a training history in a browser, or write it as pages to publish."""
+
+import importlib.util
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from node.cli.output import CommandError, console
+
+if TYPE_CHECKING:
+    from node.explorer.sources import Source
+
+
+def explorer(
+    history: Annotated[Path | None, typer.Argument(help="A run's directory, or a CAR file of `audit export`.")] = None,
+    rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
+    store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
+    from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
+    export: Annotated[Path | None, typer.Option(help="Write the pages into this new folder, and end.")] = None,
+    blob_mib: Annotated[int, typer.Option(min=0, help="With --export: at most so many MiB of blobs beside them.")] = 64,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine's show it to all.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8600,
+    index: Annotated[Path | None, typer.Option(help="Folder of the indexes; by default in the user's cache.")] = None,
+) -> int:
+    """Serve pages that show a training history and check it, until stopped; or write them to publish.
+
+    Example: fedgrove explorer runs/first
+
+    Example: fedgrove explorer --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001
+
+    Example: fedgrove explorer runs/first --export site
+    """
+    missing = [name for name in ("fastapi", "uvicorn", "jinja2") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CommandError(f"the explorer needs {', '.join(missing)}: install fedgrove[explorer]")
+    if (history is None) == (not (rpc or ledger or store)):
+        raise CommandError("give a run's directory or a CAR file, or all of --rpc, --ledger and --store")
+    if history is None and not (rpc and ledger and store):
+        raise CommandError("give all of --rpc, --ledger and --store")
+    with _source(history, rpc, ledger, store, from_block) as source:
+        return _export(source, export, blob_mib << 20, index) if export else _serve(source, host, port, index)
+
+
+@contextmanager
+def _source(
+    history: Path | None, rpc: list[str] | None, ledger: str | None, store: str | None, from_block: int
+) -> Iterator["Source"]:
+    from chain.deployment import read_deployment, verify_code
+    from chain.networks import connect
+    from node.cli.audit import open_content
+    from node.explorer.sources import CarSource, DirectorySource, LiveSource
+
+    if history is not None:
+        yield CarSource(history) if history.is_file() else DirectorySource(history)
+        return
+    content = open_content(store)
+    with connect(rpc) as network:
+        deployment = read_deployment(network, ledger, from_block or None)
+        verify_code(network, deployment)
+        options = " ".join(f"--rpc {url}" for url in rpc)
+        command = f"fedgrove audit {options} --ledger {ledger} --store {store}"
+        yield LiveSource(network, deployment, content, ", ".join(rpc), command)
+
+
+def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
+    from node.explorer.cache import open_index
+    from node.explorer.server import serving
+    from node.explorer.watch import Watch
+
+    with open_index(source, index) as found, Watch(source, found) as watch:
+        try:
+            with serving(watch, host, port) as address:
+                console.print(f"explorer: {address}  (Ctrl-C ends it)", markup=False)
+                while True:
+                    time.sleep(3600)
+        except OSError as fault:
+            raise CommandError(f"cannot listen on {host}, port {port}: {fault.strerror}; give another --port") from None
+        except KeyboardInterrupt:
+            return 0
+
+
+def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None) -> int:
+    from node.explorer.cache import open_index
+    from node.explorer.export import export
+    from node.explorer.watch import Watch
+
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CommandError(f"{target} is there already: give a folder that is new or empty, nothing was changed")
+    if source.live:
+        raise CommandError("--export is for a history at rest: give a run's directory or a CAR file")
+    with open_index(source, index) as found, Watch(source, found) as watch:
+        sight = watch.settle()
+        written = export(watch, target, blob_bytes)
+    console.print(f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}")
+    return sight.verdict.exit_code if sight.verdict else 2

@@ -1,0 +1,14 @@
+"""The explorer: web pages that show a training history, and how far it has been checked. It reads, and holds no key.
+
+- ``sources``: where a history is: a run's directory, a CAR file, a live ledger with its store
+- ``index``: the records in one SQLite file, sorted for pages, and held against the chain before they are used again
+- ``placing``: where each record goes in the index
+- ``survey``: what the store holds behind the digests: CIDs, sizes, and the small texts that pages show
+- ``watch``: reads, surveys and audits in the background; tells what was found so far
+- ``inert``: foreign text and blobs made safe to look at
+- ``drawings``: the cooperation tree, a round's phases and the charts as SVG
+- ``views``: what each page says, as plain values out of the index
+- ``pages``: a path to a page: the same for the server and for an export
+- ``server``: the pages over HTTP on this machine, with live updates
+- ``export``: the pages as files to publish
+"""

@@ -1,0 +1,89 @@
+"""How far each record has been checked, in the audit's own words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from node.auditing.verdict import BadRecord
+from node.explorer.inert import inert
+from node.explorer.watch import Sight
+
+GOOD, BAD, WAIT, REMARK = "good", "bad", "wait", "remark"
+WORDS = {GOOD: "checked", BAD: "bad", WAIT: "not checked yet", REMARK: "checked, with a remark"}
+# What a remark's or a bad record's field begins with, and the record that it is about.
+_KINDS = {
+    "share": "Shared",
+    "commit": "Committed",
+    "release": "Released",
+    "recovery": "Recovered",
+    "closed": "Closed",
+    "voided": "Closed",
+    "opened": "RoundOpened",
+    "failed": "Failed",
+    "dispute": "Disputed",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """``state`` is one of good, bad, wait and remark; ``reason`` says why, where there is something to say."""
+
+    state: str
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.state]
+
+
+class Checks:
+    """Answers for every record and round what the audit knows of it now."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        remarks = sight.verdict.remarks if sight.verdict else ()
+        self._remarks: dict[tuple[int | None, int | None, str], BadRecord] = {}
+        for remark in remarks:
+            kind = _KINDS.get(remark.field.partition(".")[0], "")
+            self._remarks.setdefault((remark.round, remark.client, kind), remark)
+        self._remarked = {remark.round for remark in remarks}
+
+    def record(self, place: int, kind: str, round: int | None, client: int | None) -> Check:
+        """Of the record at a place (from 1) in the history."""
+        if place == self._sight.bad_place:
+            return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
+        if place > self._sight.checked:
+            return Check(WAIT)
+        remark = self._remarks.get((round, client, kind))
+        return Check(REMARK, inert(f"{remark.field}: {remark.reason}")) if remark else Check(GOOD)
+
+    def round(self, number: int, places: Iterable[int]) -> Check:
+        """Of a round whose records have these places: as bad as its worst record."""
+        ordered = sorted(places)
+        if self._sight.bad_place in ordered or (self._sight.bad is not None and self._sight.bad.round == number):
+            return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
+        if not ordered or ordered[-1] > self._sight.checked:
+            return Check(WAIT)
+        return Check(REMARK) if number in self._remarked else Check(GOOD)
+
+    def summary(self, records: int) -> "Summary":
+        """The badge of the whole history, of so many records."""
+        sight, verdict = self._sight, self._sight.verdict
+        if sight.bad is not None:
+            return Summary(BAD, "Bad record", inert(sight.bad))
+        if verdict is not None and verdict.verdict == "cannot tell":
+            return Summary(WAIT, "Cannot tell", inert(verdict.reason))
+        count = f"{sight.checked:,} of {records:,} records"
+        if sight.auditing:
+            if verdict is not None and sight.checked:
+                return Summary(GOOD, "Verified so far", f"{count}; a round is checked when it has ended")
+            return Summary(WAIT, "Checking", count)
+        return Summary(GOOD, "Verified", f"all {sight.checked:,} records")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The badge: a state as of a check, a title, a sentence."""
+
+    state: str
+    title: str
+    sentence: str

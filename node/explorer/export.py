@@ -1,0 +1,124 @@
+"""The pages as files to publish: they need no server but one that hands out files, and none at all to be read."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from ipfs.store import StoreError
+from node.explorer.index import Index
+from node.explorer.pages import Pages
+from node.explorer.views import KINDS, ROLES
+from node.explorer.watch import Watch
+
+# Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
+_ORDER = ("config", "metrics", "evidence", "recovery", "model", "release", "shares", "update")
+_WITH_PAGE = ("config", "metrics", "evidence", "recovery", "model")
+
+
+@dataclass(frozen=True)
+class Written:
+    """How many pages and blobs were written, and how many blobs were left out for their size or absence."""
+
+    pages: int
+    blobs: int
+    left_out: int
+
+
+def export(watch: Watch, target: Path, blob_bytes: int) -> Written:
+    """Write all pages of a watch that has settled.
+
+    Parameters
+    ----------
+    blob_bytes : int
+        At most so many bytes of blobs are written beside the pages.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    assets = list(_assets())
+    for name, data in assets:
+        _write(target / name, data)
+    if watch.index is None:
+        pages, raw, pending = [""], set(), 0
+    else:
+        raw, pending = _write_blobs(watch, target, blob_bytes)
+        pages = _paths(watch.index)
+        _write_search(watch.index, target)
+    there = {*pages, *raw, *(name for name, _ in assets)}
+    site = Pages(watch, there.__contains__)
+    for path in pages:
+        _write(target / path / "index.html", site.render(path).encode())
+    return Written(len(pages), len(raw), pending)
+
+
+def _paths(index: Index) -> list[str]:
+    rounds = [f"rounds/{row['number']}/" for row in index.rows("SELECT number FROM rounds")]
+    clients = [f"clients/{row['client']}/" for row in index.rows("SELECT client FROM members")]
+    marks = ", ".join("?" for _ in _WITH_PAGE)
+    blobs = index.rows(f"SELECT digest FROM blobs WHERE role IN ({marks})", *_WITH_PAGE)
+    fixed = ["", "clients/", "models/", "contracts/", "help/", "search/"]
+    return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
+
+
+def _write_blobs(watch: Watch, target: Path, limit: int) -> tuple[set[str], int]:
+    """Paths of the blobs that were written, and how many were not."""
+    rows = watch.index.rows("SELECT digest, role, size FROM blobs WHERE state = 'held'")
+    written, used = set(), 0
+    for row in sorted(rows, key=lambda row: _ORDER.index(row["role"])):
+        if used + row["size"] > limit:
+            continue
+        try:
+            data = watch.source.store.fetch(row["digest"], limit)
+        except StoreError:
+            continue  # its page says what the store said
+        path = f"raw/{row['digest'].hex()}"
+        _write(target / path, data)
+        written.add(path)
+        used += len(data)
+    return written, watch.index.value("SELECT count(*) FROM blobs") - len(written)
+
+
+def _write_search(index: Index, target: Path) -> None:
+    """The search index in small files: ``numbers``, and by the first two hexadecimal digits."""
+    shards: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for key, what, path in _findable(index):
+        shards[key[:2] if len(key) > 20 else "numbers"].append((key, what, path))
+    for name, entries in shards.items():
+        _write(target / "search" / f"{name}.json", json.dumps(entries, separators=(",", ":")).encode())
+
+
+def _findable(index: Index) -> Iterator[tuple[str, str, str]]:
+    """What can be searched for: its text in lower-case hexadecimal (or a number), what it is, where."""
+    for row in index.rows("SELECT number FROM rounds"):
+        yield str(row["number"]), f"Round {row['number']}", f"rounds/{row['number']}/index.html"
+    for row in index.rows("SELECT client, account FROM members"):
+        path = f"clients/{row['client']}/index.html"
+        yield str(row["client"]), f"Client {row['client']}", path
+        yield row["account"][2:].lower(), f"Client {row['client']}", path
+    terms = index.deployment
+    for name, address in (("Ledger", terms.ledger), ("Registry", terms.registry), ("Coordinator", terms.coordinator)):
+        yield address[2:].lower(), name, "contracts/index.html"
+    query = (
+        "SELECT hash, kind, round, client, records.id AS place FROM records JOIN transactions ON transactions.id = tx"
+    )
+    for row in index.rows(query):
+        where = f"rounds/{row['round']}/" if row["round"] is not None else "contracts/"
+        where = f"clients/{row['client']}/" if row["round"] is None and row["client"] is not None else where
+        yield row["hash"].hex(), f"Transaction: {KINDS[row['kind']]}", f"{where}index.html#r{row['place']}"
+    query = (
+        "SELECT digest, named.role, round, records.id AS place FROM named JOIN records ON records.id = record"
+        " WHERE round IS NOT NULL"
+    )
+    for row in index.rows(query):
+        yield row["digest"].hex(), ROLES[row["role"]].capitalize(), f"rounds/{row['round']}/index.html#r{row['place']}"
+
+
+def _assets() -> Iterator[tuple[str, bytes]]:
+    for item in files("node.explorer").joinpath("static").iterdir():
+        yield f"static/{item.name}", item.read_bytes()
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -1,0 +1,172 @@
+"""The index: a federation's records in one SQLite file, sorted for pages.
+
+It is a cache and nothing rests on it: the hash of every block is kept, and what the chain no longer has is dropped
+before anything is added. Verdicts are never read from it; the audit reads the chain itself.
+"""
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from chain.block_rlp import decode_header
+from chain.deployment import Deployment
+from chain.history import History
+from chain.records import Record
+from node.explorer.placing import Entry, entry_from, entry_of, place
+from node.explorer.sums import sum_up
+
+VERSION = "1"
+_TIMESTAMP = 11  # of the header's fields
+
+
+class Index:
+    """One file, written by one thread, read by any.
+
+    Parameters
+    ----------
+    path : Path
+        Made when missing; a file of another federation, or of another version of fedgrove, is replaced.
+    deployment : Deployment
+        Of the federation.
+    """
+
+    def __init__(self, path: Path, deployment: Deployment) -> None:
+        self._path = path
+        self._threads = threading.local()
+        self.deployment = deployment
+        terms = {"version": VERSION, "deployment": deployment.to_json()}
+        if path.exists() and self._terms() != terms:
+            self._discard()
+        if not path.exists():
+            self._make(terms)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection. Reads outside ``changes`` each see the latest complete state."""
+        if not hasattr(self._threads, "connection"):
+            connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            connection.row_factory = sqlite3.Row
+            self._threads.connection = connection
+        return self._threads.connection
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """All rows of a query."""
+        return self.connection().execute(query, values).fetchall()
+
+    def row(self, query: str, *values: object) -> sqlite3.Row | None:
+        """The first row of a query, or None."""
+        return self.connection().execute(query, values).fetchone()
+
+    def value(self, query: str, *values: object) -> object:
+        """The first column of the first row, or None."""
+        row = self.row(query, *values)
+        return row[0] if row is not None else None
+
+    def head(self) -> int:
+        """Number of the last block; one below the deployment's before any."""
+        last = self.value("SELECT max(number) FROM blocks")
+        return self.deployment.block - 1 if last is None else last
+
+    def block_hash(self, number: int) -> bytes | None:
+        """Hash of a block, 32 bytes; None for one that the index lacks."""
+        return self.value("SELECT hash FROM blocks WHERE number = ?", number)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def changes(self) -> Iterator[sqlite3.Connection]:
+        """What is written in the block is seen as a whole, or not at all."""
+        connection = self.connection()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def add(self, history: History) -> bool:
+        """Add what a verified piece of the chain has after the index's head; whether there was anything."""
+        head = self.head()
+        new = [block for block in enumerate(history.blocks, history.first_block) if block[0] > head]
+        if not new:
+            return False
+        records = [record for record in history.records() if record.at.block > head]
+        with self.changes() as database:
+            for number, block in new:
+                time = int.from_bytes(decode_header(block.header)[_TIMESTAMP], "big")
+                database.execute("INSERT INTO blocks VALUES (?, ?, ?)", (number, block.hash, min(time, 1 << 62)))
+            numbers = self._add_transactions(database, history, records)
+            (last,) = database.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()
+            for number, record in enumerate(records, last + 1):
+                entry = entry_of(number, record)
+                _keep(database, entry, numbers[record.at.transaction])
+                place(database, entry)
+            sum_up(database, {entry_of(0, record).round for record in records})
+        return True
+
+    def forget_after(self, block: int) -> None:
+        """Drop all blocks after this one, which the chain has replaced, and what their records changed."""
+        if block >= self.head():
+            return
+        with self.changes() as database:
+            for table, column in (("blocks", "number"), ("transactions", "block"), ("records", "block")):
+                database.execute(f"DELETE FROM {table} WHERE {column} > ?", (block,))
+            for table in ("named", "members", "rounds", "parts"):
+                database.execute(f"DELETE FROM {table}")
+            for row in database.execute("SELECT * FROM records ORDER BY id").fetchall():
+                place(database, entry_from(row))
+            sum_up(database, {row["number"] for row in database.execute("SELECT number FROM rounds").fetchall()})
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        if hasattr(self._threads, "connection"):
+            self._threads.connection.close()
+            del self._threads.connection
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _add_transactions(
+        self, database: sqlite3.Connection, history: History, records: Sequence[Record]
+    ) -> dict[bytes, int]:
+        numbers = {}
+        for record in records:
+            transaction = record.at.transaction
+            if transaction not in numbers:
+                facts = history.transactions[transaction]
+                row = (transaction, record.at.block, facts.sender, facts.gas_used)
+                statement = "INSERT INTO transactions (hash, block, sender, gas) VALUES (?, ?, ?, ?)"
+                numbers[transaction] = database.execute(statement, row).lastrowid
+        return numbers
+
+    def _terms(self) -> dict[str, str]:
+        try:
+            return {row["key"]: row["value"] for row in self.rows("SELECT * FROM meta")}
+        except sqlite3.DatabaseError:
+            return {}
+
+    def _discard(self) -> None:
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def _make(self, terms: dict[str, str]) -> None:
+        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+        self.connection().execute("PRAGMA journal_mode = WAL")
+        schema = files("node.explorer").joinpath("schema.sql").read_text()
+        with self.changes() as database:  # so that a file that was begun is not taken for one that is whole
+            for statement in schema.split(";"):
+                database.execute(statement)
+            database.executemany("INSERT INTO meta VALUES (?, ?)", terms.items())
+
+
+def _keep(database: sqlite3.Connection, entry: Entry, transaction: int) -> None:
+    values = json.dumps(entry.fields, separators=(",", ":"))
+    row = (entry.id, entry.block, transaction, entry.kind, entry.round, entry.client, values)
+    database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", row)

@@ -1,0 +1,85 @@
+"""Foreign text and blobs made safe to look at.
+
+What comes from chain and store may be made to deceive: markup, terminal escapes, characters that turn the reading
+direction, megabytes where a word is due. Templates escape markup; this module does the rest.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+
+from chain.strict_json import parse_json
+from ipfs.store import ContentStore, StoreError
+
+MAX_TEXT = 400
+MAX_HEADER_BYTES = 1 << 20
+MAX_TENSORS = 1000
+MAX_DOCUMENT = 20_000
+
+
+def inert(text: object, limit: int = MAX_TEXT) -> str:
+    """One line of printable characters: others as ``\\u{…}``, and cut after ``limit`` characters."""
+    whole = str(text)
+    shown = "".join(letter if letter.isprintable() else f"\\u{{{ord(letter):x}}}" for letter in whole[:limit])
+    return shown if len(whole) <= limit else f"{shown}… ({len(whole):,} characters)"
+
+
+def document(data: bytes) -> str:
+    """A JSON document as indented lines, or what it is instead; bounded in length."""
+    try:
+        lines = json.dumps(parse_json(data), indent=2, ensure_ascii=True).splitlines()
+    except (ValueError, RecursionError):
+        return f"no JSON document: {inert(data[:MAX_TEXT].decode(errors='replace'))}"
+    shown = "\n".join(lines)
+    return shown if len(shown) <= MAX_DOCUMENT else f"{shown[:MAX_DOCUMENT]}\n… ({len(shown):,} characters)"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One line of a model's table of contents; nothing of it is checked."""
+
+    name: str
+    kind: str
+    shape: str
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a model's file says that it holds; ``fault`` is the reason why it cannot be read, else empty."""
+
+    tensors: tuple[Tensor, ...] = ()
+    more: int = 0
+    fault: str = ""
+
+    @property
+    def parameters(self) -> int:
+        return sum(tensor.parameters for tensor in self.tensors)
+
+
+def contents_of_model(store: ContentStore, digest: bytes, max_bytes: int) -> Contents:
+    """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors."""
+    try:
+        head = b""
+        for piece in store.stream(digest, max_bytes):
+            head += piece
+            if len(head) >= 8 + MAX_HEADER_BYTES or len(head) >= 8 + int.from_bytes(head[:8], "little"):
+                break
+        length = int.from_bytes(head[:8], "little")
+        if len(head) < 8 or not 2 <= length <= min(MAX_HEADER_BYTES, len(head) - 8):
+            return Contents(fault="it does not begin as a safetensors file does")
+        table = parse_json(head[8 : 8 + length])
+        named = sorted((str(name), fields) for name, fields in table.items() if name != "__metadata__")
+        tensors = tuple(_tensor(name, fields) for name, fields in named[:MAX_TENSORS])
+    except StoreError as fault:
+        return Contents(fault=inert(fault))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return Contents(fault="its table of contents is not that of a safetensors file")
+    return Contents(tensors, max(0, len(named) - MAX_TENSORS))
+
+
+def _tensor(name: str, fields: dict) -> Tensor:
+    shape = [int(side) for side in fields["shape"]]
+    if len(shape) > 16 or any(not 0 <= side < 1 << 40 for side in shape):
+        raise ValueError("no shape")
+    return Tensor(inert(name, 80), inert(fields["dtype"], 12), " × ".join(map(str, shape)) or "1", math.prod(shape))

@@ -1,0 +1,212 @@
+"""Where each record goes in the index.
+
+The records are what a chain says, which may be anybody's: what does not follow from the records before it is kept, and
+goes nowhere else. The audit says whether it is lawful; this module only sorts.
+"""
+
+import json
+import sqlite3
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+from chain import tree, vrf
+from chain.records import Record
+
+MAX_INTEGER = (1 << 63) - 1  # SQLite's
+_MAX_JSON_INTEGER = 1 << 53
+_END_OF_ROUND = {"Closed": "closed", "Skipped": "skipped", "Failed": "failed"}
+_PARTS = {
+    "Drawn": "drawn",
+    "Shared": "shared",
+    "Committed": "committed",
+    "Released": "released",
+    "Disputed": "disputed",
+}
+
+DIGESTS = {
+    "RoundOpened": {"model_digest": "model", "config_digest": "config"},
+    "Shared": {"digest": "shares"},
+    "Committed": {"digest": "update"},
+    "Released": {"digest": "release"},
+    "Recovered": {"digest": "recovery"},
+    "Closed": {"model_digest": "model", "metrics_digest": "metrics"},
+    "Failed": {"evidence": "evidence"},
+    "Disputed": {"evidence": "evidence"},
+    "Voided": {"model_digest": "model"},
+}
+"""Which fields of a record are digests of blobs, and what the blobs are."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A record as the index keeps it: its place in the history (from 1), its fields as JSON (bytes in hex)."""
+
+    id: int
+    block: int
+    kind: str
+    fields: dict[str, Any]
+
+    @property
+    def round(self) -> int | None:
+        return _small(self.fields.get("round"))
+
+    @property
+    def client(self) -> int | None:
+        return _small(self.fields.get("client"))
+
+    def digests(self) -> list[tuple[bytes, str]]:
+        """Digests of the blobs that the record names, and the role of each."""
+        named = ((bytes.fromhex(self.fields[name]), role) for name, role in DIGESTS.get(self.kind, {}).items())
+        return [(digest, role) for digest, role in named if any(digest)]
+
+
+def entry_of(place: int, record: Record) -> Entry:
+    """The entry of a record at a place (from 1) in the history."""
+    values = {item.name: _json(getattr(record, item.name)) for item in fields(record) if item.name != "at"}
+    return Entry(place, record.at.block, type(record).__name__, values)
+
+
+def entry_from(row: sqlite3.Row) -> Entry:
+    """The entry of a row of the index."""
+    return Entry(row["id"], row["block"], row["kind"], json.loads(row["fields"]))
+
+
+def place(database: sqlite3.Connection, entry: Entry) -> None:
+    """Sort one entry, the next of the history, into members, rounds and parts."""
+    for digest, role in entry.digests():
+        database.execute("INSERT OR IGNORE INTO named VALUES (?, ?, ?)", (digest, entry.id, role))
+        database.execute("INSERT OR IGNORE INTO blobs (digest, role) VALUES (?, ?)", (digest, role))
+    match entry.kind:
+        case "Registered" | "VrfKeyRotated" | "MailboxKeyRotated":
+            _member(database, entry)
+        case "RoundOpened":
+            _opened(database, entry)
+        case "SeedFixed":
+            _set(database, entry, seed=entry.fields["seed"])
+        case "Sealed":
+            _set(database, entry, sealed=entry.id, order_root=entry.fields["order_root"])
+            _line_up(database, entry.round)
+        case "Drawn" | "Shared" | "Committed" | "Released" | "Disputed":
+            _part(database, entry)
+        case "Recovered":
+            _set(database, entry, recovered=entry.id, survivors=entry.fields["survivors"])
+        case "Closed" | "Skipped" | "Failed":
+            _ended(database, entry)
+        case "Voided":
+            _set(database, entry, status="voided", voided=entry.id)
+            _set_missing(database, entry, "ended")
+        case "AbsenceRecorded":
+            _absence(database, entry)
+
+
+def _member(database: sqlite3.Connection, entry: Entry) -> None:
+    values = entry.fields
+    if entry.kind == "MailboxKeyRotated":
+        database.execute("UPDATE members SET mailbox_key = ? WHERE client = ?", (values["mailbox_key"], entry.client))
+        return
+    key, active_from = _compressed(values), _small(values["active_from"]) or 0
+    if entry.kind == "VrfKeyRotated":
+        statement = "UPDATE members SET vrf_key = ?, active_from = ? WHERE client = ?"
+        database.execute(statement, (key, active_from, entry.client))
+        return
+    row = (entry.client, values["account"], key, values["mailbox_key"], active_from, entry.id)
+    database.execute("INSERT OR IGNORE INTO members VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _opened(database: sqlite3.Connection, entry: Entry) -> None:
+    values, opened_at = entry.fields, _small(entry.fields["opened_at"])
+    if entry.round is None or opened_at is None:
+        return
+    (members,) = database.execute("SELECT count(*) FROM members WHERE active_from <= ?", (opened_at,)).fetchone()
+    config, model = (bytes.fromhex(values[name]) for name in ("config_digest", "model_digest"))
+    database.execute(
+        "INSERT OR IGNORE INTO rounds (number, opened, opened_at, rate, members, config, trained_from)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (entry.round, entry.id, opened_at, values["sampling_rate"], members, config, model),
+    )
+
+
+def _part(database: sqlite3.Connection, entry: Entry) -> None:
+    if entry.round is None or not _known(database, entry.round):
+        return
+    key = (entry.round, entry.client)
+    database.execute("INSERT OR IGNORE INTO parts (round, client) VALUES (?, ?)", key)
+    column = _PARTS[entry.kind]
+    database.execute(
+        f"UPDATE parts SET {column} = coalesce({column}, ?) WHERE round = ? AND client = ?", (entry.id, *key)
+    )
+    if entry.kind == "Drawn":
+        database.execute(
+            "UPDATE parts SET samples = coalesce(samples, ?) WHERE round = ? AND client = ?",
+            (entry.fields["samples"], *key),
+        )
+
+
+def _line_up(database: sqlite3.Connection, number: int | None) -> None:
+    """Give each drawn client its position along the leaves of the cooperation tree."""
+    tickets = []
+    for row in database.execute("SELECT * FROM records WHERE round = ? AND kind = 'Drawn'", (number,)).fetchall():
+        entry = entry_from(row)
+        try:
+            beta = vrf.proof_to_hash(bytes.fromhex(entry.fields["proof"]))
+            tickets.append((tree.ticket(beta, entry.client), entry.client))
+        except (vrf.InvalidProof, ValueError):
+            return  # no contract of ours took this draw, so there is no tree to show
+    for position, (_, client) in enumerate(sorted(set(tickets))):
+        statement = "UPDATE parts SET position = ? WHERE round = ? AND client = ?"
+        database.execute(statement, (position, number, client))
+
+
+def _ended(database: sqlite3.Connection, entry: Entry) -> None:
+    row = database.execute("SELECT ended FROM rounds WHERE number = ?", (entry.round,)).fetchone()
+    if row is None or row["ended"] is not None:
+        return
+    _set(database, entry, status=_END_OF_ROUND[entry.kind], ended=entry.id)
+    if entry.kind == "Closed":
+        model, metrics = (bytes.fromhex(entry.fields[name]) for name in ("model_digest", "metrics_digest"))
+        _set(database, entry, model=model, metrics=metrics)
+    if entry.kind == "Failed":
+        _set(database, entry, reason=entry.fields["reason"])
+
+
+def _absence(database: sqlite3.Connection, entry: Entry) -> None:
+    (latest,) = database.execute("SELECT max(number) FROM rounds WHERE ended IS NOT NULL").fetchone()
+    if latest is not None:
+        key = (latest, entry.client)
+        database.execute("INSERT OR IGNORE INTO parts (round, client) VALUES (?, ?)", key)
+        database.execute("UPDATE parts SET absent = ? WHERE round = ? AND client = ?", (entry.id, *key))
+
+
+def _set(database: sqlite3.Connection, entry: Entry, **values: Any) -> None:
+    columns = ", ".join(f"{name} = ?" for name in values)
+    database.execute(f"UPDATE rounds SET {columns} WHERE number = ?", (*values.values(), entry.round))
+
+
+def _set_missing(database: sqlite3.Connection, entry: Entry, column: str) -> None:
+    statement = f"UPDATE rounds SET {column} = coalesce({column}, ?) WHERE number = ?"
+    database.execute(statement, (entry.id, entry.round))
+
+
+def _known(database: sqlite3.Connection, number: int) -> bool:
+    return database.execute("SELECT 1 FROM rounds WHERE number = ?", (number,)).fetchone() is not None
+
+
+def _compressed(values: dict[str, Any]) -> str:
+    x, y = int(values["vrf_x"]), int(values["vrf_y"])
+    return f"{2 + y % 2:02x}{x:064x}"
+
+
+def _small(value: Any) -> int | None:
+    """An integer that SQLite can hold, or None."""
+    return int(value) if value is not None and int(value) <= MAX_INTEGER else None
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, int) and value > _MAX_JSON_INTEGER:
+        return str(value)
+    return value

@@ -1,0 +1,178 @@
+"""The pages over HTTP: read-only, on this machine unless told otherwise, and without anything from elsewhere."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+
+from ipfs.blobs import Root
+from ipfs.store import NotFound, StoreError
+from node.explorer.pages import Pages
+from node.explorer.views import MAX_MODEL_BYTES
+from node.explorer.watch import Watch
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+MAX_LISTENERS = 32
+WHOLE_BYTES = 16 << 20
+_LOOK_SECONDS = 0.25
+_BEAT_SECONDS = 15.0
+_STOP_SECONDS = 5.0
+_SUFFIXES = {"model": ".safetensors", "config": ".json", "metrics": ".json", "evidence": ".json"}
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-cache",
+}
+
+
+def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
+    """The application.
+
+    Parameters
+    ----------
+    watch : Watch
+        What is shown.
+    hosts : frozenset of str or None
+        Names under which the pages may be asked for; others are refused, so that no site can read them through a name
+        of its own that leads here. None allows any.
+    """
+    app = FastAPI(title="fedgrove explorer", docs_url=None, redoc_url=None, openapi_url=None)
+    pages = Pages(watch)
+    listeners = _Listeners(watch)
+
+    @app.middleware("http")
+    async def guard(request: Request, proceed) -> Response:
+        if hosts is not None and request.url.hostname not in hosts:
+            return PlainTextResponse("Ask for this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("These pages are read-only.\n", 405, HEADERS | {"allow": "GET, HEAD"})
+        answer = await proceed(request)
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
+    app.mount("/static", StaticFiles(directory=str(files("node.explorer").joinpath("static"))))
+
+    @app.get("/events")
+    async def events(request: Request, since: int = 0) -> Response:
+        return listeners.listen(request, since)
+
+    @app.get("/raw/{digest}")
+    def raw(digest: str) -> Response:
+        return _raw(watch, digest)
+
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
+    def page(path: str, q: str = "") -> Response:
+        shown = pages.render(path, q)
+        if shown is None and path and not path.endswith("/") and pages.render(path + "/", q) is not None:
+            return RedirectResponse(f"/{path}/", 308)
+        return HTMLResponse(shown) if shown is not None else HTMLResponse(pages.missing(path), 404)
+
+    return app
+
+
+class _Listeners:
+    """Open streams of server-sent events, of which there may be so many."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._open = 0
+
+    def listen(self, request: Request, since: int) -> Response:
+        if self._open >= MAX_LISTENERS:
+            return PlainTextResponse("Too many pages listen.\n", 503)
+        return StreamingResponse(self._stream(request, since), media_type="text/event-stream")
+
+    async def _stream(self, request: Request, version: int) -> AsyncIterator[str]:
+        """One event whenever something has changed since ``version``, and a comment now and then."""
+        self._open += 1
+        silent = 0.0
+        try:
+            yield "retry: 2000\n\n"
+            while not await request.is_disconnected():
+                now = self._watch.sight.version
+                if now != version:
+                    version, silent = now, 0.0
+                    yield f"event: change\nid: {now}\ndata: {now}\n\n"
+                elif silent > _BEAT_SECONDS:
+                    silent = 0.0
+                    yield ": still here\n\n"
+                silent += _LOOK_SECONDS
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._open -= 1
+
+
+def _raw(watch: Watch, name: str) -> Response:
+    """The bytes behind a digest that the ledger names, and nothing else of the store; every block is verified."""
+    try:
+        digest = bytes.fromhex(name)
+    except ValueError:
+        digest = b""
+    row = watch.index.row("SELECT role FROM blobs WHERE digest = ?", digest) if watch.index else None
+    if row is None or digest.hex() != name:
+        return PlainTextResponse("No record names this digest.\n", 404)
+    store = watch.source.store
+    try:
+        root = store.root(digest, MAX_MODEL_BYTES)
+        pieces = store.stream(digest, MAX_MODEL_BYTES)
+        body = b"".join(pieces) if root.size <= WHOLE_BYTES else None
+    except NotFound:
+        return PlainTextResponse("The store does not hold it.\n", 404)
+    except StoreError:
+        return PlainTextResponse("The store does not give it whole.\n", 502)
+    headers = {
+        "content-disposition": f'attachment; filename="{name[:16]}{_SUFFIXES.get(row["role"], ".bin")}"',
+        "content-length": str(root.size),
+    }
+    kind = "application/octet-stream"
+    if body is not None:
+        return Response(body, media_type=kind, headers=headers)
+    return StreamingResponse(_pieces(pieces, root), media_type=kind, headers=headers)
+
+
+def _pieces(pieces: Iterator[bytes], root: Root) -> Iterator[bytes]:
+    """A large blob. Where the store fails midway the answer ends short of its length: no reader takes it for whole."""
+    try:
+        yield from pieces
+    except StoreError:
+        return
+
+
+@contextmanager
+def serving(watch: Watch, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve in a thread while the block runs; gives the address of the pages. Raises OSError when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+        app = make_app(watch, LOOPBACK if host in LOOPBACK else None)
+        config = uvicorn.Config(
+            app,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        try:
+            yield f"http://{shown}:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(_STOP_SECONDS)

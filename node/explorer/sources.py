@@ -1,0 +1,194 @@
+"""Where a history is: each source reads it into the index and audits it, with the code that ``fedgrove audit`` runs."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from chain.access import Network
+from chain.deployment import Deployment
+from chain.history import BadHistory, History, capture
+from chain.ledger import Ledger
+from ipfs.car import InvalidArchive
+from ipfs.disk import DiskStore
+from ipfs.store import ContentStore, StoreError
+from node.auditing.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, unpack_car
+from node.auditing.follow import Follower
+from node.auditing.verdict import Verdict
+from node.explorer.index import Index
+from node.standing import Standing, standing
+from node.view import LedgerView
+
+Progress = Callable[[int], None]
+
+
+class Source(Protocol):
+    """A history and its store.
+
+    Attributes
+    ----------
+    name : str
+        What people call it: a path, or the chain's URL.
+    command : str
+        The command that checks the same, from anywhere.
+    key : str
+        Tells this source from all others, for the index's file name.
+    live : bool
+        It may grow.
+    deployment : Deployment or None
+        None where the history is too damaged to say.
+    store : ContentStore
+    audit_waiting : str
+        Why the audit of a live history can tell nothing new; empty when it can.
+    """
+
+    name: str
+    command: str
+    key: str
+    live: bool
+    deployment: Deployment | None
+    store: ContentStore
+    audit_waiting: str
+
+    def read(self, index: Index) -> bool:
+        """Bring the index up to date; whether anything changed. Raises ChainError when the chain does not answer."""
+
+    def audit(self, progress: Progress) -> Verdict | None:
+        """The verdict; None while a live history goes on and nothing is wrong yet."""
+
+    def so_far(self) -> Verdict | None:
+        """What a verdict says of a live history up to now."""
+
+    def standing(self, rounds: int) -> Standing | None:
+        """Where a live federation of so many rounds stands, as ``fedgrove status`` tells it."""
+
+
+class _Archive:
+    """A history at rest."""
+
+    live = False
+    audit_waiting = ""
+
+    def __init__(self, directory: Path, name: str, command: str) -> None:
+        self.name = name
+        self.command = command
+        self.store: ContentStore = DiskStore(directory / STORE)
+        self._ledger = directory / LEDGER
+        place = f"{Path(name).resolve()}\n{_sha256(self._ledger)}"
+        self.key = hashlib.sha256(place.encode()).hexdigest()[:32]
+        try:
+            self.deployment: Deployment | None = History.peek(self._ledger)
+        except BadHistory:
+            self.deployment = None
+
+    def read(self, index: Index) -> bool:
+        if index.head() >= self.deployment.block:
+            return False  # it was read from this very file, whose digest is in the key
+        try:
+            history = History.load(self._ledger)
+            history.verify()
+            return index.add(history)
+        except BadHistory:
+            return False  # the audit, which reads it again, says what is wrong
+
+    def so_far(self) -> None:
+        return None
+
+    def standing(self, rounds: int) -> None:
+        return None
+
+
+class DirectorySource(_Archive):
+    """A run's directory, as ``demo --out`` leaves it. Raises NoArchive."""
+
+    def __init__(self, directory: Path) -> None:
+        if not (directory / LEDGER).is_file():
+            raise NoArchive(
+                f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`"
+            )
+        super().__init__(directory, str(directory), f"fedgrove audit {directory}")
+        self._directory = directory
+
+    def audit(self, progress: Progress) -> Verdict:
+        return audit_directory(self._directory, progress)
+
+
+class CarSource(_Archive):
+    """A CAR file of ``audit export``. Raises NoArchive."""
+
+    def __init__(self, file: Path) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="fedgrove-explorer-")
+        directory = Path(self._scratch.name)
+        try:
+            unpack_car(file, directory)
+        except (InvalidArchive, StoreError):
+            (directory / LEDGER).write_bytes(b"")  # the audit says what is wrong with the file
+        super().__init__(directory, str(file), f"fedgrove audit verify {file}")
+        self._file = file
+
+    def audit(self, progress: Progress) -> Verdict:
+        return audit_car(self._file, progress)
+
+
+class LiveSource:
+    """A ledger on a chain, and its store; the contracts' code is verified already."""
+
+    live = True
+
+    def __init__(self, network: Network, deployment: Deployment, store: ContentStore, name: str, command: str) -> None:
+        self._network = network
+        self.deployment = deployment
+        self.store = store
+        self.name = name
+        self.command = command
+        first = network.block_hash(deployment.block).hex()
+        self.key = hashlib.sha256(f"{deployment.to_json()}\n{first}".encode()).hexdigest()[:32]
+        self._follower = Follower(network, deployment, store)
+        self._view: LedgerView | None = None
+
+    def read(self, index: Index) -> bool:
+        standing = self._common(index)
+        changed = standing < index.head()
+        index.forget_after(standing)
+        if self._network.block_number() <= standing:
+            return changed
+        # One block of overlap links what is new to what is known.
+        start = max(standing, self.deployment.block)
+        piece = capture(self._network, replace(self.deployment, block=start))
+        if standing >= start and piece.block_hash(start) != index.block_hash(start):
+            raise BadHistory(start, "it was replaced while the blocks after it were read")
+        return index.add(piece) or changed
+
+    def audit(self, progress: Progress) -> Verdict | None:
+        return self._follower.look()
+
+    def so_far(self) -> Verdict | None:
+        return self._follower.so_far()
+
+    @property
+    def audit_waiting(self) -> str:
+        return self._follower.waiting
+
+    def standing(self, rounds: int) -> Standing:
+        ledger = Ledger(self._network, self.deployment)
+        self._view = self._view or LedgerView(ledger)
+        return standing(ledger, rounds=rounds, view=self._view)
+
+    def _common(self, index: Index) -> int:
+        """The last block of the index that the chain has, too."""
+        number = min(index.head(), self._network.block_number())
+        if number < index.head() and self._stands(index, number):
+            return index.head()  # the node is merely behind
+        while not self._stands(index, number):
+            number -= 1
+        return number
+
+    def _stands(self, index: Index, number: int) -> bool:
+        return number < self.deployment.block or self._network.block_hash(number) == index.block_hash(number)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,222 @@
+// What pages do beyond what the server rendered: theme, live updates, copying, the tree's partners, keys, verification.
+import { fileNames } from "./content.js";
+
+const body = document.body;
+const root = body.dataset.root;
+
+// --- theme ---------------------------------------------------------------------------------------------------------
+
+const themeButton = document.querySelector("[data-theme-button]");
+themeButton.hidden = false;
+themeButton.addEventListener("click", () => {
+  const dark = getComputedStyle(document.documentElement).colorScheme === "dark";
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  try {
+    localStorage.setItem("theme", dark ? "light" : "dark");
+  } catch {
+    // Then it is forgotten with the page.
+  }
+});
+
+// --- copying -------------------------------------------------------------------------------------------------------
+
+function offerCopies(part) {
+  if (!navigator.clipboard) return;
+  for (const button of part.querySelectorAll("[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const said = button.firstChild;
+      await navigator.clipboard.writeText(button.dataset.copy);
+      said.textContent = "Copied";
+      setTimeout(() => (said.textContent = "Copy"), 1500);
+    });
+  }
+}
+
+// --- the cooperation tree: a leaf shows its partners ---------------------------------------------------------------
+
+function livenTree(part) {
+  for (const tree of part.querySelectorAll("svg.tree")) {
+    for (const place of tree.querySelectorAll(".place")) {
+      const position = place.dataset.position;
+      const choose = () => {
+        const shown = new Set([position]);
+        for (const arc of tree.querySelectorAll(".arc")) {
+          const ends = arc.dataset.ends.split(" ");
+          const on = ends.includes(position);
+          arc.classList.toggle("on", on);
+          if (on) ends.forEach((end) => shown.add(end));
+        }
+        for (const other of tree.querySelectorAll(".place")) {
+          other.classList.toggle("on", shown.has(other.dataset.position));
+        }
+        tree.classList.add("chosen");
+      };
+      const leave = () => tree.classList.remove("chosen");
+      place.addEventListener("pointerenter", choose);
+      place.addEventListener("pointerleave", leave);
+      place.addEventListener("focus", choose);
+      place.addEventListener("blur", leave);
+    }
+  }
+}
+
+// --- live updates: the server says that something changed, and the page's live parts are taken anew -----------------
+
+async function renew() {
+  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const before = [...document.querySelectorAll("[data-live]")];
+  const after = new Map([...fresh.querySelectorAll("[data-live]")].map((part) => [part.dataset.live, part]));
+  if (before.some((part) => !after.has(part.dataset.live)) || after.size !== before.length) {
+    const main = document.getElementById("main");
+    if (!main.contains(document.activeElement)) replace(main, fresh.getElementById("main"));
+    return;
+  }
+  for (const part of before) {
+    const next = after.get(part.dataset.live);
+    if (next.innerHTML === part.innerHTML && next.className === part.className) continue;
+    if (part.contains(document.activeElement) && part !== document.activeElement) continue; // nobody's focus is taken
+    part.className = next.className;
+    replace(part, next);
+  }
+}
+
+function replace(part, next) {
+  part.replaceChildren(...next.childNodes);
+  offerCopies(part);
+  livenTree(part);
+}
+
+function followEvents() {
+  const events = new EventSource(body.dataset.events);
+  let due = false;
+  let busy = false;
+  const work = async () => {
+    if (busy || !due) return;
+    due = false;
+    busy = true;
+    try {
+      await renew();
+    } catch {
+      // The server may be going; EventSource connects again by itself.
+    }
+    setTimeout(() => {
+      busy = false;
+      work();
+    }, 700);
+  };
+  events.addEventListener("change", () => {
+    due = true;
+    work();
+  });
+}
+
+// --- keys ----------------------------------------------------------------------------------------------------------
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, .scroll")) return;
+  const link = { ArrowLeft: "[rel=prev]", ArrowRight: "[rel=next]" }[event.key];
+  if (event.key === "/") {
+    event.preventDefault();
+    document.getElementById("find").focus();
+  } else if (link) {
+    document.querySelector(link)?.click();
+  }
+});
+
+// --- verification --------------------------------------------------------------------------------------------------
+
+const MAX_BYTES = 256 * 1024 * 1024;
+
+async function verify(button) {
+  const outcome = document.querySelector("[data-outcome]");
+  const blobs = new Map([...document.querySelectorAll("[data-digest]")].map((blob) => [blob.dataset.digest, blob.dataset]));
+  if (!globalThis.crypto?.subtle) {
+    outcome.textContent = "Your browser lends its cryptography to pages from this machine or over HTTPS only.";
+    return;
+  }
+  button.disabled = true;
+  const bar = document.createElement("progress");
+  bar.max = blobs.size;
+  bar.value = 0;
+  bar.setAttribute("aria-label", "Blobs verified");
+  outcome.replaceChildren(bar);
+  const right = [];
+  const faults = [];
+  const left = [];
+  let bytes = 0;
+  for (const blob of blobs.values()) {
+    const expected = Number(blob.size || 0);
+    if (bytes + expected > MAX_BYTES) {
+      left.push(`${blob.name}: more than 256 MiB in all`);
+    } else {
+      try {
+        bytes += await verifyOne(blob);
+        right.push(blob);
+      } catch (fault) {
+        (fault.missing ? left : faults).push(`${blob.name}: ${fault.message}`);
+      }
+    }
+    bar.value += 1;
+  }
+  tell(outcome, right.length, bytes, faults, left);
+  button.disabled = false;
+}
+
+async function verifyOne(blob) {
+  const answer = await fetch(blob.raw);
+  if (!answer.ok) {
+    const fault = new Error(answer.status === 404 ? "not in the store" : "the store did not give it whole");
+    fault.missing = answer.status === 404;
+    throw fault;
+  }
+  const data = new Uint8Array(await answer.arrayBuffer());
+  const { digest, cid } = await fileNames(data);
+  if (digest !== blob.digest) throw new Error(`its digest is ${digest}, not ${blob.digest}`);
+  if (blob.cid && cid !== blob.cid) throw new Error(`its CID is ${cid}, not ${blob.cid}`);
+  return data.length;
+}
+
+function tell(outcome, count, bytes, faults, left) {
+  const paragraph = (words, kind) => {
+    const made = document.createElement("p");
+    made.textContent = words;
+    made.className = kind;
+    return made;
+  };
+  const list = (items) => {
+    const made = document.createElement("ul");
+    for (const item of items) {
+      const line = document.createElement("li");
+      line.textContent = item;
+      made.append(line);
+    }
+    return made;
+  };
+  const parts = [];
+  if (count) {
+    const size = bytes.toLocaleString("en");
+    parts.push(paragraph(`${count} blob${count === 1 ? "" : "s"}, ${size} bytes: digests and CIDs are as shown.`, "good"));
+  }
+  if (faults.length) parts.push(paragraph(`${faults.length} wrong:`, "bad"), list(faults));
+  if (left.length) parts.push(paragraph(`${left.length} could not be had:`, ""), list(left));
+  outcome.replaceChildren(...parts);
+}
+
+// --- search in exported pages --------------------------------------------------------------------------------------
+
+async function searchExport() {
+  const { search } = await import("./search.js");
+  await search(root);
+}
+
+offerCopies(document);
+livenTree(document);
+for (const button of document.querySelectorAll("[data-verify]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => verify(button));
+}
+if (body.dataset.events) followEvents();
+if ("static" in body.dataset && document.querySelector("[data-results]")) searchExport();

@@ -1,0 +1,90 @@
+"""What the store holds behind the digests on the ledger: CIDs, sizes, and the small texts that pages show.
+
+A survey reads the root block of each blob, which it verifies; whether every byte is right, the audit says. It is made
+anew by each process, since a store changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ipfs.store import ContentStore, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from node.content import MAX_JSON_BYTES
+from node.explorer.index import Index
+from node.explorer.sums import sum_up
+
+TEXTS = ("config", "metrics", "evidence")
+"""Roles of the blobs that are small JSON documents; their bytes are kept in the index."""
+
+_FIRST = "CASE role WHEN 'config' THEN 0 WHEN 'metrics' THEN 1 WHEN 'model' THEN 2 ELSE 3 END"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the store said of one blob: ``held``, ``missing``, ``damaged``, ``malformed`` or ``huge``."""
+
+    digest: bytes
+    state: str
+    cid: str | None = None
+    size: int | None = None
+    text: bytes | None = None
+
+
+def survey(index: Index, store: ContentStore, number: int, at_most: int) -> bool:
+    """Ask the store about blobs that survey ``number`` has not asked about yet; whether there were any.
+
+    Raises
+    ------
+    Unreachable
+        The store is away; what was found by then is kept.
+    """
+    query = f"SELECT digest, role FROM blobs WHERE survey < ? ORDER BY {_FIRST}, rowid DESC LIMIT ?"
+    pending = index.rows(query, number, at_most)
+    found: list[Found] = []
+    try:
+        for row in pending:
+            found.append(_look(store, row["digest"], row["role"]))
+    finally:
+        _keep(index, number, found)
+    return bool(pending)
+
+
+def ask_again(index: Index, number: int) -> None:
+    """Let survey ``number`` ask again for what it did not find: a live store may get it yet."""
+    with index.changes() as database:
+        database.execute("UPDATE blobs SET survey = 0 WHERE survey = ? AND state = 'missing'", (number,))
+
+
+def _look(store: ContentStore, digest: bytes, role: str) -> Found:
+    try:
+        root = store.root(digest)
+        text = None
+        if role in TEXTS and root.size <= MAX_JSON_BYTES:
+            text = store.fetch(digest, MAX_JSON_BYTES)
+        return Found(digest, "held", str(root.cid), min(root.size, (1 << 63) - 1), text)
+    except Unreachable:
+        raise
+    except NotFound:
+        return Found(digest, "missing")
+    except TooLarge:
+        return Found(digest, "huge")
+    except Malformed:
+        return Found(digest, "malformed")
+    except (Corrupt, StoreError):
+        return Found(digest, "damaged")
+
+
+def _keep(index: Index, number: int, found: Sequence[Found]) -> None:
+    if not found:
+        return
+    with index.changes() as database:
+        touched: set[int | None] = set()
+        for blob in found:
+            before = database.execute("SELECT state, size FROM blobs WHERE digest = ?", (blob.digest,)).fetchone()
+            database.execute(
+                "UPDATE blobs SET survey = ?, state = ?, cid = ?, size = ?, text = ? WHERE digest = ?",
+                (number, blob.state, blob.cid, blob.size, blob.text, blob.digest),
+            )
+            if tuple(before) != (blob.state, blob.size):
+                query = "SELECT round FROM named JOIN records ON id = record WHERE digest = ?"
+                touched |= {row["round"] for row in database.execute(query, (blob.digest,))}
+        sum_up(database, touched)

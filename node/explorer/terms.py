@@ -1,0 +1,21 @@
+"""The federation's terms as the index has them."""
+
+from functools import lru_cache
+
+from node.config import FederationConfig, InvalidConfig
+from node.explorer.index import Index
+
+
+def latest_config(index: Index) -> FederationConfig | None:
+    """The terms of the latest round, or None where they are not at hand or are no terms."""
+    row = index.row("SELECT text FROM rounds JOIN blobs ON digest = config ORDER BY number DESC LIMIT 1")
+    return parse_config(row["text"]) if row is not None and row["text"] is not None else None
+
+
+@lru_cache(maxsize=64)
+def parse_config(text: bytes) -> FederationConfig | None:
+    """The terms that a blob holds, or None."""
+    try:
+        return FederationConfig.from_bytes(text)
+    except (InvalidConfig, ValueError):
+        return None

@@ -1,0 +1,177 @@
+"""What goes on behind the pages: one thread reads and surveys, another audits; the pages see what was found by now."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from chain.errors import ChainError
+from ipfs.store import StoreError
+from node.auditing.verdict import BadRecord, Verdict
+from node.explorer.index import Index
+from node.explorer.sources import Source
+from node.explorer.survey import ask_again, survey
+from node.explorer.terms import latest_config
+from node.standing import Standing
+
+INTERVAL_SECONDS = 1.0
+MISSING_SECONDS = 20.0
+TELL_SECONDS = 0.5
+BLOBS_AT_ONCE = 200
+# What an audit finds wrong with the history as a whole, or with a run's files, rather than with one record.
+_NOT_OF_A_RECORD = ("chain", "ledger", "archive", "manifest.json", "report.json", "file ")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is known now.
+
+    Attributes
+    ----------
+    version : int
+        Counts the changes, of this and of the index.
+    read : bool
+        The history was read up to the head that it had.
+    verdict : Verdict or None
+        The last word of the audit, or what a live history's audit says by now; None before the first.
+    checked : int
+        Records found right so far, in the order of the history.
+    auditing : bool
+        The audit goes on, or will.
+    standing : Standing or None
+        Where a live federation stands.
+    waiting, audit_waiting : str
+        Why chain and store, or the audit, tell nothing new; empty when all is well.
+    """
+
+    version: int = 0
+    read: bool = False
+    verdict: Verdict | None = None
+    checked: int = 0
+    auditing: bool = True
+    standing: Standing | None = None
+    waiting: str = ""
+    audit_waiting: str = ""
+
+    @property
+    def bad(self) -> BadRecord | None:
+        """The first bad record that was found."""
+        return self.verdict.first_bad_record if self.verdict else None
+
+    @property
+    def bad_place(self) -> int | None:
+        """Place (from 1) in the history of the bad record, if it is a record that is bad."""
+        if self.bad is None or self.bad.field.startswith(_NOT_OF_A_RECORD):
+            return None
+        return self.checked + 1
+
+
+class Watch:
+    """Keeps an index up to date and the audit going while it is entered.
+
+    Parameters
+    ----------
+    source : Source
+    index : Index or None
+        None where the source does not even say which federation it is of.
+    interval : float
+        Seconds between two looks at a live source.
+    """
+
+    def __init__(self, source: Source, index: Index | None, interval: float = INTERVAL_SECONDS) -> None:
+        self.source = source
+        self.index = index
+        self.changed = threading.Condition()
+        self.sight = Sight()
+        self._interval = interval
+        self._ended = threading.Event()
+        self._told = 0.0
+        # The lowest number that no earlier process has used, so that all blobs are asked for anew.
+        used = index.value("SELECT coalesce(max(survey), 0) FROM blobs") if index else 0
+        self._survey = used + 1
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._reading, self._auditing)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def settle(self) -> Sight:
+        """Return when everything was read, surveyed and audited once; for an export."""
+        for thread in self._threads:
+            thread.join()
+        return self.sight
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _reading(self) -> None:
+        if self.index is None:
+            self._say(read=True)
+            return
+        asked = time.monotonic()
+        while not self._ended.is_set():
+            busy = self._read_on()
+            if self.source.live and time.monotonic() - asked > MISSING_SECONDS:
+                ask_again(self.index, self._survey)
+                asked = time.monotonic()
+            if not busy:
+                if not self.source.live:
+                    break
+                self._ended.wait(self._interval)
+        self.index.close()
+
+    def _read_on(self) -> bool:
+        """One look at chain and store; whether there is more to do at once."""
+        try:
+            changed = self.source.read(self.index)
+            if changed or not self.sight.read:
+                self._say(read=True, waiting="")
+            busy = survey(self.index, self.source.store, self._survey, BLOBS_AT_ONCE)
+            standing = self.source.standing(self._planned_rounds())
+        except (ChainError, StoreError) as fault:
+            self._say(waiting=str(fault))
+            return False
+        if busy or standing != self.sight.standing or self.sight.waiting:
+            self._say(standing=standing, waiting="")
+        return busy
+
+    def _planned_rounds(self) -> int:
+        config = latest_config(self.index)
+        return config.federation.rounds if config else 0
+
+    # --- auditing ---------------------------------------------------------------------------------------------------
+
+    def _auditing(self) -> None:
+        """Audit until the last word, or until this is left."""
+        while not self._ended.is_set():
+            try:
+                verdict = self.source.audit(self._progress)
+            except (ChainError, StoreError, OSError) as fault:
+                verdict = Verdict("cannot tell", reason=str(fault))
+            if verdict is not None:
+                self._say(verdict=verdict, checked=verdict.records, auditing=False)
+                return
+            now, waiting = self.source.so_far(), self.source.audit_waiting
+            if (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
+                self._say(verdict=now, checked=now.records, audit_waiting=waiting)
+            self._ended.wait(self._interval)
+
+    def _progress(self, done: int) -> None:
+        if self._ended.is_set():
+            raise SystemExit  # ends this thread: an audit of a long history takes minutes
+        if time.monotonic() - self._told > TELL_SECONDS:
+            self._told = time.monotonic()
+            self._say(checked=done)
+
+    def _say(self, **news: object) -> None:
+        with self.changed:
+            self.sight = replace(self.sight, version=self.sight.version + 1, **news)
+            self.changed.notify_all()
