@@ -20,7 +20,7 @@ from node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
-_LATER = {"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None}
+_LATER = {"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"}
 
 
 class InvalidPlan(ValueError):
@@ -72,6 +72,8 @@ class Plan:
         How clients get models of their own; None trains one model, and does not measure how it suits whom.
     attack : AttackSettings or None
         Who poisons the training; needs ``clustering``.
+    device : str
+        cpu or cuda. A GPU adds in another order than the processor, so results differ in their last bits.
     """
 
     dataset: str = "digits"
@@ -93,6 +95,7 @@ class Plan:
     privacy: PrivacySettings | None = None
     clustering: ClusteringSettings | None = None
     attack: AttackSettings | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -107,6 +110,7 @@ class Plan:
         _check(self.test_samples >= 0, "test_samples", "0 (all) or more", self.test_samples)
         _check(self.train_samples >= 0, "train_samples", "0 (all) or more", self.train_samples)
         _check(1e-3 <= self.bound <= 1e6, "bound", "from 0.001 to 1000000", self.bound)
+        _check(self.device in ("cpu", "cuda"), "device", "cpu or cuda", self.device)
         # Whole numbers of JSON may be too large for a float.
         fine = all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in self.options.values())
         _check(fine, "options", "finite numbers by name", self.options)

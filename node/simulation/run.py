@@ -109,7 +109,7 @@ class Simulation:
             raise InvalidPlan(
                 "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
             )
-        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed)
+        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
         self._rounds: list[RoundResult] = []
 
     @property

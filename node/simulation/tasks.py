@@ -117,9 +117,9 @@ class TaskMaker:
             stop = min(start + SLICE, len(test))
             if self._reach == "message":
                 part = Samples(test.x[start:stop], test.y[start:stop])
-                yield EvaluationTask(self._terms.spec, model, round, number, part, 0, stop - start)
+                yield EvaluationTask(self._terms, model, round, number, part, 0, stop - start)
             else:
-                yield EvaluationTask(self._terms.spec, model, round, number, self._test, start, stop)
+                yield EvaluationTask(self._terms, model, round, number, self._test, start, stop)
 
     @property
     def placed_training(self) -> Samples | OnDisk | None:

@@ -33,6 +33,7 @@ class Terms:
     training: TrainingSettings
     rounds: int
     seed: int
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class EvaluationTask:
 
     doing: ClassVar[str] = "evaluating"
 
-    spec: ModelSpec
+    terms: Terms
     model: Model
     round: int
     number: int
@@ -165,7 +166,7 @@ def evaluate_slice(task: EvaluationTask) -> SliceScore:
     """Test the global model on some of the test samples."""
     test = opened(task.test)
     samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
-    score = evaluate(task.spec, task.model.tensors(), samples)
+    score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
     return SliceScore(task.number, round(score.accuracy * score.samples), score.loss * score.samples, score.samples)
 
 
@@ -208,25 +209,27 @@ def train_client(
             seed=terms.seed,
             state=work.state,
             prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
+            device=terms.device,
         )
     except DivergedTraining:
         if not task.encoder.private:
             raise
         # To leave the client out would tell others that its training diverged.
         return start, ClientResult(work.client, len(samples), None, 0.0, None, work.state)
-    probed = None if task.probe is None else _probe(terms.spec, update.tensors, samples, opened(task.probe))
+    probed = None if task.probe is None else _probe(terms, update.tensors, samples, opened(task.probe))
     trained = flatten(update.tensors)
     norm = l2_norm(trained - start) if task.encoder.private else 0.0
     state = {} if isinstance(task.encoder, Measured) else update.state  # the client will train again in this round
     return trained, ClientResult(work.client, update.samples, update.loss, norm, probed, state)
 
 
-def _probe(spec: ModelSpec, tensors: Tensors, samples: Samples, test: Samples) -> float:
+def _probe(terms: Terms, tensors: Tensors, samples: Samples, test: Samples) -> float:
     """Test a local model class by class."""
-    accuracy = np.full(spec.classes, np.nan)
+    accuracy = np.full(terms.spec.classes, np.nan)
     for label in np.unique(test.y):
-        accuracy[label] = evaluate(spec, tensors, test.take(np.flatnonzero(test.y == label))).accuracy
-    return out_of_distribution_accuracy(np.bincount(samples.y, minlength=spec.classes), accuracy)
+        of_label = test.take(np.flatnonzero(test.y == label))
+        accuracy[label] = evaluate(terms.spec, tensors, of_label, terms.device).accuracy
+    return out_of_distribution_accuracy(np.bincount(samples.y, minlength=terms.spec.classes), accuracy)
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,8 @@ def _prepared(wanted: Preparation) -> object:
     terms = wanted.terms
     shared = _shared(wanted.shared)
     tensors = wanted.model.tensors()
-    return prepare(terms.spec, tensors, shared, terms.strategy, round=wanted.round, rounds=terms.rounds)
+    place = {"round": wanted.round, "rounds": terms.rounds, "device": terms.device}
+    return prepare(terms.spec, tensors, shared, terms.strategy, **place)
 
 
 def _shared(source: Samples | OnDisk | None) -> Samples | None:
