@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chain.deployment import Deployment, Settings, deploy
+from chain.deployment import Deployment, deploy
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import Network
@@ -37,6 +37,7 @@ from node.learning.shared import shared_to_bytes
 from node.privacy.accountant import noise_for
 from node.privacy.settings import ClientLevelSettings
 from node.step import Step
+from node.windows import windows
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
@@ -106,26 +107,6 @@ def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
     parts, shared = partition.deal(training, plan.clients, settings, SHARED_PER_CLASS, plan.seed)
     assert shared is not None
     return [training.take(part) for part in parts], shared
-
-
-def windows(clients: int) -> Settings:
-    """Windows in blocks for a chain that mines one block a transaction, as test chains do."""
-    each = clients + 4
-    return Settings(
-        seed_delay=1,
-        draw_window=each,
-        seal_window=8,
-        share_window=each,
-        commit_window=each,
-        recover_window=2 * each,  # half of it is for updates that are still on their way
-        close_window=8,
-        coordinator_grace=4,
-        quorum=3,
-        max_clients=clients,
-        absence_limit=3,
-        absence_rounds=1,
-        max_samples=1 << 24,
-    )
 
 
 class Demo:

@@ -6,7 +6,7 @@ ledger is applied once: its points are overwritten there, and nothing can bring 
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from node.kmeans.client import Client as Clusterer
 from node.kmeans.client import UnknownPoint
 from node.kmeans.counts import BinCounts
 from node.kmeans.exchange import exchange
+from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
 from node.local_work import CannotTakePart
 from node.rounds import RoundRecords, Rounds
@@ -51,6 +52,22 @@ class Notebook:
     centroids: np.ndarray
     applied: tuple[str, ...] = ()
     vectors: dict[int, BinCounts] = field(default_factory=dict)
+
+    def left_after(self, rows: Collection[int], asked: Collection[int]) -> int:
+        """How many points are left when ``rows`` are forgotten, too, after what was asked for before.
+
+        Raises
+        ------
+        UnknownPoint
+            One of the rows is not there, or the client has asked for it before.
+        """
+        left = set(np.flatnonzero(~np.isnan(self.points).any(axis=1)).tolist()) - set(asked)
+        unknown = sorted(set(rows) - left)
+        if unknown and 0 <= unknown[0] < len(self.points):
+            raise UnknownPoint(f"point {unknown[0]} has been taken back before")
+        if unknown:
+            raise UnknownPoint(f"there is no point {unknown[0]}: they are numbered from 0 to {len(self.points) - 1}")
+        return len(left - set(rows))
 
     def to_bytes(self) -> bytes:
         """Safetensors, with the digests in its header."""
@@ -187,20 +204,29 @@ class LocalClustering:
         if self._clusterer is not None:
             return self._clusterer
         notebook = read_notebook(self._journal)
-        settings, rng = self._config.clustering, np.random.default_rng(int.from_bytes(os.urandom(32)))
-        points, centroids = (self._given, None) if notebook is None else (notebook.points, notebook.centroids)
-        self._clusterer = Clusterer(
-            points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids
-        )
         if notebook is None:
-            self._save(Notebook(self._clusterer.points, self._clusterer.seeding.centroids))
-        else:
-            self._notebook = notebook
+            notebook = begin(self._journal, self._given, self._config.clustering)
+        self._notebook = notebook
+        self._clusterer = _clusterer(notebook.points, self._config.clustering, notebook.centroids)
         return self._clusterer
 
     def _save(self, notebook: Notebook) -> None:
         self._journal.keep(_NAME, notebook.to_bytes())
         self._notebook = notebook
+
+
+def begin(journal: Journal, points: np.ndarray, settings: ClusteringSettings) -> Notebook:
+    """Seed a client's points and put both into its journal.
+
+    Raises
+    ------
+    OutsideGrid
+        A point is outside the federation's grid.
+    """
+    clusterer = _clusterer(points, settings)
+    notebook = Notebook(clusterer.points, clusterer.seeding.centroids)
+    journal.keep(_NAME, notebook.to_bytes())
+    return notebook
 
 
 def read_notebook(journal: Journal) -> Notebook | None:
@@ -212,3 +238,8 @@ def read_notebook(journal: Journal) -> Notebook | None:
         return Notebook.from_bytes(data)
     except (ValueError, KeyError) as fault:
         raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None
+
+
+def _clusterer(points: np.ndarray, settings: ClusteringSettings, centroids: np.ndarray | None = None) -> Clusterer:
+    rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
+    return Clusterer(points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids)

@@ -11,12 +11,13 @@ from rich.progress import Progress
 
 from chain.access import Network
 from chain.deployment import Deployment, read_deployment, verify_code
-from chain.history import capture
+from chain.history import History, capture
 from chain.networks import connect
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
-from node.auditing.archive import audit_car, audit_directory, chain_facts, export_car
+from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car
+from node.auditing.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from node.auditing.follow import Follower
 from node.auditing.verdict import Verdict
 from node.auditing.webhook import InvalidWebhook, Webhook, WebhookFailed
@@ -49,6 +50,11 @@ app = typer.Typer(
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the verdict to stdout as JSON.")]
 
 
+CertificateFile = Annotated[
+    Path | None, typer.Option("--certificate", help="Also check this certificate of `fedgrove unlearn`.")
+]
+
+
 @app.command("run", hidden=True)
 def run(
     directory: Annotated[Path | None, typer.Argument(help="A run's directory, as `demo --out` leaves it.")] = None,
@@ -62,27 +68,37 @@ def run(
     confirmations: Annotated[
         int, typer.Option(min=0, max=1000, help="With --follow: blocks on top of a record before it is audited.")
     ] = 0,
+    certificate: CertificateFile = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Audit a run's directory, or a live ledger and its store, at once or while it goes on.
 
     Example: fedgrove audit runs/first
 
+    Example: fedgrove audit clusters/history --certificate clusters/certificates/client-3-block-210.json
+
     Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:store
     """
     if directory is not None and (rpc or ledger or store or follow):
         raise CommandError("give either a directory or --rpc, --ledger and --store")
+    paper = _read_certificate(certificate)
     if directory is not None:
-        return _report(_with_progress(lambda tick: audit_directory(directory, tick)), as_json)
+        verdict = _with_progress(lambda tick: audit_directory(directory, tick))
+        if paper is not None and verdict.verdict == "verified":
+            history = History.load(directory / LEDGER)
+            verdict = _certified(verdict, paper, history, DiskStore(directory / STORE))
+        return _report(verdict, as_json)
     if not (rpc and ledger and store):
         raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
+    if follow and paper is not None:
+        raise CommandError("--certificate is for one audit: leave --follow out")
     if not follow and webhook:
         raise CommandError("--webhook is for --follow: give both")
     bell = _bell(webhook)
     content = open_content(store)
     with _federation(rpc, ledger, from_block) as (network, deployment):
         if not follow:
-            return _report(_audit_live(network, deployment, content), as_json)
+            return _report(_audit_live(network, deployment, content, paper), as_json)
         return _follow(Follower(network, deployment, content, confirmations), interval, bell, as_json)
 
 
@@ -131,10 +147,30 @@ def _federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[
         yield network, deployment
 
 
-def _audit_live(network: Network, deployment: Deployment, store: ContentStore) -> Verdict:
+def _audit_live(network: Network, deployment: Deployment, store: ContentStore, paper: Certificate | None) -> Verdict:
     history = capture(network, deployment)
     history.verify()
-    return _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick).run())
+    verdict = _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick).run())
+    return verdict if paper is None else _certified(verdict, paper, history, store)
+
+
+def _certified(verdict: Verdict, paper: Certificate, history: History, store: ContentStore) -> Verdict:
+    verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
+    if verdict.verdict == "verified":
+        console.print(f"certificate: {paper.sentence}", soft_wrap=True, markup=False)
+    return verdict
+
+
+def _read_certificate(path: Path | None) -> Certificate | None:
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            return Certificate.from_bytes(file.read(MAX_BYTES + 1))
+    except OSError as fault:
+        raise CommandError(f"cannot read {path}: {fault.strerror}") from None
+    except NoCertificate as fault:
+        raise CommandError(f"{path}: {fault}") from None
 
 
 def _follow(follower: Follower, interval: float, bell: Webhook | None, as_json: bool) -> int:

@@ -24,6 +24,8 @@ COMMANDS = {
     "explorer": "node.cli.explorer:explorer",
     "simulate": "node.cli.simulate:simulate",
     "experiment": "node.cli.experiment:experiment",
+    "kmeans": "node.cli.kmeans:kmeans",
+    "unlearn": "node.cli.unlearn:unlearn",
     "privacy": "node.cli.privacy:app",
     "attack": "node.cli.attack:attack",
     "bench": "node.cli.bench:app",

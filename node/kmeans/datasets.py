@@ -129,19 +129,69 @@ def points_from_file(path: Path, grid: Grid) -> np.ndarray:
     PointsError
         The file cannot be read, or its points do not fit the federation's grid.
     """
+    points = points_of_file(path)
+    try:
+        if points.shape[1] != grid.dimensions:
+            raise ValueError(f"points of shape {points.shape}, where each has {grid.dimensions} coordinates")
+        grid.quantise(points)
+    except ValueError as fault:
+        raise PointsError(f"{path} cannot be used: {fault}") from None
+    return points
+
+
+def points_of_file(path: Path) -> np.ndarray:
+    """The array ``points`` of a .npz or .safetensors file: float64 array of shape (n, d), finite.
+
+    Raises
+    ------
+    PointsError
+    """
     try:
         points = load_file(path)["points"] if path.suffix == ".safetensors" else _load(path, ("points",))["points"]
         points = np.asarray(points, np.float64)
-        if points.ndim != 2 or not len(points) or points.shape[1] != grid.dimensions:
-            raise ValueError(
-                f"points have the shape {points.shape}, this federation's have {grid.dimensions} coordinates"
-            )
-        grid.quantise(points)
+        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+            raise ValueError(f"its points have the shape {points.shape}, or some are not finite")
+    except PointsError:
+        raise
     except (KeyError, OSError, SafetensorError, TypeError, ValueError) as fault:
-        if isinstance(fault, PointsError):
-            raise
         raise PointsError(f"{path} cannot be used: {fault}") from None
     return points
+
+
+def dealt(
+    name: str, points: np.ndarray, k: int, clients: int, clusters_each: int = 0, count: int = 0, seed: int = 0
+) -> Points:
+    """Deal points to clients, scaled into the unit cube.
+
+    Parameters
+    ----------
+    clusters_each : int
+        K′, how many of the central clusters a client sees at most; 0: points are dealt at random.
+    count : int
+        So many of the points, drawn by the seed; 0: all.
+
+    Raises
+    ------
+    PointsError
+        There are fewer points than clients, or some client gets none.
+    """
+    rng = np.random.default_rng(seed)
+    points = normalised(points)
+    if count:
+        points = points[np.sort(rng.permutation(len(points))[:count])]
+    if len(points) < clients:
+        raise PointsError(f"{len(points)} points are too few for {clients} clients")
+    if clusters_each:
+        weights = np.ones(len(points), np.int64)
+        centres = kmeans(points, weights, k, rng, restarts=_REFERENCE_RESTARTS).centres
+        parts = split_by_cluster(points, nearest(points, centres), clients, clusters_each, rng)
+        split = _split_text(clients, clusters_each, seed)
+    else:
+        parts = tuple(points[np.sort(part)] for part in np.array_split(rng.permutation(len(points)), clients))
+        split = f"{clients} clients, points dealt at random, seed {seed}"
+    if not all(map(len, parts)):
+        raise PointsError(f"some of the {clients} clients get no point: take fewer, or more --clusters-each")
+    return Points(name, parts, k, split)
 
 
 def reference_loss(points: np.ndarray, k: int, seed: int = 0, restarts: int = _REFERENCE_RESTARTS) -> float:

@@ -1,0 +1,156 @@
+"""``fedgrove kmeans``: federated K-means on a ledger, or the algorithm alone."""
+
+from pathlib import Path
+from statistics import mean
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from node.cli.output import CommandError, console, print_json
+from node.files import AlreadyInUse
+from node.kmeans.datasets import (
+    Points,
+    PointsError,
+    celltype,
+    covtype,
+    dealt,
+    gaussian,
+    points_of_file,
+    reference_loss,
+)
+from node.kmeans.grid import OutsideGrid
+from node.kmeans.settings import ClusteringSettings
+from node.kmeans.state import State
+from node.local_federation import LocalFederation, LocalFederationError
+from node.step import Step
+
+NAMES = ("gaussian", "celltype", "covtype")
+_DIRECTORY = Path("clusters")
+
+
+def kmeans(
+    data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a .npz file with the array points.")] = "gaussian",
+    data_dir: Annotated[Path, typer.Option(help="Where celltype/ and covtype/ lie.")] = Path("data"),
+    clients: Annotated[int, typer.Option(min=3, max=1000, help="How many clients the points are dealt to.")] = 8,
+    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: as many as the data set is known for.")] = 0,
+    clusters_each: Annotated[
+        int, typer.Option(min=0, max=1000, help="Each client sees so many clusters of the central solution; 0: all.")
+    ] = 0,
+    points: Annotated[int, typer.Option(min=0, help="Take so many points only, drawn by the seed; 0: all.")] = 0,
+    iterations: Annotated[
+        int, typer.Option(min=0, max=1000, help="Lloyd's at each client; 0: its centroids are points of its own.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Deals the points; what clients draw depends on nobody's seed.")] = 0,
+    directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Without ledger and store: losses beside K-FED and DC-K-means.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result to stdout.")] = False,
+) -> int:
+    """Cluster the clients' points with all sums under masks, and keep the federation so that it can forget.
+
+    A directory that holds a federation goes on where it stopped.
+
+    Example: fedgrove kmeans --data gaussian --points 2000 --clients 5 --k 4 --dir clusters
+    """
+    try:
+        if not simulate and (directory / "federation.json").exists():
+            federation = LocalFederation.open(directory)
+        else:
+            dealt_points = _load(data, data_dir, clients, k, clusters_each, points, seed)
+            if simulate:
+                return _simulate(dealt_points, iterations, seed, as_json)
+            settings = ClusteringSettings(
+                k=dealt_points.k,
+                dimensions=dealt_points.parts[0].shape[1],
+                step=dealt_points.step,
+                iterations=iterations,
+            )
+            federation = LocalFederation.make(directory.absolute(), dealt_points.name, dealt_points.parts, settings)
+        return _train(federation, as_json)
+    except (LocalFederationError, PointsError, OutsideGrid, AlreadyInUse) as fault:
+        raise CommandError(str(fault)) from None
+
+
+def show(role: str, step: Step) -> None:
+    """One line for what somebody does that others should know of."""
+    if step.acted and (role == "coordinator" or step.phase in ("request", "dispute")):
+        console.print(f"{role}: {step.acted}", markup=False, soft_wrap=True)
+    elif step.phase == "sit out":
+        console.print(f"{role} sits out: {step.waiting}", markup=False, soft_wrap=True)
+
+
+def describe(state: State) -> dict:
+    """What a state says, JSON-ready."""
+    return {
+        "centres": state.centres.tolist(),
+        "points": state.samples,
+        "bins": len(state.counts),
+        "clients": {str(client): part.samples for client, part in state.contributions.items()},
+    }
+
+
+def _train(federation: LocalFederation, as_json: bool) -> int:
+    with federation.awake(show) as session:
+        session.register()
+        session.run()
+        verdict = session.archive()
+        state, number = session.state, session.round
+    table = {"round": number, "audit": verdict.verdict, "directory": str(federation.root), **describe(state)}
+    if as_json:
+        print_json(table)
+    else:
+        counted = f"{state.samples:,} points of {len(state.contributions)} clients in {len(state.counts)} bins"
+        console.print(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
+        console.print(f"check:   fedgrove audit {federation.root}/history", soft_wrap=True)
+        console.print(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1", soft_wrap=True)
+    return verdict.exit_code
+
+
+def _load(name: str, directory: Path, clients: int, k: int, clusters_each: int, count: int, seed: int) -> Points:
+    if Path(name).suffix in (".npz", ".safetensors"):
+        if not k:
+            raise CommandError("say how many clusters to look for: --k")
+        arrays = points_of_file(Path(name))
+    elif name in NAMES:
+        found = {"gaussian": gaussian, "celltype": celltype, "covtype": covtype}[name]
+        known = found(seed=seed) if name == "gaussian" else found(directory)
+        arrays, k = known.points, k or known.k
+    else:
+        raise CommandError(f"--data must be {', '.join(NAMES)}, or a .npz or .safetensors file, not {name!r}")
+    return dealt(Path(name).stem, arrays, k, clients, clusters_each, count, seed)
+
+
+def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
+    from node.kmeans.baselines import DCKMeans, k_fed
+    from node.kmeans.grid import Grid
+    from node.kmeans.simulation import Federation, Settings
+
+    grid = Grid.covering(points.parts[0].shape[1], points.step)
+    running = Federation(points.parts, Settings(points.k, grid, iterations=iterations), np.random.default_rng(seed))
+    trained = running.train()
+    best = reference_loss(points.points, points.k, seed, restarts=10)
+    rivals = {
+        "K-FED": k_fed(points.parts, points.k, np.random.default_rng(seed)),
+        "DC-K-means": DCKMeans(points.parts, points.k, np.random.default_rng(seed)).result(),
+    }
+    ratios = {"MUFC": running.induced_loss() / best}
+    ratios |= {name: rival.induced_loss(points.parts) / best for name, rival in rivals.items()}
+    table = {
+        "centres": trained.model.centres.tolist(),
+        "central_loss": best,
+        "loss_ratios": ratios,
+        "upload_bytes": trained.upload_bytes,
+        "mean_points": mean(map(len, points.parts)),
+    }
+    if as_json:
+        print_json(table)
+        return 0
+    shown = Table("method", "induced loss, of central K-means'")
+    for name, ratio in ratios.items():
+        shown.add_row(name, f"{ratio:.3f}")
+    console.print(shown)
+    console.print(f"{points.name}, {points.split}; an upload has {trained.upload_bytes:,} bytes", soft_wrap=True)
+    return 0

@@ -1,0 +1,137 @@
+"""``fedgrove unlearn``: take points, or a whole client, out of a clustering federation, with a certificate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chain.history import capture
+from chain.keys import Keys, load
+from chain.ledger import Ledger
+from chain.records import Withdrawn
+from node.auditing.archive import chain_facts
+from node.auditing.certificate import NoCertificate, certify
+from node.cli.kmeans import show
+from node.cli.output import FAILED, CommandError, console, print_json, read_password
+from node.cli.reach import check_reach, find_federation, open_network, open_store
+from node.config import load_config
+from node.files import AlreadyInUse, write_atomically
+from node.forgetting import CannotForget, ask
+from node.journal import Journal
+from node.local_federation import LocalFederation, LocalFederationError
+
+_HERE = Path("clusters")
+_MAX_POINTS = 1 << 20
+
+
+def unlearn(
+    directory: Annotated[Path | None, typer.Option("--dir", help="A directory of `fedgrove kmeans`.")] = None,
+    client: Annotated[int, typer.Option(min=0, help="Whose points, with --dir: its number.")] = 0,
+    points: Annotated[str, typer.Option(help="Which: their rows from 0, with commas, such as 3,17 or 5-9.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="All its points: the client leaves for good.")] = False,
+    config: Annotated[Path | None, typer.Option("--config", help="Ask as a member: the TOML file.")] = None,
+    keystore: Annotated[Path | None, typer.Option("--keystore", help="With --config: your keystore file.")] = None,
+    state: Annotated[Path | None, typer.Option(help="With --config: your client's --directory.")] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", help="With --config: write it here, if there is one yet."),
+    ] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate, or the request, to stdout.")] = False,
+) -> int:
+    """Have the federation forget points of a client, or all of them, on the ledger; asked twice, it is done once.
+
+    With --dir the federation is brought up, holds the round, and the certificate is written. With --config the request
+    is made: your client, and all others, do the rest when they see it. Give the same command again, with --certificate,
+    when they have.
+
+    Example: fedgrove unlearn --dir clusters --client 2 --points 3,17
+
+    Example: fedgrove unlearn --config federation.toml --keystore alice.json --state client --all
+    """
+    if everything == bool(points):
+        raise CommandError("say what to forget: --points with their rows, or --all")
+    rows = None if everything else read_rows(points)
+    if config is not None:
+        if directory is not None or client:
+            raise CommandError("give either --dir and --client, or --config, --keystore and --state")
+        if keystore is None or state is None:
+            raise CommandError("with --config also give --keystore and --state")
+        keys = load(keystore, read_password(password_file))
+        return _as_member(config, keys, state, rows, certificate, as_json)
+    if not client:
+        raise CommandError("say whose points: --client with its number")
+    return _locally(directory or _HERE, client, rows, as_json)
+
+
+def read_rows(text: str) -> list[int]:
+    """Rows such as ``3,17`` or ``5-9``, each once."""
+    found: set[int] = set()
+    for word in text.split(","):
+        first, dash, last = word.strip().partition("-")
+        bounds = [first, last] if dash else [first]
+        if not all(each.isascii() and each.isdecimal() and len(each) <= 9 for each in bounds):
+            raise CommandError(f"--points must be rows with commas, such as 3,17 or 5-9, not {text[:100]!r}")
+        begin, end = int(first), int(last or first)
+        if end < begin or len(found) + end - begin >= _MAX_POINTS:
+            raise CommandError(f"--points: {word.strip()[:30]!r} is empty, or more than {_MAX_POINTS:,} points in all")
+        found.update(range(begin, end + 1))
+    return sorted(found)
+
+
+def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool) -> int:
+    try:
+        federation = LocalFederation.open(directory.absolute())
+        with federation.awake(show) as session:
+            session.run()
+            request = session.withdraw(client, rows)
+            session.run()
+            verdict = session.archive()
+            found, path = session.certificate(client, request)
+    except (LocalFederationError, CannotForget, NoCertificate, AlreadyInUse) as fault:
+        raise CommandError(str(fault)) from None
+    if as_json:
+        print_json(found.table)
+    else:
+        console.print(found.sentence, soft_wrap=True, markup=False)
+        console.print(f"check:  fedgrove audit {directory}/history --certificate {path}", soft_wrap=True, markup=False)
+    return verdict.exit_code
+
+
+def _as_member(
+    config: Path, keys: Keys, directory: Path, rows: list[int] | None, certificate: Path | None, as_json: bool
+) -> int:
+    terms, reach = load_config(config)
+    check_reach(config, reach)
+    if terms.clustering is None:
+        raise CommandError(f"{config} is of a federation that trains a model, which cannot forget: only K-means can")
+    with open_network(reach) as network:
+        deployment = find_federation(network, reach)
+        ledger = Ledger(network, deployment, keys.account)
+        client = ledger.client_of(keys.address).client
+        if not client:
+            raise CommandError(f"{keys.address} is no member of this federation")
+        withdrawals = [record for record in ledger.records() if isinstance(record, Withdrawn)]
+        try:
+            request, receipt = ask(ledger, client, Journal(directory / "journal", keys.storage), withdrawals, rows)
+        except CannotForget as fault:
+            raise CommandError(str(fault)) from None
+        said = "is on the ledger" if receipt is not None else "was on the ledger already"
+        console.print(f"the request of client {client} {said}: {request.digest.hex()}", soft_wrap=True)
+        if certificate is None:
+            if as_json:
+                print_json({"client": client, "points": request.points, "digest": request.digest.hex()})
+            return 0
+        history = capture(network, deployment)
+        try:
+            found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
+        except NoCertificate as fault:
+            raise CommandError(str(fault), FAILED) from None
+    write_atomically(certificate, found.to_bytes())
+    if as_json:
+        print_json(found.table)
+    else:
+        console.print(found.sentence, soft_wrap=True, markup=False)
+    return 0

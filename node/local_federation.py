@@ -1,0 +1,309 @@
+"""A federation that does K-means in a directory: brought up to train or to forget, at rest in between.
+
+Chain, store and everybody's keys and journals lie in the directory. The roles are the objects that run as processes
+elsewhere, and go on where they were, whatever ended the last command.
+
+    DIR/federation.json       what it is; written last, so that a directory without it is not complete
+    DIR/chain/state.json      the chain, as anvil writes it
+    DIR/coordinator/          keystore and password
+    DIR/client-NN/            keystore, password, and the journal, which has the client's points
+    DIR/history/              ledger, store, report and manifest, for `fedgrove audit`
+    DIR/certificates/         one for each request that was honoured
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chain.deployment import Deployment, deploy
+from chain.history import capture
+from chain.keys import Keys, load, save
+from chain.ledger import Ledger
+from chain.networks import Network, anvil
+from ipfs.disk import DiskStore
+from ipfs.store import ContentStore
+from node.auditing.archive import STORE, VERIFIED, chain_facts, write_archive
+from node.auditing.certificate import Certificate, certify
+from node.auditing.verdict import Verdict
+from node.auditor import Auditor
+from node.client import Client
+from node.config import FederationConfig, FederationSettings
+from node.content import fetch_model
+from node.coordinator import Coordinator
+from node.files import exclusive, write_atomically
+from node.forgetting import ask
+from node.journal import Journal
+from node.kmeans.settings import ClusteringSettings
+from node.kmeans.state import State
+from node.local_clustering import begin
+from node.local_work import first_model
+from node.report import build_report
+from node.step import Step
+from node.windows import windows
+from node.withdrawals import Request
+
+FORMAT = 1
+COORDINATOR = "coordinator"
+_RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
+_MAX_RECORD_BYTES = 1 << 20
+_ROUNDS = 100_000
+_FUNDS_ETHER = 100
+_COST = 1 << 14  # the password lies beside the keystore, and the accounts hold test ether
+_IDLE = "idle"
+_MAX_TRIES = 3  # rounds for one purpose
+
+Observer = Callable[[str, Step], None]
+
+
+class LocalFederationError(RuntimeError):
+    """The directory cannot be used as was asked; one sentence says why and what to do."""
+
+
+@dataclass(frozen=True)
+class LocalFederation:
+    """What lies in a directory, at rest.
+
+    Attributes
+    ----------
+    root : Path
+    config : FederationConfig
+    deployment : Deployment
+    clients : int
+    """
+
+    root: Path
+    config: FederationConfig
+    deployment: Deployment
+    clients: int
+
+    @classmethod
+    def make(
+        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: ClusteringSettings
+    ) -> "LocalFederation":
+        """Found a federation whose clients have these points; all or nothing.
+
+        Raises
+        ------
+        LocalFederationError
+            The directory holds something already.
+        """
+        if root.exists() and any(root.iterdir()):
+            raise LocalFederationError(f"{root} is not empty: give another --dir, nothing was changed")
+        scratch = root.with_name(f"{root.name}.unfinished")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True, mode=0o700)
+        config = FederationConfig(
+            federation=FederationSettings(name=name, rounds=_ROUNDS),
+            clustering=settings,
+            ledger=windows(len(parts)),
+        )
+        names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]
+        everyone = {each: Keys.generate() for each in names}
+        for each, keys in everyone.items():
+            _equip(scratch / each, keys)
+        for number, points in enumerate(parts, 1):
+            client = _client_name(number)
+            begin(Journal(scratch / client / "journal", everyone[client].storage), points, settings)
+        deployment = _found(scratch, config, everyone)
+        record = {
+            "format": FORMAT,
+            "clients": len(parts),
+            "config": config.to_bytes().decode(),
+            "deployment": deployment.to_json(),
+        }
+        write_atomically(scratch / _RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        if root.exists():
+            root.rmdir()
+        scratch.rename(root)
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, root: Path) -> "LocalFederation":
+        """The federation in a directory.
+
+        Raises
+        ------
+        LocalFederationError
+            There is none, or its record cannot be read.
+        """
+        try:
+            with (root / _RECORD).open("rb") as file:
+                record = json.loads(file.read(_MAX_RECORD_BYTES))
+            if record["format"] != FORMAT:
+                raise ValueError("another format")
+            config = FederationConfig.from_bytes(record["config"].encode())
+            return cls(root, config, Deployment.from_json(record["deployment"]), int(record["clients"]))
+        except FileNotFoundError:
+            raise LocalFederationError(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+            raise LocalFederationError(f"{root / _RECORD} cannot be read: {fault}") from None
+
+    @contextmanager
+    def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
+        """Bring up chain and roles while the block runs."""
+        chain = self.root / "chain"
+        with exclusive(chain), anvil(chain / "state.json") as network:
+            yield Session(self, network, DiskStore(self.root / _HISTORY / STORE), observe)
+
+    def journal(self, number: int, keys: Keys) -> Journal:
+        """The journal of a client."""
+        return Journal(self.root / _client_name(number) / "journal", keys.storage)
+
+    def keys(self, name: str) -> Keys:
+        """Somebody's keys."""
+        return load(self.root / name / "keystore.json", (self.root / name / "password").read_text().strip())
+
+    def client_keys(self, number: int) -> Keys:
+        """A client's keys.
+
+        Raises
+        ------
+        LocalFederationError
+            There is no such client.
+        """
+        if not 1 <= number <= self.clients:
+            raise LocalFederationError(f"there is no client {number}: they are numbered from 1 to {self.clients}")
+        return self.keys(_client_name(number))
+
+
+class Session:
+    """A federation that is awake."""
+
+    def __init__(self, federation: LocalFederation, network: Network, store: ContentStore, observe: Observer) -> None:
+        self._federation = federation
+        self._network = network
+        self._store = store
+        self._observe = observe
+        self._coordinator = self._new_coordinator()
+        self._ledgers: dict[int, Ledger] = {}
+        self._clients = {number: self._new_client(number) for number in range(1, federation.clients + 1)}
+
+    @property
+    def state(self) -> State:
+        """What the latest closed round left."""
+        rounds = self._coordinator.view.rounds
+        return fetch_model(self._store, rounds.model_digest, self._federation.config)
+
+    @property
+    def round(self) -> int:
+        """Number of the latest round; 0 before the first."""
+        return self._coordinator.round
+
+    def register(self) -> None:
+        """Register every client that is not registered yet, in order, so that the ledger numbers them alike."""
+        for number, client in self._clients.items():
+            if not self._ledgers[number].client_of(client.account).client:
+                self._observe(f"client {number}", client.register())
+
+    def run(self) -> None:
+        """Hold rounds until nobody waits for one.
+
+        Raises
+        ------
+        LocalFederationError
+            Rounds do not come to what they are held for.
+        """
+        first = self._coordinator.round
+        while True:
+            steps = [(COORDINATOR, self._coordinator.step())]
+            steps += [(f"client {number}", client.step()) for number, client in self._clients.items()]
+            for role, step in steps:
+                self._observe(role, step)
+            if steps[0][1].phase == _IDLE:
+                return
+            if self._coordinator.round > first + _MAX_TRIES:
+                why = "; ".join(f"{role}: {step.waiting}" for role, step in steps if step.waiting)
+                raise LocalFederationError(f"{_MAX_TRIES} rounds did not do what they were held for: {why}")
+            if not any(step.acted for _, step in steps):
+                block = self._network.block_number()
+                self._network.advance_to(min(step.until for _, step in steps if step.until > block))
+
+    def withdraw(self, number: int, rows: Sequence[int] | None) -> Request:
+        """Ask the federation to forget some points of a client, or all of them for good; on the ledger when it returns.
+
+        What was asked for before is not asked again.
+
+        Raises
+        ------
+        LocalFederationError
+            There is no such client.
+        CannotForget
+            It has no such points, or has left.
+        """
+        journal = self._federation.journal(number, self._federation.client_keys(number))
+        self._coordinator.view.refresh()
+        known = self._coordinator.view.rounds.withdrawals
+        request, receipt = ask(self._ledgers[number], number, journal, known, rows)
+        if receipt is not None:
+            what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"
+            self._observe(f"client {number}", Step("request", acted=what, gas=receipt.gas_used))
+        return request
+
+    def archive(self) -> Verdict:
+        """Audit the history, and keep it for others to audit."""
+        directory = self._federation.root / _HISTORY
+        history = capture(self._network, self._federation.deployment)
+        verdict = Auditor(chain_facts(history), history.records(), self._store).run()
+        report = build_report(history, self._store, {})
+        report["audit"] = VERIFIED if verdict.verdict == "verified" else {"verdict": verdict.verdict}
+        write_archive(directory, history, report)
+        return verdict
+
+    def certificate(self, number: int, request: Request) -> tuple[Certificate, Path]:
+        """The certificate for a request, and the file that it was written to.
+
+        Raises
+        ------
+        NoCertificate
+            No round has honoured it.
+        """
+        history = capture(self._network, self._federation.deployment)
+        found = certify(chain_facts(history), history.records(), self._store, number, request.digest)
+        directory = self._federation.root / _CERTIFICATES
+        directory.mkdir(exist_ok=True)
+        path = directory / f"client-{number}-block-{found.table['request']['block']}.json"
+        write_atomically(path, found.to_bytes())
+        return found, path
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _new_coordinator(self) -> Coordinator:
+        federation = self._federation
+        ledger = Ledger(self._network, federation.deployment, federation.keys(COORDINATOR).account)
+        return Coordinator(
+            ledger, self._store, federation.config, first_model(federation.config), members=federation.clients
+        )
+
+    def _new_client(self, number: int) -> Client:
+        federation, keys = self._federation, self._federation.client_keys(number)
+        self._ledgers[number] = Ledger(self._network, federation.deployment, keys.account)
+        in_journal = np.empty((0, federation.config.clustering.dimensions))
+        directory = federation.root / _client_name(number) / "journal"
+        return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
+
+
+def _client_name(number: int) -> str:
+    return f"client-{number:02d}"
+
+
+def _equip(directory: Path, keys: Keys) -> None:
+    directory.mkdir(mode=0o700)
+    password = secrets.token_urlsafe(24)
+    (directory / "password").touch(mode=0o600)
+    (directory / "password").write_text(password + "\n")
+    save(directory / "keystore.json", keys, password, cost=_COST)
+
+
+def _found(root: Path, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+    (root / "chain").mkdir()
+    with anvil(root / "chain" / "state.json") as network:
+        for keys in everyone.values():
+            network.fund(keys.address, _FUNDS_ETHER)
+        keys = everyone[COORDINATOR]
+        return deploy(network, keys.account, keys.address, config.ledger, open_membership=True)
