@@ -104,6 +104,7 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
         (("--partition", "shards", "--per-client", "400"), "shards"),
         (("--learning-rate", "-1"), "learning_rate must be"),
         (("--model", "vgg"), "model must be one of"),
+        (("--device", "tpu"), "the device must be one of cpu, cuda, auto"),
         (("--model", "paper-cnn"), "too small"),
         (("--seeds", "1,x"), "whole numbers"),
         (("--seeds", ""), "whole numbers"),
