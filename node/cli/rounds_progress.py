@@ -61,6 +61,15 @@ class RoundsDisplay:
             self._accuracy = result.accuracy
         self._show(always=self._at == self._rounds)
 
+    def compared(self, done: int, total: int) -> None:
+        """So many private comparisons of clients are done, before the first round."""
+        if self._bar is not None:
+            text = f"{self._label}: {done} of {total} pairs of clients compared"
+            self._bar.update(self._task, description=text, pace="")
+        elif done == total or time.monotonic() - self._last_line >= LINE_SECONDS:
+            self._last_line = time.monotonic()
+            console.print(f"{self._label}: {done} of {total} pairs of clients compared", soft_wrap=True, markup=False)
+
     @property
     def pace(self) -> str:
         """Rounds a minute since the start, and the time left at that pace."""

@@ -13,17 +13,24 @@ from rich import box
 from rich.table import Table
 
 from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
+from node.clustering.poisoning import ATTACKS
+from node.clustering.settings import ProCflSettings
 from node.files import AlreadyInUse
 from node.learning.samples import Dataset
 from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
-from node.privacy.settings import PrivacySettings
 from node.simulation.checkpoint import InvalidCheckpoint, check_directory
 from node.simulation.executors import NoExecutor, open_executor
-from node.simulation.plan import InvalidPlan, Plan, privacy_from_json
+from node.simulation.plan import InvalidPlan, Plan, attack_from_json, clustering_from_json, privacy_from_json
 from node.simulation.record import Record
 
 # The paper's accuracy is the mean of the last so many rounds.
 LAST_ROUNDS = 20
+# How settings are written on one line.
+EXAMPLES = {
+    "--privacy": "client, epsilon = 8, clip = 0.5",
+    "--clustering": "procfl, alpha = 0.5, psi = 'ecdh'",
+    "--attack": "label-flip, share = 0.3, placement = 'concentrated'",
+}
 
 Value = TypeVar("Value")
 
@@ -48,9 +55,13 @@ def simulate(
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the strategy; may be repeated.")
     ] = None,
-    partition: Annotated[str, typer.Option(help="How samples are dealt: dirichlet, shards or iid.")] = "dirichlet",
+    partition: Annotated[
+        str, typer.Option(help="How samples are dealt: dirichlet, shards, groups or iid.")
+    ] = "dirichlet",
     alpha: Annotated[float, typer.Option(help="Concentration of the labels (dirichlet); small is skewed.")] = 0.3,
     per_client: Annotated[int, typer.Option(help="Single-class shards a client (shards).")] = 2,
+    groups: Annotated[int, typer.Option(help="Groups of clients with main labels of their own (groups).")] = 5,
+    others: Annotated[float, typer.Option(help="Fraction of a label's samples for all groups (groups).")] = 0.2,
     copies: Annotated[int, typer.Option(help="Deal the data so often, each time to as many of the clients.")] = 1,
     epochs: Annotated[int | None, typer.Option(help="Local epochs; this and the next: by default as suits.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
@@ -69,6 +80,20 @@ def simulate(
             help="client, local or signds, with settings as in [privacy] of a federation's config.",
         ),
     ] = "",
+    clustering: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD[, NAME = VALUE …]",
+            help="Models for clients that are alike: procfl or ifca, or global for one model, with settings.",
+        ),
+    ] = "",
+    attack: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND[, NAME = VALUE …]",
+            help=f"Clients that poison a clustered training: {', '.join(ATTACKS)}, with settings.",
+        ),
+    ] = "",
     shared_per_class: Annotated[int, typer.Option(help="Samples a class of the shared set.")] = 5,
     seeds: Annotated[str, typer.Option(help="Roots of the randomness, one run each: 0,1,2.")] = "0",
     evaluate_every: Annotated[int, typer.Option(help="Test the global model each so many rounds.")] = 1,
@@ -82,6 +107,7 @@ def simulate(
         str, typer.Option(help="inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
     ] = "processes",
     workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 is one a core.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: CUDA where there is any.")] = "cpu",
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records to stdout.")] = False,
@@ -111,7 +137,7 @@ def simulate(
             strategy=strategy,
             options=_options(option or []),
             training=replace(default_settings(dataset), **chosen),
-            partition=PartitionSettings(partition, alpha, per_client, copies),
+            partition=PartitionSettings(partition, alpha, per_client, copies, groups, others),
             model=model,
             shared_per_class=shared_per_class,
             evaluate_every=evaluate_every,
@@ -119,7 +145,10 @@ def simulate(
             test_samples=test_samples,
             train_samples=train_samples,
             bound=bound,
-            privacy=_privacy(privacy),
+            privacy=privacy_from_json(_table("--privacy", "mechanism", privacy), "--privacy"),
+            clustering=clustering_from_json(_table("--clustering", "method", clustering), "--clustering"),
+            attack=attack_from_json(_table("--attack", "kind", attack) if attack else None, "--attack"),
+            device=_device(device),
         )
     )
     plans = _checked(lambda: [plan.with_seed(seed) for seed in read_seeds(seeds)])
@@ -130,6 +159,17 @@ def simulate(
         print_json({"runs": [{"record": run.record.to_json(), "seconds": run.seconds} for run in runs]})
     else:
         _print_table(runs)
+
+
+def _device(name: str) -> str:
+    if name == "cpu":
+        return name
+    from node.learning.devices import NoDevice, choose  # torch takes a second
+
+    try:
+        return choose(name)
+    except NoDevice as fault:
+        raise CommandError(f"--device: {fault}") from None
 
 
 def _run_all(
@@ -161,14 +201,16 @@ def _run_on(
     from node.cli.rounds_progress import RoundsDisplay
     from node.learning.datasets import load_dataset
     from node.learning.training import DivergedTraining
-    from node.simulation.run import Simulation, SimulationFailed
+    from node.simulation.kinds import simulation_of
+    from node.simulation.run import SimulationFailed
 
     dataset = load_dataset(plans[0].dataset, data_dir)
     runs = []
     with RoundsDisplay(sum(plan.rounds for plan in plans)) as display:
         for plan in plans:
             started = time.monotonic()
-            simulation = Simulation(plan, dataset, pool, workers, _directory(out, plan) if out else None, resume)
+            directory = _directory(out, plan) if out else None
+            simulation = simulation_of(plan, dataset, pool, workers, directory, resume, display.compared)
             display.begin(f"seed {plan.seed}", plan.rounds)
             try:
                 for result in simulation.run():
@@ -191,6 +233,11 @@ def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
     try:
         figures.accuracy_figure({plan.strategy: records}, out / "accuracy.png")
         figures.partition_figure(data.training.y, data.parts, out / "partition.png")
+        if plan.clustering is not None:
+            figures.personal_figure({plan.clustering.method: records}, out / "personal.png")
+        if isinstance(plan.clustering, ProCflSettings):
+            for record in records:
+                _draw_clusters(_directory(out, record.plan))
         if any(result.ood_accuracy is not None for result in records[0].rounds):
             figures.ood_figure({plan.strategy: records}, out / "ood.png")
     except figures.FiguresUnavailable as fault:
@@ -198,11 +245,21 @@ def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
     console.print(f"Kept in {out}", soft_wrap=True, markup=False)
 
 
+def _draw_clusters(directory: Path) -> None:
+    """The matrix of similarities and the clusters, of one seed."""
+    from node.simulation import figures
+    from node.simulation.clustered.similarity import read_clusters
+
+    found = read_clusters(directory)
+    figures.clusters_figure(found.similarity.ism, found.members, found.attackers, directory / "clusters.png")
+
+
 def _print_table(runs: list[Run]) -> None:
     plan = runs[0].record.plan
     table = Table(title=f"{plan.strategy} on {plan.dataset}", box=box.SIMPLE_HEAD)
     headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
-    for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
+    more = ("ε", "δ") if plan.privacy else ("personalised", "models", "expelled") if plan.clustering else ()
+    for heading in (*headings, *more):
         table.add_column(heading, justify="right")
     for run in runs:
         rounds = run.record.rounds
@@ -216,6 +273,7 @@ def _print_table(runs: list[Run]) -> None:
             f"{rounds[-1].loss:.4f}",
             f"{run.seconds:.1f}",
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
+            *_of_clusters(run.record),
         )
     console.print(table)
     if any(len(run.record.rounds) < plan.rounds for run in runs):
@@ -223,6 +281,16 @@ def _print_table(runs: list[Run]) -> None:
     if plan.privacy:
         sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
         console.print(sentence, soft_wrap=True)
+
+
+def _of_clusters(record: Record) -> tuple[str, ...]:
+    """Personalised accuracy, models and expelled clients of a clustered run."""
+    last = record.rounds[-1].clustering
+    if last is None:
+        return ()
+    judged = [judgement for result in record.rounds for judgement in result.clustering.judgements]
+    expelled = sum(len(judgement.expelled) for judgement in judged)
+    return f"{last.personal_accuracy:.4f}", str(len(last.groups)), str(expelled)
 
 
 def _make(out: Path) -> None:
@@ -249,16 +317,14 @@ def _options(given: list[str]) -> dict[str, float]:
     return options
 
 
-def _privacy(given: str) -> PrivacySettings | None:
-    """Settings from a mechanism's name and what a TOML table would hold, on one line."""
-    mechanism, _, settings = given.partition(",")
+def _table(option: str, tag: str, given: str) -> dict[str, object]:
+    """Settings from the name of their kind and what a TOML table would hold, on one line."""
+    kind, _, settings = given.partition(",")
     try:
-        table = tomllib.loads(f"privacy = {{{settings}}}")["privacy"]
+        table = tomllib.loads(f"table = {{{settings}}}")["table"]
     except tomllib.TOMLDecodeError as fault:
-        raise CommandError(
-            f"--privacy must be like 'client, epsilon = 8, clip = 0.5', not {given!r}: {fault}"
-        ) from None
-    return privacy_from_json({**table, "mechanism": mechanism.strip() or "none"}, "--privacy")
+        raise CommandError(f"{option} must be like '{EXAMPLES[option]}', not {given!r}: {fault}") from None
+    return {**table, tag: kind.strip() or "none"}
 
 
 def _checked(make: Callable[[], Value]) -> Value:

@@ -88,14 +88,14 @@ def best_cover(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """
     if len(found) > MAX_OPTIMUM:
         raise ValueError(f"the best cover is sought among at most {MAX_OPTIMUM} candidates, not {len(found)}")
-    covered, cost = np.zeros(1, np.uint32), np.zeros(1)
-    places = {client: place for place, client in enumerate(sorted({m for c in found for m in c.members}))}
+    clients = sorted({client for candidate in found for client in candidate.members})
+    masks = np.packbits([np.isin(clients, candidate.members) for candidate in found], axis=1)
+    covered, cost = np.zeros((1, masks.shape[1]), np.uint8), np.zeros(1)
     # Combination i holds candidate k where bit k of i is set.
-    for candidate in found:
-        mask = np.uint32(sum(1 << places[client] for client in candidate.members))
+    for candidate, mask in zip(found, masks, strict=True):
         covered = np.concatenate([covered, covered | mask])
         cost = np.concatenate([cost, cost + float(candidate.cost)])
-    full = covered == np.uint32((1 << len(places)) - 1)
+    full = (covered == np.bitwise_or.reduce(masks)).all(axis=1)
     best = int(np.flatnonzero(full)[np.argmin(cost[full])])
     return tuple(candidate for place, candidate in enumerate(found) if best >> place & 1)
 

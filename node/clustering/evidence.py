@@ -12,6 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from node.learning.samples import Samples
+
 SALT_BYTES = 32
 # Cosines and lengths are kept as whole millionths, so that evidence has one form in bytes.
 _PARTS = 1_000_000
@@ -42,7 +44,7 @@ class Rule:
     """
 
     test: str = "direction"
-    least_cosine: float = 0.0
+    least_cosine: float = -0.01
     most_length: float = 3.0
     margin: float = 0.1
     floor: float = 0.5
@@ -173,6 +175,32 @@ class Evidence:
             state.update(b"\0" if found is None else b"\1" + b"".join(n.to_bytes(8, signed=True) for n in numbers))
         state.update(b"".join(models))
         return state.digest()
+
+
+def resampled(samples: Samples, labels: np.ndarray, rng: np.random.Generator) -> Samples:
+    """As many of a judge's own samples, with repetitions, in the proportions of a suspected cluster's labels.
+
+    An update says first of all which labels a client has. On other labels than the cluster's a judge's own would lead
+    away from theirs, malicious or not.
+
+    Parameters
+    ----------
+    labels : int64 array of shape (classes,)
+        Samples of each label that the members have together: a masked sum, which shows nobody's.
+
+    Returns
+    -------
+    Samples
+        All of the judge's where it has none of these labels.
+    """
+    own = np.bincount(samples.y, minlength=len(labels))
+    wanted = np.where(own > 0, labels, 0)
+    if not wanted.any():
+        return samples
+    cuts = np.round(np.cumsum(wanted) / wanted.sum() * len(samples)).astype(np.int64)
+    numbers = np.diff(cuts, prepend=0)
+    chosen = [rng.choice(np.flatnonzero(samples.y == label), numbers[label]) for label in np.flatnonzero(numbers)]
+    return samples.take(np.concatenate(chosen))
 
 
 def _exact(number: float) -> Fraction:

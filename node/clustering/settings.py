@@ -49,7 +49,7 @@ class ProCflSettings:
     public_samples: int = 500
     tolerance: float = 0.1
     pause: int = 3
-    shown_noise: float = 0.0
+    shown_noise: float = 1.0
     rule: Rule = field(default_factory=Rule)
 
     def __post_init__(self) -> None:

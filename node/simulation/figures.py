@@ -116,6 +116,28 @@ def masked_figure(models: Sequence[Masked], path: Path, *, chance: float = 0.1) 
         draw_masked(figure, models, chance)
 
 
+def personal_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
+    """Write personalised accuracy over the rounds of clustered trainings: a line a group, as ``accuracy_figure``."""
+    with drawing(path, (7.2, 4.4)) as figure:
+        draw_personal(figure, groups, band=band)
+
+
+def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int], path: Path) -> None:
+    """Write the matrix of similarities, and beside it who is in which cluster.
+
+    Parameters
+    ----------
+    ism : float array of shape (clients, clients)
+        Row n is ISMₙ.
+    clusters : sequence of sequences of int
+        Members, numbered from 1.
+    attackers : sequence of int
+        Clients that are marked.
+    """
+    with drawing(path, (10.5, 5.2)) as figure:
+        draw_clusters(figure, ism, clusters, attackers)
+
+
 def draw_accuracy(
     figure: "Figure",
     groups: Mapping[str, Sequence[Record]],
@@ -141,6 +163,38 @@ def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: 
     _draw_curves(axes, groups, lambda result: result.ood_accuracy, 1, band)
     axes.set(xlabel="communication round", ylabel="out-of-distribution accuracy")
     axes.legend(title=_band_name(groups, band), loc="lower right")
+
+
+def draw_personal(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: Band = "deviation") -> None:
+    """Draw what ``personal_figure`` writes."""
+    axes = figure.add_subplot()
+    _draw_curves(axes, groups, lambda result: result.clustering and result.clustering.personal_accuracy, 1, band)
+    axes.set(xlabel="communication round", ylabel="personalised accuracy")
+    axes.legend(title=_band_name(groups, band), loc="lower right")
+
+
+def draw_clusters(
+    figure: "Figure", ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int] = ()
+) -> None:
+    """Draw what ``clusters_figure`` writes; clients stand in the order of the first cluster that they are in."""
+    order = list(dict.fromkeys(client for members in clusters for client in members))
+    places = [client - 1 for client in order]
+    matrix, membership = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    shown = matrix.imshow(ism[np.ix_(places, places)], vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    figure.colorbar(shown, ax=matrix, label="similarity: share of the row's data that the column has too")
+    inside = np.array([[client in members for members in clusters] for client in order], dtype=float)
+    membership.imshow(inside, vmin=0, vmax=1.4, cmap="Blues", aspect="auto", interpolation="nearest")
+    membership.set(xlabel="cluster", xticks=range(len(clusters)), xticklabels=range(1, len(clusters) + 1))
+    marked = [row for row, client in enumerate(order) if client in set(attackers)]
+    membership.plot([-0.8] * len(marked), marked, marker=">", linestyle="", color=SERIES[1], label="attacks")
+    if marked:
+        membership.legend(loc="upper left", bbox_to_anchor=(0, -0.08))
+    few = len(order) <= 40
+    for axes in (matrix, membership):
+        axes.grid(False)
+        axes.set(ylabel="client", yticks=range(len(order)) if few else (), yticklabels=order if few else ())
+    matrix.set(xlabel="client", xticks=range(len(order)) if few else (), xticklabels=order if few else ())
+    matrix.tick_params(axis="x", rotation=90)
 
 
 def draw_partition(figure: "Figure", labels: np.ndarray, parts: Sequence[np.ndarray], clients: int = 20) -> None:

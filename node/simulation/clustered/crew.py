@@ -193,14 +193,18 @@ class Crew:
         model: Model,
         reference: Model,
         shown: Mapping[int, Model],
+        labels: np.ndarray,
         rule: Rule,
     ) -> JudgingTask:
-        """What a judge does about the models, by member, that a cluster shows; ``model`` is what they began with."""
+        """What a judge does about the models, by member, that a cluster shows; ``model`` is what they began with.
+
+        ``labels`` counts the samples of each label that the members have together, int64 (classes,).
+        """
         encoder = Showing(self._plan.bound)
         (own,) = self._training(round, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
         size = {client: len(self._data.parts[client - 1]) for client in (judge, *shown)}
         steps = tuple(size[member] / size[judge] for member in shown)
-        return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, rule)
+        return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, tuple(labels.tolist()), rule)
 
     def _means(
         self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], encoder: Encoder
@@ -236,7 +240,7 @@ class Crew:
             choosers = tuple(Chooser(client, tasks.samples(client), options[client]) for client in group)
             numbers = sorted({number for chooser in choosers for number in chooser.options})
             offered = {number: models[number] for number in numbers}
-            yield LossTask(self._terms.spec, offered, round, choosers, tasks.placed_training)
+            yield LossTask(self._terms, offered, round, choosers, tasks.placed_training)
 
     def _test(self, maker: TaskMaker, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
         tasks = (LabelTest(number, part) for number, model in models.items() for part in maker.evaluation(round, model))

@@ -168,6 +168,7 @@ class Watch:
                 start[cluster],
                 references[self._model_of(cluster, round)],
                 {member: shown[member] for member in group},
+                self._labels(group),
                 self.settings.rule,
             )
             for cluster, group in groups.items()

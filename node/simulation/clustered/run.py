@@ -28,7 +28,7 @@ from node.simulation.clustered.attackers import attackers_of
 from node.simulation.clustered.crew import Crew
 from node.simulation.clustered.detection import Trained, Watch
 from node.simulation.clustered.methods import Ifca, Method, OneModel, ProCfl
-from node.simulation.clustered.similarity import Clusters, Progress, compare_all, find_clusters
+from node.simulation.clustered.similarity import CLUSTERS, Clusters, Progress, compare_all, find_clusters
 from node.simulation.data import Dealt, deal_data
 from node.simulation.plan import InvalidPlan, Plan
 from node.simulation.record import ClusterResult, Judgement, Record, RoundResult
@@ -36,7 +36,6 @@ from node.simulation.run import own_directory, round_result
 from node.simulation.work import ClientResult, Model, Terms
 from node.tensors import Layout, Tensors, dump, unflatten
 
-CLUSTERS = "clusters.json"
 # The matrix of overlaps, and robust means, hold something of all clients at once.
 MAX_CLIENTS = 5_000
 MAX_MODEL_BYTES = 4 << 30
@@ -89,7 +88,7 @@ class ClusteredSimulation:
         self._test, self._public = self._split_test()
         self._attackers = attackers_of(plan, self._counts)
         self._check_robust()
-        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed)
+        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
         self._rounds: list[RoundResult] = []
         self._clusters: Clusters | None = None
         # The models that clients choose for a round, if that is known before it.
@@ -243,9 +242,8 @@ class ClusteredSimulation:
         if not isinstance(settings, ProCflSettings):
             return OneModel(samples)
         compared = compare_all(self._counts, settings, self._executor, self._workers, directory, self._progress)
-        self._clusters = find_clusters(compared, settings.alpha)
-        text = json.dumps({**self._clusters.to_json(), "attackers": list(self.attackers)}) + "\n"
-        write_atomically(directory / CLUSTERS, text.encode())
+        self._clusters = find_clusters(compared, settings.alpha, self.attackers)
+        write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
         return ProCfl(self._clusters, settings, self._plan.rounds)
 
     def _watch(self, method: Method) -> Watch | None:

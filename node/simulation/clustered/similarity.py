@@ -24,6 +24,7 @@ from node.simulation.clustered.work import ComparisonTask, Sets, perform
 from node.simulation.run import windowed
 
 COMPARISONS = "comparisons.jsonl"
+CLUSTERS = "clusters.json"
 # Comparisons a task: half a second by Diffie–Hellman, some seconds by RSA.
 CHUNK = 10
 
@@ -45,12 +46,15 @@ class Clusters:
         Of the greedy cover.
     best_cost : float or None
         The least possible; None where there are more candidates than are tried out.
+    attackers : tuple of int
+        Who poisons the simulation; a federation would not know.
     """
 
     similarity: Similarity
     members: tuple[Cluster, ...]
     cost: float
     best_cost: float | None
+    attackers: Cluster = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -59,16 +63,35 @@ class Clusters:
             "clusters": [list(cluster) for cluster in self.members],
             "cost": self.cost,
             "best_cost": self.best_cost,
+            "attackers": list(self.attackers),
         }
 
 
-def find_clusters(similarity: Similarity, alpha: float) -> Clusters:
+def read_clusters(directory: Path) -> Clusters:
+    """What a run wrote down of its clusters.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        The file is missing or damaged.
+    """
+    path = directory / CLUSTERS
+    try:
+        value = json.loads(path.read_bytes())
+        similarity = Similarity(np.array(value["overlaps"], np.int64))
+        members = tuple(map(tuple, value["clusters"]))
+        return Clusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise InvalidCheckpoint(f"{path} is missing or damaged ({fault}): start the run anew") from None
+
+
+def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> Clusters:
     """The greedy cover, and its cost beside the best one's where that can be found."""
     found = candidates(similarity, alpha)
     cover = greedy_cover(found)
     best = float(total_cost(best_cover(found))) if len(found) <= MAX_OPTIMUM else None
     members = tuple(tuple(client + 1 for client in candidate.members) for candidate in cover)
-    return Clusters(similarity, members, float(total_cost(cover)), best)
+    return Clusters(similarity, members, float(total_cost(cover)), best, attackers)
 
 
 def compare_all(

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -11,14 +11,13 @@ import numpy as np
 
 from node.clustering.all_pairs import AllPairs, Psi
 from node.clustering.committee import Ballot
-from node.clustering.evidence import Evidence, Rule, direction
+from node.clustering.evidence import Evidence, Rule, direction, resampled
 from node.clustering.similarity import Intersection
 from node.learning.samples import Samples
-from node.learning.settings import ModelSpec
 from node.learning.training import evaluate
 from node.simulation import work
 from node.simulation.data import OnDisk, opened
-from node.simulation.work import EvaluationTask, Model, TrainingTask
+from node.simulation.work import EvaluationTask, Model, Terms, TrainingTask
 from node.tensors import flatten
 
 RSA_BITS = 2048
@@ -95,7 +94,7 @@ class LabelTest:
         task = self.slice
         test = opened(task.test)
         samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
-        score = evaluate(task.spec, task.model.tensors(), samples)
+        score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
         return LabelCounts(self.number, score.right, score.per_label, score.loss * score.samples)
 
 
@@ -114,7 +113,7 @@ class LossTask:
 
     doing: ClassVar[str] = "choosing clusters"
 
-    spec: ModelSpec
+    terms: Terms
     models: Mapping[int, Model]
     round: int
     clients: tuple[Chooser, ...]
@@ -128,7 +127,8 @@ class LossTask:
             for chooser in self.clients:
                 if number in chooser.options:
                     samples = _samples(chooser.samples, self.training)
-                    losses[chooser.client][number] = evaluate(self.spec, tensors, samples).loss
+                    score = evaluate(self.terms.spec, tensors, samples, self.terms.device)
+                    losses[chooser.client][number] = score.loss
         return losses
 
 
@@ -148,6 +148,8 @@ class JudgingTask:
         In the order of the members.
     steps : tuple of float
         A member's samples for each of the judge's.
+    labels : tuple of int
+        Samples of each label that the members have together.
     """
 
     doing: ClassVar[str] = "judging models"
@@ -157,6 +159,7 @@ class JudgingTask:
     reference: Model
     shown: tuple[Model | None, ...]
     steps: tuple[float, ...]
+    labels: tuple[int, ...]
     rule: Rule
 
     @property
@@ -166,18 +169,20 @@ class JudgingTask:
     def perform(self) -> tuple[int, Ballot]:
         """The cluster, and the judge's votes on its members."""
         (judge,) = self.own.clients
-        spec = self.own.terms.spec
+        spec, device = self.own.terms.spec, self.own.terms.device
         samples = _samples(judge.samples, self.own.training)
         tensors = self.own.model.tensors()
         start = flatten(tensors)
-        trained, _ = work.train_client(self.own, judge, tensors, start)
+        rng = np.random.default_rng([self.own.terms.seed, self.round, judge.client, self.cluster])
+        alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
+        trained, _ = work.train_client(self.own, alike, tensors, start)
         rows, directions = [], []
         for model, steps in zip(self.shown, self.steps, strict=True):
             shown = None if model is None else model.tensors()
-            rows.append(None if shown is None else evaluate(spec, shown, samples).right)
+            rows.append(None if shown is None else evaluate(spec, shown, samples, device).right)
             directions.append(None if shown is None else direction(flatten(shown) - start, trained - start, steps))
         tested = tuple(np.bincount(samples.y, minlength=spec.classes).tolist())
-        reference = evaluate(spec, self.reference.tensors(), samples).right
+        reference = evaluate(spec, self.reference.tensors(), samples, device).right
         evidence = Evidence(tested, reference, tuple(rows), tuple(directions))
         # A simulated judge's salt follows from the plan: its evidence is no secret.
         salt = hashlib.sha256(f"fedgrove evidence {self.own.terms.seed} {self.round} {judge.client}".encode()).digest()

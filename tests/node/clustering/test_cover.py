@@ -90,6 +90,11 @@ def test_equal_payloads_go_to_the_first():
     assert greedy_cover(found) == (found[0], found[2])
 
 
+def test_few_candidates_may_have_many_clients():
+    found = [Candidate(tuple(range(start, 70, 2)), Fraction(1)) for start in (0, 1)]
+    assert best_cover([*found, Candidate((0, 69), Fraction(1, 9))]) == tuple(found)
+
+
 def test_twenty_candidates_are_tried_and_more_are_refused():
     found = [Candidate((client,), Fraction(1)) for client in range(MAX_OPTIMUM)]
     assert best_cover(found) == tuple(found)
