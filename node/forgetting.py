@@ -65,9 +65,7 @@ def _asked(client: int, journal: Journal, withdrawals: Sequence[Withdrawn]) -> l
 def _check(client: int, journal: Journal, rows: Collection[int], asked: Sequence[Request]) -> None:
     notebook = read_notebook(journal)
     if notebook is None:
-        raise CannotForget(
-            f"client {client} has not taken part in a round: it has sent nothing that could be forgotten"
-        )
+        raise CannotForget(f"client {client} has taken part in no round: it has sent nothing to be forgotten")
     try:
         left = notebook.left_after(rows, [row for request in asked for row in request.rows])
     except UnknownPoint as fault:

@@ -160,16 +160,14 @@ class LocalFederation:
         return load(self.root / name / "keystore.json", (self.root / name / "password").read_text().strip())
 
     def client_keys(self, number: int) -> Keys:
-        """A client's keys.
+        """A client's keys; raises as ``check_client``."""
+        self.check_client(number)
+        return self.keys(_client_name(number))
 
-        Raises
-        ------
-        LocalFederationError
-            There is no such client.
-        """
+    def check_client(self, number: int) -> None:
+        """Raise LocalFederationError if there is no such client."""
         if not 1 <= number <= self.clients:
             raise LocalFederationError(f"there is no client {number}: they are numbered from 1 to {self.clients}")
-        return self.keys(_client_name(number))
 
 
 class Session:
@@ -232,13 +230,17 @@ class Session:
         Raises
         ------
         LocalFederationError
-            There is no such client.
+            There is no such client, or too few would be left.
         CannotForget
             It has no such points, or has left.
         """
         journal = self._federation.journal(number, self._federation.client_keys(number))
         self._coordinator.view.refresh()
         known = self._coordinator.view.rounds.withdrawals
+        gone = {record.client for record in known if not record.points} | ({number} if rows is None else set())
+        left, quorum = self._federation.clients - len(gone), self._federation.config.ledger.quorum
+        if left < quorum:
+            raise LocalFederationError(f"{left} clients would be left, and a sum needs {quorum}: delete the federation")
         request, receipt = ask(self._ledgers[number], number, journal, known, rows)
         if receipt is not None:
             what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"

@@ -84,6 +84,7 @@ def read_rows(text: str) -> list[int]:
 def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool) -> int:
     try:
         federation = LocalFederation.open(directory.absolute())
+        federation.check_client(client)
         with federation.awake(show) as session:
             session.run()
             request = session.withdraw(client, rows)

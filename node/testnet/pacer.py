@@ -39,7 +39,9 @@ class Pacer:
         if block < deadlines.seed_block:
             return deadlines.seed_block
         if entry.sealed is None:
-            eligible = (m.client for m in self._view.rounds.members.values() if m.active_from <= deadlines.opened_at)
+            rounds = self._view.rounds
+            active = (m.client for m in rounds.members.values() if m.active_from <= deadlines.opened_at)
+            eligible = (client for client in active if not rounds.left(client))
             return deadlines.draw_end if all(client in entry.draws for client in eligible) else 0
         if block < deadlines.share_end:
             return deadlines.share_end if entry.shares.keys() >= entry.draws.keys() else 0

@@ -112,8 +112,9 @@ class ClusteringUploads(UploadKind):
         waiting = _waiting(rounds, model(), block)
         if not waiting:
             return None
-        if max(waiting.values()) > latest.opened.opened_at:
-            return 0
+        unheard = [since for since in waiting.values() if since > latest.opened.opened_at]
+        if unheard:
+            return min(unheard)
         return (latest.voided or latest.end).at.block + self.config.clustering.retry_blocks
 
     # --- accounting -------------------------------------------------------------------------------------------------
@@ -126,14 +127,14 @@ class ClusteringUploads(UploadKind):
 
 
 def _waiting(rounds: Rounds, state: State, block: int) -> dict[int, int]:
-    """Clients for whose sake a round is needed, and the block in which each of them asked for it."""
+    """Clients for whose sake a round is needed, and the block since which, or from which on, each of them waits."""
     requests = requests_of(rounds, state, block)
     asked = {client for client in (*requests.points, *requests.leavers) if client in state.contributions}
     latest = {record.client: record.at.block for record in rounds.withdrawals if record.client in asked}
     new = {
         client: member.active_from
         for client, member in rounds.members.items()
-        if client not in state.contributions and client not in requests.leavers and member.active_from <= block
+        if client not in state.contributions and client not in requests.leavers
     }
     return latest | new
 

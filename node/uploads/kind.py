@@ -195,7 +195,7 @@ class UploadKind(ABC):
         """
 
     def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
-        """From which block on the next round is to be opened; 0: at once; None: nobody needs one.
+        """From which block on the next round is to be opened, past or to come; None: nobody needs one.
 
         Parameters
         ----------

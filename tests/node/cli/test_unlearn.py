@@ -1,0 +1,124 @@
+"""`fedgrove kmeans` and `fedgrove unlearn`: a federation in a directory, which survives what happens to a command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chain.history import History
+from chain.records import Withdrawn
+from node.auditing.archive import LEDGER
+from tests.node.cli.test_bad_input import fedgrove
+
+COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()"]
+SECONDS = 300
+
+
+def spoken(directory: Path, *arguments: str, until: str) -> int:
+    """Run a command as a process, and kill it with SIGKILL when it has said so much; its exit code."""
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=directory, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + SECONDS
+    for line in process.stderr:
+        assert time.monotonic() < deadline, f"{arguments} hangs after {line}"
+        if until in line:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.stderr.close()
+    return process.wait(SECONDS)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """The directory in which `clusters` was trained, by a command that was killed and one that went on."""
+    directory = tmp_path_factory.mktemp("unlearn")
+    rng = np.random.default_rng(0)
+    np.savez(directory / "mine.npz", points=rng.normal(rng.uniform(-1, 1, (80, 3)), 0.1))
+    options = ("kmeans", "--data", "mine.npz", "--clients", "4", "--k", "2", "--dir", "clusters", "--json")
+    assert spoken(directory, *options, until="sealed the order") == -signal.SIGKILL
+    result = fedgrove(*options, cwd=directory)
+    assert result.returncode == 0, result.stderr
+    trained = json.loads(result.stdout)
+    assert trained["audit"] == "verified" and trained["points"] == 80 and len(trained["centres"]) == 2
+    assert set(trained["clients"].values()) == {20}
+    return directory
+
+
+def test_a_killed_request_is_made_once_and_honoured(trained):
+    options = ("unlearn", "--dir", "clusters", "--client", "2", "--points", "3,5-6")
+    assert spoken(trained, *options, until="sealed the order") == -signal.SIGKILL
+    result = fedgrove(*options, "--json", cwd=trained)
+    assert result.returncode == 0, result.stderr
+    certificate = json.loads(result.stdout)
+    assert certificate["request"]["points"] == 3 and certificate["after"]["points"] == 77
+    records = History.load(trained / "clusters" / "history" / LEDGER).records()
+    assert sum(isinstance(record, Withdrawn) for record in records) == 1
+
+    path = next((trained / "clusters" / "certificates").iterdir())
+    audited = fedgrove("audit", "clusters/history", "--certificate", str(path), cwd=trained)
+    assert audited.returncode == 0 and "without the 3 points that client 2 took back" in audited.stderr
+    path.write_text(path.read_text().replace('"points": 77', '"points": 76'))
+    audited = fedgrove("audit", "clusters/history", "--certificate", str(path), "--json", cwd=trained)
+    assert audited.returncode == 1 and json.loads(audited.stdout)["first_bad_record"]["field"] == "certificate: after"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--client", "1", "--points", "0-19"), "would have no point left: use --all"),
+        (("--client", "9", "--points", "1"), "there is no client 9: they are numbered from 1 to 4"),
+    ],
+)
+def test_what_cannot_be_forgotten_is_said_and_nothing_is_lost(trained, options, sentence):
+    result = fedgrove("unlearn", "--dir", "clusters", *options, cwd=trained)
+    assert result.returncode == 2 and sentence in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "say what to forget: --points with their rows, or --all"),
+        (("--points", "1", "--all"), "say what to forget"),
+        (("--points", "1"), "say whose points: --client"),
+        (("--client", "1", "--points", "x"), "--points must be rows with commas"),
+        (("--client", "1", "--points", "9-3"), "'9-3' is empty"),
+        (("--client", "1", "--points", "0-99999999"), "more than 1,048,576 points"),
+        (("--client", "1", "--all"), "there is no federation in"),
+        (("--config", "f.toml", "--client", "1", "--all"), "give either --dir and --client, or --config"),
+        (("--config", "f.toml", "--all"), "also give --keystore and --state"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, options, sentence):
+    result = fedgrove("unlearn", *options, cwd=tmp_path)
+    assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--data", "iris"), "--data must be gaussian, celltype, covtype, or a .npz"),
+        (("--data", "mine.npz"), "say how many clusters to look for: --k"),
+        (("--data", "mine.npz", "--k", "2"), "mine.npz"),
+        (("--data", "celltype"), "give the directory of the data sets"),
+        (("--points", "3", "--clients", "4"), "3 points are too few for 4 clients"),
+        (("--dir", "."), "is not empty"),
+    ],
+)
+def test_a_mistake_in_training_is_one_sentence(tmp_path, options, sentence):
+    (tmp_path / "something").touch()
+    result = fedgrove("kmeans", *options, cwd=tmp_path)
+    assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_simulation_needs_no_ledger(tmp_path):
+    options = ("--points", "300", "--clients", "6", "--k", "3", "--clusters-each", "2")
+    result = fedgrove("kmeans", "--simulate", *options, "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    simulated = json.loads(result.stdout)
+    assert set(simulated["loss_ratios"]) == {"MUFC", "K-FED", "DC-K-means"} and not list(tmp_path.iterdir())
+    assert all(ratio > 0.99 for ratio in simulated["loss_ratios"].values())

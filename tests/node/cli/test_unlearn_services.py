@@ -1,0 +1,139 @@
+"""K-means by processes of their own, on a chain and a Kubo node; one is killed while it forgets.
+
+Takes a minute or more, so it is not in the default run: ``pytest -m processes``.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chain.deployment import deploy
+from chain.history import capture
+from chain.keys import Keys, save
+from chain.ledger import Ledger
+from chain.networks import anvil
+from chain.records import Closed, Withdrawn
+from ipfs.kubo import KuboStore
+from ipfs.local_node import LocalKubo
+from node.auditing.archive import chain_facts
+from node.auditor import Auditor
+from node.content import fetch_config, fetch_model
+from node.testnet.pacer import Pacer
+from tests.node.cli.test_services import COMMAND, WINDOWS
+
+SECONDS = 600
+CLIENTS = 4
+NAMES = ("coordinator", *(f"client-{number}" for number in range(1, CLIENTS + 1)))
+
+pytestmark = pytest.mark.processes
+
+
+class Processes:
+    """Coordinator and clients, started and killed at will."""
+
+    def __init__(self, root: Path, network, store_url: str) -> None:
+        self.root, self.network = root, network
+        self.keys = {name: Keys.generate() for name in NAMES}
+        for each in self.keys.values():
+            network.fund(each.address, 1)
+        founder = self.keys["coordinator"]
+        self.deployment = deploy(network, founder.account, founder.address, WINDOWS)
+        self.ledger = Ledger(network, self.deployment)
+        self.pacer = Pacer(network, self.ledger)
+        self.running: dict[str, subprocess.Popen] = {}
+        rng = np.random.default_rng(0)
+        for name, keys in self.keys.items():
+            (root / f"{name}.password").write_text(f"password of {name}\n")
+            save(root / f"{name}.json", keys, f"password of {name}", cost=1 << 12)
+            np.savez(root / f"{name}.npz", points=rng.normal(rng.uniform(-0.5, 0.5, 2), 0.1, (30, 2)).clip(-1, 1))
+        windows = "\n".join(f"{name} = {getattr(WINDOWS, name)}" for name in WINDOWS.__dataclass_fields__)
+        (root / "federation.toml").write_text(
+            f"[federation]\nrounds = 50\n[clustering]\nk = 2\ndimensions = 2\nstep = 0.05\n[ledger]\n{windows}\n"
+            f'[network]\nrpc = "{network.url}"\nregistry = "{self.deployment.registry}"\n'
+            f'ledger = "{self.deployment.ledger}"\nblock = {self.deployment.block}\nstore = "{store_url}"\n'
+        )
+
+    def member(self, name: str) -> list[str]:
+        files = {"--config": "federation.toml", "--keystore": f"{name}.json", "--password-file": f"{name}.password"}
+        return [part for option, file in files.items() for part in (option, str(self.root / file))]
+
+    def start(self, name: str) -> None:
+        kind = name.partition("-")[0]
+        more = ["--data", str(self.root / f"{name}.npz")] if kind == "client" else ["--members", str(CLIENTS)]
+        with (self.root / f"{name}.log").open("ab") as log:
+            command = [*COMMAND, kind, *self.member(name), "--directory", str(self.root / name), *more]
+            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def unlearn(self, name: str, *options: str) -> subprocess.CompletedProcess:
+        command = [*COMMAND, "unlearn", *self.member(name), "--state", str(self.root / name), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+
+    def until(self, done) -> None:
+        """Let them work until something is on the ledger; the pacer skips what everybody would only wait for."""
+        deadline = time.monotonic() + SECONDS
+        while not done():
+            for name, process in self.running.items():
+                assert process.poll() in (None, -signal.SIGKILL), (self.root / f"{name}.log").read_text()[-2000:]
+            assert time.monotonic() < deadline, self.ledger.records()[-3:]
+            self.pacer.step()
+            time.sleep(0.2)
+
+    def closed(self) -> list[Closed]:
+        return [record for record in self.ledger.records() if isinstance(record, Closed)]
+
+    def kill(self, name: str) -> None:
+        os.kill(self.running[name].pid, signal.SIGKILL)
+        self.running[name].wait()
+
+
+def test_processes_cluster_forget_and_survive(tmp_path):
+    with LocalKubo(tmp_path / "kubo") as kubo, anvil(block_seconds=0.4) as network:
+        made = Processes(tmp_path, network, kubo.url)
+        try:
+            for name in NAMES:
+                made.start(name)
+            made.until(lambda: len(made.closed()) == 1)
+
+            asked = made.unlearn("client-2", "--points", "1,2,3", "--json")
+            assert asked.returncode == 0 and json.loads(asked.stdout)["client"], asked.stderr
+            made.kill("client-2")
+            assert made.unlearn("client-2", "--points", "1,2,3").returncode == 0  # asked twice, recorded once
+            made.start("client-2")
+            made.until(lambda: len(made.closed()) == 2)
+            paper = tmp_path / "certificate.json"
+            certified = made.unlearn("client-2", "--points", "1,2,3", "--certificate", str(paper))
+            assert certified.returncode == 0 and "without the 3 points" in certified.stderr, certified.stderr
+
+            assert made.unlearn("client-3", "--all").returncode == 0
+            made.until(lambda: len(made.closed()) == 3)
+            made.running["client-3"].wait(SECONDS)
+            assert made.running["client-3"].returncode == 0  # it has left, and ends
+
+            history, store = capture(network, made.deployment), KuboStore(kubo.url)
+            records = history.records()
+            assert sum(isinstance(record, Withdrawn) for record in records) == 2
+            assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
+            config = fetch_config(store, next(r for r in records if type(r).__name__ == "RoundOpened").config_digest)
+            states = [fetch_model(store, record.model_digest, config) for record in made.closed()]
+            assert [state.samples for state in states] == [120, 117, 87]
+            audited = subprocess.run(
+                [
+                    *(*COMMAND, "audit", "--rpc", network.url, "--ledger", made.deployment.ledger),
+                    *("--store", kubo.url, "--certificate", str(paper)),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+            )
+            assert audited.returncode == 0, audited.stderr
+        finally:
+            for process in made.running.values():
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()

@@ -1,0 +1,95 @@
+"""A state travels as bytes: equal states equal bytes, and nothing but a state is taken for one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+from node.kmeans.counts import BinCounts
+from node.kmeans.settings import ClusteringSettings
+from node.kmeans.state import Contribution, State
+from node.tensors import InvalidModel
+
+SETTINGS = ClusteringSettings(k=2, dimensions=2, step=0.1)
+
+
+def a_state(counts=(3, 4, 5)) -> State:
+    levels = np.arange(2 * len(counts)).reshape(-1, 2) - 3
+    total = sum(counts)
+    parts = {2: Contribution(1, total - 1), 7: Contribution(3, 1)} if total > 1 else {}
+    centres = np.arange(2.0 * min(2, len(counts))).reshape(-1, 2)
+    return State(BinCounts.of(levels, np.array(counts, np.int64)), parts, centres)
+
+
+@given(st.lists(st.integers(1, 1 << 30), min_size=2, max_size=5))
+def test_a_state_survives_the_way_there_and_back(counts):
+    state = a_state(counts)
+    again = State.from_bytes(state.to_bytes(), SETTINGS)
+    assert again.counts == state.counts and again.contributions == state.contributions
+    assert np.array_equal(again.centres, state.centres) and again.samples == sum(counts)
+
+
+def test_the_first_state_is_empty():
+    first = State.empty(2)
+    assert State.from_bytes(first.to_bytes(), SETTINGS).samples == 0
+    with pytest.raises(InvalidModel, match="have shape"):
+        State.from_bytes(first.to_bytes(), ClusteringSettings(k=2, dimensions=3, step=0.1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("counts", [3, 4, 4], "counts 11 points, its clients state 12"),
+        ("counts", [3, 4, -5], "bin of the state is out of range"),
+        ("counts", [3, 4], "have shape"),
+        ("levels", [[-3, -2], [-3, -2], [1, 2]], "bins are not in order, each once"),
+        ("levels", [[1, 2], [-3, -2], [-1, 0]], "bins are not in order"),
+        ("levels", [[-11, -2], [-1, 0], [1, 2]], "out of range"),
+        ("clients", [7, 2], "clients are not in order"),
+        ("clients", [0, 7], "clients are not in order"),
+        ("rounds", [0, 3], "contribution of the state is out of range"),
+        ("samples", [12, 0], "contribution of the state is out of range"),
+        ("centres", [[0.0, np.nan], [2, 3]], "not finite"),
+        ("centres", [[0.0, 1.0]], "centres have shape"),
+    ],
+)
+def test_what_is_no_state_is_refused(name, value, sentence):
+    arrays = load(a_state().to_bytes())
+    arrays[name] = np.ascontiguousarray(value, arrays[name].dtype)
+    with pytest.raises(InvalidModel, match=sentence):
+        State.from_bytes(save(arrays), SETTINGS)
+
+
+def test_other_types_names_and_bytes_are_refused():
+    arrays = load(a_state().to_bytes())
+    for wrong in (
+        b"",
+        b"\xff" * 100,
+        save({**arrays, "more": arrays["counts"]}),
+        save({**arrays, "centres": arrays["centres"].astype(np.float32)}),
+        save({name: array for name, array in arrays.items() if name != "rounds"}),
+        save(arrays, {"said": "otherwise"}),
+    ):
+        with pytest.raises(InvalidModel):
+            State.from_bytes(wrong, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"k": 0},
+        {"k": 1_001},
+        {"dimensions": 0},
+        {"step": 0.0},
+        {"step": float("inf")},
+        {"step": 1e-6, "bound": 10.0},
+        {"bound": -1.0},
+        {"iterations": -1},
+        {"restarts": 0},
+        {"retry_blocks": 0},
+    ],
+)
+def test_terms_out_of_range_are_refused(terms):
+    with pytest.raises(ValueError):
+        ClusteringSettings(**{"k": 2, "dimensions": 2, "step": 0.1, **terms})
