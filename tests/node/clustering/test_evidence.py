@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from node.clustering.evidence import Direction, Evidence, Rule, direction
+from node.clustering.evidence import Direction, Evidence, Rule, direction, resampled
+from node.learning.samples import Samples
 
 AHEAD = Direction(500_000, 1_000_000)
 
@@ -133,7 +134,8 @@ def test_a_model_that_was_not_shown_has_no_direction():
 def test_what_leads_away_or_too_far_is_malicious():
     found = [Direction(1, 2_999_999), Direction(0, 3_000_000), Direction(-1, 10), Direction(900_000, 3_000_001), None]
     evidence = Evidence((1,), (1,), ((1,), (1,), (1,), (1,), None), tuple(found))
-    assert evidence.votes(Rule()) == (False, False, True, True, True)
+    assert evidence.votes(Rule(least_cosine=0)) == (False, False, True, True, True)
+    assert evidence.votes(Rule()) == (False, False, False, True, True)
     assert evidence.votes(Rule(least_cosine=0.5, most_length=5)) == (True, True, True, False, True)
 
 
@@ -156,6 +158,20 @@ def test_who_has_more_samples_may_come_further_and_nothing_is_divided_by_zero():
     zero = np.zeros(2, np.float32)
     assert direction(zero, own) == Direction(0, 0) == direction(zero, zero)
     assert direction(own, zero).cosine == 0 and direction(own, zero).length > 10**12
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.lists(st.integers(0, 500), min_size=5, max_size=5))
+def test_a_judge_takes_its_own_samples_in_the_proportions_of_the_clusters_labels(own, mix):
+    y, labels = np.array(own, np.int64), np.array(mix, np.int64)
+    samples = Samples(np.arange(len(y), dtype=np.float32).reshape(-1, 1, 1, 1) / 64, y)
+    found = resampled(samples, labels, np.random.default_rng(0))
+    assert len(found) == len(samples) and set(found.x.ravel()) <= set(samples.x.ravel())
+    assert np.array_equal(y[(64 * found.x.ravel()).astype(int)], found.y)
+    shared = np.where(np.bincount(y, minlength=5) > 0, labels, 0)
+    if shared.any():
+        assert np.abs(np.bincount(found.y, minlength=5) - shared / shared.sum() * len(y)).max() <= 1
+    else:
+        assert found is samples
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,28 @@ def test_copies_are_dealt_one_after_the_other():
     assert not all(np.array_equal(parts[i], parts[10 + i]) for i in range(10)), "each copy is dealt anew"
     with pytest.raises(ValueError, match="cannot be dealt to 31 clients"):
         partition(labels, 31, PartitionSettings("shards", copies=3), seed=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(labels_of, st.integers(1, 20), st.integers(1, 6), st.floats(0, 1), st.integers(0, 2**32))
+def test_groups_deal_every_sample_once(labels, clients, count, others, seed):
+    terms = PartitionSettings("groups", groups=count, others=others)
+    if len(labels) < clients or count > min(clients, len(np.unique(labels))):
+        with pytest.raises(ValueError, match=r"groups need as many clients and labels|at least one: take fewer"):
+            partition(labels, clients, terms, seed)
+        return
+    parts = partition(labels, clients, terms, seed)
+    assert len(parts) == clients
+    assert_deals_everything(parts, len(labels))
+    again = partition(labels, clients, terms, seed)
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+
+
+def test_a_group_has_labels_of_its_own_and_a_share_of_all_others():
+    labels = np.repeat(np.arange(10), 100)
+    parts = partition(labels, 10, PartitionSettings("groups", groups=5, others=0.3), seed=2)
+    for client, part in enumerate(parts):
+        mains = np.isin(labels[part], (2 * (client % 5), 2 * (client % 5) + 1))
+        assert len(part) == 100 and 60 <= mains.sum() <= 90
+    alone = partition(labels, 10, PartitionSettings("groups", groups=5, others=0.0), seed=2)
+    assert all(len(np.unique(labels[part])) == 2 for part in alone)

@@ -2,13 +2,17 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
+from node.clustering.evidence import Rule
+from node.clustering.poisoning import AttackSettings
+from node.clustering.settings import GlobalSettings, IfcaSettings, ProCflSettings
 from node.learning.settings import PartitionSettings, TrainingSettings
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation.plan import InvalidPlan, Plan
-from node.simulation.record import InvalidRecord, Record, RoundResult
+from node.simulation.record import ClusterResult, InvalidRecord, Judgement, Record, RoundResult
 
 RESULTS = (
     RoundResult(1, 0.5, 1.25, 2.0, (1, 3), 40, None),
@@ -160,3 +164,69 @@ def test_what_came_later_leaves_the_digest_of_older_plans():
 def test_unusable_privacy_is_refused(table, sentence):
     with pytest.raises(InvalidPlan, match=sentence):
         Plan.from_json({"privacy": table})
+
+
+def test_clustering_and_attacks_survive_json_and_change_the_digest():
+    plan = Plan(
+        clustering=ProCflSettings(alpha=1, rule=Rule(margin=0.2)),
+        attack=AttackSettings("sign-flip", factor=4),
+        partition=PartitionSettings("groups", others=0.5),
+    )
+    value = json.loads(json.dumps(plan.to_json()))
+    assert value["clustering"]["method"] == "procfl" and value["clustering"]["rule"]["test"] == "direction"
+    again = Plan.from_json(value)
+    assert again == plan and again.digest() == plan.digest()
+    plans = [
+        plan,
+        Plan(clustering=IfcaSettings(3)),
+        Plan(clustering=GlobalSettings()),
+        Plan(clustering=GlobalSettings("krum")),
+        Plan(clustering=GlobalSettings(), attack=AttackSettings()),
+        Plan(),
+    ]
+    assert len({each.digest() for each in plans}) == len(plans)
+    assert all(Plan.from_json(each.to_json()) == each for each in plans)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (
+            {"clustering": {"method": "magic"}},
+            "method in clustering in the plan must be one of none, procfl, if",
+        ),
+        ({"clustering": {"method": "procfl", "alpha": 0}}, "threshold of similarity"),
+        ({"clustering": {"method": "procfl", "psi": "none"}}, "psi must be one of"),
+        ({"clustering": {"method": "procfl", "global_share": 2}}, "share of global rounds"),
+        ({"clustering": {"method": "procfl", "rule": {"test": "x"}}}, "set it to direction, gap or mean"),
+        ({"clustering": {"method": "procfl", "seats": -1}}, "seats must be from 0"),
+        ({"clustering": {"method": "ifca", "models": 0}}, "models must be from 1"),
+        ({"clustering": {"method": "global", "mean": "mode"}}, "mean must be one of"),
+        ({"clustering": {"method": "global", "alpha": 1}}, "unknown key 'alpha'"),
+        ({"attack": {"kind": "label-flip"}}, "an attack is simulated with clustering only"),
+        ({"attack": {"kind": "magic"}}, "kind must be one of"),
+        ({"attack": {"share": 1}}, "share must be above 0"),
+        ({"attack": {"kind": "label-flip", "factor": 2}}, "factor must be left out"),
+        ({"attack": {"start": 0}}, "start must be"),
+        ({"clustering": {"method": "global"}, "privacy": {"mechanism": "local"}}, "not simulated together"),
+        ({"clustering": {"method": "global"}, "probe_every": 1}, "probe_every must be 0"),
+        ({"clustering": {"method": "global"}, "attack": {}, "partition": {"copies": 2}}, "copies must be 1"),
+    ],
+)
+def test_unusable_clustering_is_refused(table, sentence):
+    with pytest.raises(InvalidPlan, match=sentence):
+        Plan.from_json(table)
+
+
+def test_a_record_with_clusters_survives_its_file_and_odd_ones_are_refused():
+    judgement = Judgement(1, (1, 3), (2, 4), (2, 0), (1,))
+    clusters = ClusterResult(((1, 3), (2,)), 0.5, (0.25, 1.0), (judgement,))
+    result = replace(RESULTS[0], clustering=clusters)
+    record = Record(Plan(rounds=1, clustering=IfcaSettings()), (result,), "ab" * 32)
+    good = json.loads(record.to_bytes())
+    assert Record.from_json(good) == record and Record.from_json(good).to_bytes() == record.to_bytes()
+    for changes in ({"groups": 3}, {"watched": [2.0]}, {"personal_accuracy": "1"}, {"judgements": [{}]}, {"more": 1}):
+        odd = json.loads(record.to_bytes())
+        odd["rounds"][0]["clustering"].update(changes)
+        with pytest.raises(InvalidRecord):
+            Record.from_json(odd)

@@ -5,7 +5,7 @@ from node.simulation.clustered.run import ClusteredSimulation
 from node.simulation.executors import InlineExecutor
 from node.simulation.plan import Plan
 
-QUICK = TrainingSettings(epochs=4, batch_size=10, learning_rate=0.1, momentum=0.5)
+QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
 GROUPS = PartitionSettings("groups", groups=3, others=0.3)
 
 
