@@ -134,7 +134,7 @@ class ContentRules:
         try:
             kind_of(config).check_model(model, number)
         except ValueError as fault:
-            raise bad("opened.config", f"privacy: {fault}", number) from None
+            raise bad("opened.config", str(fault), number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
             self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)

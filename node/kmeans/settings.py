@@ -28,7 +28,8 @@ class ClusteringSettings:
     restarts : int
         Seedings that the server tries.
     retry_blocks : int
-        While somebody who is away is waited for, another round is opened so many blocks after the last one.
+        While somebody who is away is waited for, another round is opened so many blocks after the last one; twice as
+        many each time that it came to nothing.
     """
 
     k: int

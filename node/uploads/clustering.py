@@ -26,6 +26,7 @@ from node.uploads.kind import Outcome, UploadKind, UploadRound
 
 _KEY = b"fedgrove clustering key 1"
 _CLUSTERING = b"fedgrove clustering seed 1"
+_MAX_DOUBLINGS = 20
 
 
 def requests_of(rounds: Rounds, before: State, through: int) -> Requests:
@@ -108,14 +109,17 @@ class ClusteringUploads(UploadKind):
 
     def due(self, rounds: Rounds, model: Callable[[], State], block: int) -> int | None:
         """When somebody new is there, or somebody asked for something; see the base class."""
-        latest = rounds.latest
-        waiting = _waiting(rounds, model(), block)
+        latest, state = rounds.latest, model()
+        waiting = _waiting(rounds, state, block)
         if not waiting:
             return None
         unheard = [since for since in waiting.values() if since > latest.opened.opened_at]
         if unheard:
             return min(unheard)
-        return (latest.voided or latest.end).at.block + self.config.clustering.retry_blocks
+        # Who never answers is waited for twice as long each time, or rounds would be held for it for ever.
+        last_change = max((part.round for part in state.contributions.values()), default=0)
+        fruitless = min(max(0, latest.number - last_change - 1), _MAX_DOUBLINGS)
+        return (latest.voided or latest.end).at.block + (self.config.clustering.retry_blocks << fruitless)
 
     # --- accounting -------------------------------------------------------------------------------------------------
 

@@ -148,7 +148,10 @@ class UploadKind(ABC):
 
     def check_model(self, model: Model, number: int) -> None:
         """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
-        self.upload_bytes(Layout.of(model))
+        try:
+            self.upload_bytes(Layout.of(model))
+        except ValueError as fault:
+            raise ValueError(f"privacy: {fault}") from None
 
     def expected_bytes(self, round: UploadRound) -> int:
         """Exact size of every upload of a round, whose list of shares is final."""

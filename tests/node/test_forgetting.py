@@ -29,6 +29,7 @@ from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
 from node.local_clustering import Notebook, read_notebook
 from node.local_work import first_model
+from node.rounds import Rounds
 from node.step import Step
 from node.uploads.clustering import ClusteringUploads
 from node.windows import windows
@@ -337,6 +338,49 @@ def test_a_withdrawal_by_somebody_else_is_a_bad_record(story):
     forged[index] = replace(forged[index], client=1)
     verdict = Auditor(story.facts, forged, story.federation.store).run()
     assert verdict.first_bad_record.field == "withdrawal"
+
+
+def test_a_state_that_keeps_a_point_is_found_out(story):
+    """The coordinator closes with the counts as they were, and with samples to match."""
+    store, config = story.federation.store, story.federation.config
+    closed = [place for place, record in enumerate(story.records) if isinstance(record, Closed)]
+    right = fetch_model(store, story.records[closed[1]].model_digest, config)
+    before = fetch_model(store, story.records[closed[0]].model_digest, config)
+    kept = {**right.contributions, 2: replace(right.contributions[2], samples=20)}
+    for wrong in (
+        before,
+        State(before.counts, kept, right.centres),
+        State(right.counts, right.contributions, before.centres),
+    ):
+        forged = list(story.records)
+        digest = store.put(wrong.to_bytes()).digest
+        forged[closed[1]] = replace(forged[closed[1]], model_digest=digest)
+        bad = Auditor(story.facts, forged, store).run().first_bad_record
+        assert (bad.round, bad.field) == (2, "closed.model") or wrong.to_bytes() == right.to_bytes()
+
+
+def test_the_first_round_starts_from_no_points(story):
+    opened = next(place for place, record in enumerate(story.records) if type(record).__name__ == "RoundOpened")
+    state = story.federation.store.put(story.states["trained"].to_bytes()).digest
+    forged = list(story.records)
+    forged[opened] = replace(forged[opened], model_digest=state)
+    bad = Auditor(story.facts, forged, story.federation.store).run().first_bad_record
+    assert bad.round == 1 and "points that nobody contributed" in bad.reason
+
+
+def test_who_never_answers_is_waited_for_twice_as_long_each_time(story):
+    kind = ClusteringUploads(story.federation.config)
+    rounds = Rounds()
+    waits = []
+    for record in story.records:
+        rounds.add(record)
+        if isinstance(record, Closed) and record.round in (1, 2):
+            first = story.states["trained"]
+            nobody = State(first.counts, {c: p for c, p in first.contributions.items() if c != 4}, first.centres)
+            waits.append(kind.due(rounds, lambda nobody=nobody: nobody, record.at.block) - record.at.block)
+    assert waits == [30, 30]
+    rounds.rounds[3] = replace(rounds.rounds[2], opened=replace(rounds.rounds[2].opened, round=3))
+    assert kind.due(rounds, lambda: nobody, 0) == rounds.rounds[3].end.at.block + 60
 
 
 def test_a_request_survives_the_way_there_and_back():
