@@ -36,6 +36,7 @@ KINDS = {
     "Revoked": "End of an approval",
     "VrfKeyRotated": "New VRF key",
     "MailboxKeyRotated": "New mailbox key",
+    "Withdrawn": "Withdrawal",
     "AbsenceRecorded": "Absence",
     "RoundOpened": "Round opened",
     "SeedFixed": "Seed fixed",

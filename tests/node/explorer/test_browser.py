@@ -1,0 +1,227 @@
+"""The pages in a real browser: over a finished run, a tampered run, a live run and an export; usable by everybody."""
+
+import functools
+import os
+import re
+import shutil
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from chain.networks import embedded
+from chain.records import Closed
+from ipfs.unixfs import cid_of
+from node.auditing.archive import STORE, audit_directory
+from node.explorer.cache import open_index
+from node.explorer.export import export
+from node.explorer.server import serving
+from node.explorer.sources import DirectorySource, LiveSource
+from node.explorer.watch import Watch
+from node.learning.settings import TrainingSettings
+from tests.node.explorer.conftest import damage, exploring
+from tests.node.federation import Federation
+
+AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+CHROMIUM = os.environ.get("FEDGROVE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 120_000  # milliseconds; machines that run other things at the same time are slow
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open a page that may neither complain on its console, nor ask for anything from elsewhere, nor overflow."""
+    contexts, complaints = [], []
+
+    def open_one(address: str, **options):
+        context = browser.new_context(**options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda fault: complaints.append(str(fault)))
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        page.on("request", lambda sent: complaints.append(sent.url) if not sent.url.startswith(address[:17]) else None)
+        page.goto(address)
+        return page
+
+    open_one.complaints = complaints
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture(scope="module")
+def site(explorer):
+    with serving(explorer.watch) as address:
+        yield address
+
+
+def pages(explorer) -> dict[str, str]:
+    model = explorer.index.value("SELECT hex(model) FROM rounds WHERE model IS NOT NULL").lower()
+    config = explorer.index.value("SELECT hex(config) FROM rounds").lower()
+    return {
+        "overview": "",
+        "round": "rounds/1/",
+        "clients": "clients/",
+        "client": "clients/1/",
+        "models": "models/",
+        "model": f"blobs/{model}/",
+        "terms": f"blobs/{config}/",
+        "contracts": "contracts/",
+        "search": f"search/?q={model[:8]}",
+        "help": "help/",
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation_and_no_page_overflows_a_phone(explorer, site, open_page, scheme):
+    page = open_page(site, color_scheme=scheme, viewport={"width": 390, "height": 844})
+    for name, path in pages(explorer).items():
+        page.goto(site + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, f"{name} is wider than a phone"
+        page.evaluate(AXE.read_text())
+        rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # all else is the same in the dark
+        found = page.evaluate("(rules) => axe.run({resultTypes: ['violations'], ...rules})", rules)["violations"]
+        serious = {each["id"]: [node["html"] for node in each["nodes"]][:3] for each in found}
+        impacts = {each["id"]: each["impact"] for each in found}
+        assert not {key: serious[key] for key in serious if impacts[key] in ("serious", "critical")}, name
+
+
+def test_everything_works_from_the_keyboard(site, open_page):
+    page = open_page(site + "rounds/1/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find"
+    page.keyboard.type("2")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Round 2").click()
+    page.wait_for_url("**/rounds/2/")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**/rounds/1/")
+    page.locator(".tree .place").first.focus()
+    partners = page.locator(".tree .place.on").count()
+    assert 2 <= partners <= 5 and page.locator(".tree.chosen").count() == 1
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/clients/*/")
+
+
+def test_the_theme_is_kept(site, open_page):
+    page = open_page(site, color_scheme="light")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Switch between light and dark").click()
+    page.goto(site + "help/")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+
+
+def test_the_browser_verifies_a_round(explorer, site, open_page):
+    page = open_page(site + "rounds/1/")
+    page.get_by_role("button", name="Verify").click()
+    page.locator(".outcome .good").wait_for()
+    query = (
+        "SELECT count(DISTINCT digest) FROM named JOIN records ON id = record JOIN blobs USING (digest)"
+        " WHERE round = 1 AND state = 'held'"
+    )
+    held = explorer.index.value(query)
+    assert page.locator(".outcome .good").inner_text().startswith(f"{held} blobs, ")
+    assert page.locator(".outcome .bad").count() == 0
+
+
+def test_the_browser_finds_bytes_that_the_server_changed(run, site, open_page):
+    digest = next(record for record in run.records if isinstance(record, Closed)).model_digest.hex()
+    page = open_page(site + f"blobs/{digest}/")
+    page.route(f"**/raw/{digest}", lambda route: route.fulfill(body=b"another model"))
+    page.get_by_role("button", name="Verify").click()
+    page.locator(".outcome .bad").wait_for()
+    assert f"not {digest}" in page.locator(".outcome").inner_text()
+
+
+@pytest.mark.parametrize("length", [0, 1, 1 << 20, (1 << 20) + 1, 5 << 20])
+def test_the_browser_gives_files_the_names_that_ipfs_gives(site, open_page, length):
+    page = open_page(site)
+    names = page.evaluate(
+        "async (length) => (await import('/static/content.js'))"
+        ".fileNames(new Uint8Array(length).map((_, index) => (index * 31) & 255))",
+        length,
+    )
+    cid = cid_of(bytes(index * 31 & 255 for index in range(length)))
+    assert (names["digest"], names["cid"]) == (cid.digest.hex(), str(cid))
+
+
+def test_a_tampered_run_is_red_and_names_the_record_as_the_audit_does(run, kept, tmp_path, open_page):
+    record = next(record for record in run.records if isinstance(record, Closed) and record.round == 2)
+    damage(kept / STORE / "blocks" / record.model_digest.hex())
+    verdict = audit_directory(kept)
+    with exploring(DirectorySource(kept), tmp_path / "cache") as explorer, serving(explorer.watch) as address:
+        page = open_page(address)
+        assert page.get_by_role("status").inner_text().split("\n")[0] == "Bad record"
+        assert str(verdict.first_bad_record) in page.get_by_role("status").inner_text()
+        page.locator("tr.bad").get_by_role("link", name="2", exact=True).click()
+        assert page.locator("tr.bad th").inner_text() == "Round closed"
+        page.get_by_role("button", name="Verify").click()
+        page.locator(".outcome li").first.wait_for()
+        assert "model: the store did not give it whole" in page.locator(".outcome").inner_text()
+    assert all("502" in complaint for complaint in open_page.complaints)
+    open_page.complaints.clear()
+
+
+def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
+    """One page stays open while a federation runs, and is never loaded again."""
+    quick = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+    with embedded() as network:
+        federation = Federation.found(network, tmp_path, training=quick)
+        source = LiveSource(network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
+        with (
+            open_index(source, tmp_path / "cache") as index,
+            Watch(source, index, interval=0.1) as watch,
+            serving(watch) as address,
+        ):
+            page = open_page(address)
+            page.evaluate("window.stayed = true")
+            federation.register()
+            coordinator, clients = federation.coordinator(), federation.clients()
+            seen = set()
+            while federation.turn(coordinator, clients):
+                phase = federation.ledger(federation.keys[0]).round(1).phase.name.lower() if seen else ""
+                if phase in ("commit", "recover") or not seen:
+                    page.locator("table.rounds tbody tr").first.wait_for()
+                    seen.add(page.locator("[data-live=now] strong").nth(1).inner_text())
+            page.locator("table.rounds .badge.good").wait_for()
+            page.locator(".verdict .badge", has_text=re.compile(r"^\s*Verified\s*$")).wait_for()
+            assert page.locator("table.rounds td").nth(1).inner_text() == "closed"
+            assert page.evaluate("window.stayed") and len(seen) >= 2
+
+
+def test_an_export_works_from_any_file_server(run, explorer, tmp_path, open_page):
+    export(explorer.watch, tmp_path / "site", 1 << 30)
+    handler = functools.partial(_Quiet, directory=tmp_path / "site")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = open_page(f"http://127.0.0.1:{server.server_port}/index.html")
+        digest = next(record for record in run.records if isinstance(record, Closed)).model_digest
+        page.locator("#find").fill(str(cid_of(run.store.fetch(digest, 1 << 24))))
+        page.keyboard.press("Enter")
+        page.locator(".results a").first.click()
+        page.wait_for_url("**/rounds/*/index.html#r*")
+        page.get_by_role("button", name="Verify").click()
+        page.locator(".outcome .good").wait_for()
+        assert page.locator(".outcome .bad").count() == 0
+        server.shutdown()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass

@@ -1,0 +1,257 @@
+"""Pages over HTTP: whole, read-only, inert, and of one mind with ``fedgrove audit``."""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+import pytest
+
+from chain.records import Closed, Committed, Recovered, Shared
+from ipfs.unixfs import cid_of
+from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
+from node.explorer.sources import CarSource, DirectorySource
+from node.explorer.views import MAX_LEAVES
+from tests.node.explorer.conftest import HOME, damage, exploring
+
+LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#]+)')
+
+
+def badges(page: str) -> list[str]:
+    return re.findall(r'<span class="badge (\w+)">', page)
+
+
+# --- whole ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_link_leads_to_a_page_and_every_page_is_well_formed(explorer):
+    seen, due = set(), ["/"]
+    while due:
+        path = due.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        answer = explorer.client.get(path, follow_redirects=False)
+        assert answer.status_code == 200, f"{path}: {answer.status_code}"
+        if "html" in answer.headers["content-type"]:
+            check_well_formed(answer.text)
+            due += [urljoin(path, link) for link in LINK.findall(answer.text)]
+    for part in ("/rounds/2/", "/clients/6/", "/models/", "/contracts/", "/help/", "/search/"):
+        assert part in seen
+    assert sum(path.startswith("/raw/") for path in seen) > 20
+
+
+class _Nesting(HTMLParser):
+    VOID = ("meta", "link", "input", "br", "circle", "path", "rect")
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.ids = []
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), f"an attribute twice in {tag}"
+        assert not any(name.startswith("on") or name == "style" for name in names), f"inline code in {tag}"
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def check_well_formed(page: str) -> None:
+    nesting = _Nesting()
+    nesting.feed(page)
+    assert not nesting.open
+    assert len(nesting.ids) == len(set(nesting.ids))
+
+
+def test_the_overview_says_what_the_report_says(run, explorer):
+    page = explorer.page()
+    assert "digits demo" in page and "Verified" in page
+    for stated in run.report["rounds"]:
+        assert f"{100 * stated['accuracy']:.1f} %" in page
+
+
+def test_a_round_names_who_left_and_every_digest_and_cid(run, explorer):
+    page = explorer.page("rounds/1/")
+    assert set(badges(page)) == {"good"}
+    for record in (each for each in run.records if isinstance(each, Shared | Committed) and each.round == 1):
+        assert record.digest.hex() in page and record.at.transaction.hex() in page
+        if run.store.has(record.digest):
+            assert str(cid_of(run.store.fetch(record.digest, 1 << 24))) in page
+    dropped = run.report["rounds"][0]["dropped"]
+    assert dropped
+    for client in dropped:
+        assert re.search(rf'aria-label="client {client}: left', page)
+
+
+def test_what_is_not_there_is_not_found(explorer):
+    for path in ("rounds/99/", "rounds/01/", "clients/0/", f"blobs/{'0' * 64}/", "nothing", "static/nothing", "raw/zz"):
+        assert explorer.client.get("/" + path).status_code == 404
+    assert explorer.client.get("/rounds/1", follow_redirects=False).headers["location"] == "/rounds/1/"
+
+
+@pytest.mark.parametrize("what", ["cid", "digest", "start", "transaction", "account", "number"])
+def test_search_finds(run, explorer, what):
+    closed = next(record for record in run.records if isinstance(record, Closed))
+    member = explorer.index.row("SELECT * FROM members WHERE client = 3")
+    words, expected = {
+        "cid": (run.report["rounds"][0]["model_cid"], f"blobs/{closed.model_digest.hex()}/"),
+        "digest": (closed.model_digest.hex(), f"blobs/{closed.model_digest.hex()}/"),
+        "start": (closed.metrics_digest.hex()[:9].upper(), f"blobs/{closed.metrics_digest.hex()}/"),
+        "transaction": ("0x" + closed.at.transaction.hex(), "rounds/1/#r"),
+        "account": (member["account"], "clients/3/"),
+        "number": ("2", "rounds/2/"),
+    }[what]
+    assert f'href="../{expected}' in explorer.client.get("/search/", params={"q": words}).text
+
+
+def test_search_for_nonsense_finds_nothing(explorer):
+    for words in ("<script>", "%", "_" * 5, "0x", "9" * 300, "zz", "bafk" + "a" * 55, "\x00"):
+        page = explorer.client.get("/search/", params={"q": words})
+        assert page.status_code == 200 and "<script>alert" not in page.text
+        assert "0 results" in page.text
+
+
+# --- read-only and closed to others -----------------------------------------------------------------------------------
+
+
+def test_nothing_can_be_written(explorer):
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert explorer.client.request(method, "/").status_code == 405
+
+
+def test_a_name_that_is_not_this_machines_is_refused(explorer):
+    """Else a site could read the pages through a name of its own that leads to 127.0.0.1."""
+    assert explorer.client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert explorer.client.get("/", headers={"host": "localhost:8600"}).status_code == 200
+
+
+def test_pages_may_load_nothing_from_elsewhere(explorer):
+    answer = explorer.client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', answer.text)
+    for name in ("docs", "redoc", "openapi.json"):
+        assert explorer.client.get(f"/{name}").status_code == 404
+
+
+def test_scripts_are_small(explorer):
+    names = ("theme.js", "explorer.js", "content.js", "search.js")
+    assert sum(len(explorer.client.get(f"/static/{name}").content) for name in names) < 300_000
+
+
+def test_raw_bytes_are_those_behind_a_digest_of_the_ledger_and_no_others(run, explorer):
+    digest = next(record for record in run.records if isinstance(record, Closed)).model_digest
+    answer = explorer.client.get(f"/raw/{digest.hex()}")
+    assert answer.content == run.store.fetch(digest, 1 << 24)
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert "attachment" in answer.headers["content-disposition"]
+    secret = run.store.put(b"something else in the store").digest
+    assert explorer.client.get(f"/raw/{secret.hex()}").status_code == 404
+
+
+# --- of one mind with the audit ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute"),
+    [(Closed, "model_digest"), (Committed, "digest"), (Recovered, "digest"), (Closed, "metrics_digest")],
+)
+def test_a_tampered_blob_is_red_at_the_record_that_the_audit_names(run, kept, tmp_path, kind, attribute):
+    place, record = next(
+        (place, each) for place, each in enumerate(run.records, 1) if isinstance(each, kind) and each.round == 1
+    )
+    damage(kept / STORE / "blocks" / getattr(record, attribute).hex())
+    verdict = audit_directory(kept)
+    with exploring(DirectorySource(kept), tmp_path / "cache") as explorer:
+        assert explorer.watch.sight.verdict == verdict and verdict.exit_code == 1
+        page = explorer.page("rounds/1/")
+        assert f'<tr id="r{place}" class="bad">' in page
+        assert page.count('class="bad">') == 1
+        reason = verdict.first_bad_record.reason.split("'")[0]
+        assert f"{verdict.first_bad_record.field}: {reason}"[:60] in page
+        states = dict(re.findall(r'<tr id="r(\d+)" class="(\w+)">', page))
+        assert {state for other, state in states.items() if int(other) < place} == {"good"}
+        assert {state for other, state in states.items() if int(other) > place} <= {"wait"}
+        overview = explorer.page()
+        assert "Bad record" in overview and badges(overview).count("wait") == 1  # round 2 was not looked at
+        raw = explorer.client.get(f"/raw/{getattr(record, attribute).hex()}")
+        assert raw.status_code == 502
+
+
+def test_a_tampered_report_is_named_though_all_records_are_right(kept, tmp_path):
+    damage(kept / "report.json")
+    verdict = audit_directory(kept)
+    with exploring(DirectorySource(kept), tmp_path / "cache") as explorer:
+        overview = explorer.page()
+        assert explorer.watch.sight.verdict == verdict
+        assert verdict.first_bad_record.field.startswith("report.json") and "report.json" in overview
+        assert set(badges(explorer.page("rounds/2/"))) == {"bad", "good"}  # the badge of the whole, and the records
+
+
+def test_a_share_that_is_gone_is_a_remark(run, kept, tmp_path):
+    record = next(each for each in run.records if isinstance(each, Shared) and each.round == 2)
+    (kept / STORE / "blocks" / record.digest.hex()).unlink()
+    export_car(kept, tmp_path / "run.car")
+    with exploring(CarSource(tmp_path / "run.car"), tmp_path / "cache") as explorer:
+        (remark,) = explorer.watch.sight.verdict.remarks
+        page = explorer.page("rounds/2/")
+        assert (remark.field, remark.client) == ("share.content", record.client)
+        assert badges(page).count("remark") == 2 and "missing" in page  # the record's, and the round's
+        assert "share.content" in explorer.page()
+
+
+@pytest.mark.parametrize("index", [0, 200, -50])
+def test_a_broken_ledger_is_said_to_be_broken(kept, tmp_path, index):
+    data = bytearray((kept / LEDGER).read_bytes())
+    data[index] ^= 1
+    (kept / LEDGER).write_bytes(data)
+    with exploring(DirectorySource(kept), tmp_path / "cache") as explorer:
+        assert explorer.watch.sight.verdict == audit_directory(kept)
+        page = explorer.page()
+        assert "Bad record" in page
+        check_well_formed(page)
+
+
+def test_a_car_file_shows_the_same(run, explorer, tmp_path):
+    export_car(run.directory, tmp_path / "run.car")
+    with exploring(CarSource(tmp_path / "run.car"), tmp_path / "cache") as other:
+        assert other.watch.sight.verdict == audit_car(tmp_path / "run.car")
+        main = re.compile(r"<main.*</main>", re.DOTALL)
+        ours, theirs = (main.search(each.page("clients/2/")).group() for each in (explorer, other))
+        assert ours == theirs
+
+
+def test_a_broken_car_file_is_said_to_be_broken(run, tmp_path):
+    export_car(run.directory, tmp_path / "run.car")
+    damage(tmp_path / "run.car")
+    with exploring(CarSource(tmp_path / "run.car"), tmp_path / "cache") as explorer:
+        assert explorer.watch.sight.verdict == audit_car(tmp_path / "run.car")
+        assert "Bad record" in explorer.page()
+
+
+def test_pages_answer_while_nothing_is_known(run, tmp_path):
+    from fastapi.testclient import TestClient
+
+    from node.explorer.cache import open_index
+    from node.explorer.server import make_app
+    from node.explorer.watch import Watch
+
+    source = DirectorySource(run.directory)
+    with open_index(source, tmp_path) as index:
+        client = TestClient(make_app(Watch(source, index)), base_url=HOME)
+        page = client.get("/").text
+        assert "Checking" in page and "No round has been opened yet" in page
+        for path in ("clients/", "models/", "contracts/", "help/", "search/"):
+            assert client.get("/" + path).status_code == 200
+
+
+def test_a_round_too_large_to_draw_is_still_shown(explorer, monkeypatch):
+    monkeypatch.setattr("node.explorer.pages.MAX_LEAVES", 2)
+    assert MAX_LEAVES > 500
+    assert "too large to draw" in explorer.page("rounds/1/")
