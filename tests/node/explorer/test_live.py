@@ -30,8 +30,6 @@ def life(tmp_path_factory):
             source.read(index)
             records = index.value("SELECT count(*) FROM records")
             sights.append((source.standing(1), records, source.audit(lambda _: None)))
-                (source.standing(1), index.value("SELECT count(*) FROM records"), source.audit(lambda _: None))
-            )
 
         federation.register()
         look()
