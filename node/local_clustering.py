@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
@@ -236,7 +237,7 @@ def read_notebook(journal: Journal) -> Notebook | None:
         return None
     try:
         return Notebook.from_bytes(data)
-    except (ValueError, KeyError) as fault:
+    except (SafetensorError, ValueError, KeyError) as fault:
         raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from node.kmeans.client import Client, UnknownPoint
 from node.kmeans.counts import BinCounts
@@ -94,3 +96,27 @@ def test_points_must_fit_the_grid():
         Client(np.array([[0.0, 1.5]]), 1, GRID, np.random.default_rng(0))
     with pytest.raises(ValueError, match="2 dimensions"):
         Client(np.zeros((3, 3)), 1, GRID, np.random.default_rng(0))
+
+
+@given(st.integers(0, 1 << 30), st.integers(0, 3))
+def test_a_client_goes_on_where_it_was(seed, iterations):
+    """From its points and centroids alone: the same clusters, and the same draws when it forgets on."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(-1, 1, (int(rng.integers(4, 12)), 2))
+    client = Client(points, 3, GRID, np.random.default_rng(seed), iterations=iterations)
+    client.forget(rng.permutation(len(points))[:2])
+    again = Client(
+        client.points,
+        3,
+        GRID,
+        np.random.default_rng(7),
+        iterations=iterations,
+        centroids=client.seeding.centroids,
+    )
+    assert again.vector() == client.vector()
+    assert np.array_equal(again.rows, client.rows) and np.array_equal(again.labels, client.labels)
+    other = Client(
+        client.points, 3, GRID, np.random.default_rng(7), iterations=iterations, centroids=client.seeding.centroids
+    )
+    row = again.rows[:1]
+    assert again.forget(row) == other.forget(row) and again.vector() == other.vector()
