@@ -1,5 +1,6 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from chain.networks import connect
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
-from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car
+from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, unpack_car
 from node.auditing.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from node.auditing.follow import Follower
 from node.auditing.verdict import Verdict
@@ -118,13 +119,22 @@ def export(
 
 @app.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(help="A CAR file of `audit export`.")], as_json: JsonFlag = False
+    file: Annotated[Path, typer.Argument(help="A CAR file of `audit export`.")],
+    certificate: CertificateFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Audit a CAR file; needs no network.
 
     Example: fedgrove audit verify first.car
     """
-    return _report(_with_progress(lambda tick: audit_car(file, tick)), as_json)
+    paper = _read_certificate(certificate)
+    verdict = _with_progress(lambda tick: audit_car(file, tick))
+    if paper is not None and verdict.verdict == "verified":
+        with tempfile.TemporaryDirectory() as scratch:
+            unpack_car(file, Path(scratch))
+            history = History.load(Path(scratch) / LEDGER)
+            verdict = _certified(verdict, paper, history, DiskStore(Path(scratch) / STORE))
+    return _report(verdict, as_json)
 
 
 def open_content(store: str) -> ContentStore:
