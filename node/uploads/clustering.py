@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ipfs.store import Malformed, TooLarge
+from node.config import InvalidConfig
 from node.kmeans import field as gf
 from node.kmeans.counts import BinCounts
 from node.kmeans.exchange import Exchange, InvalidSum, Requests, exchange
@@ -92,10 +93,13 @@ class ClusteringUploads(UploadKind):
             An upload cannot be fetched.
         InvalidUpdate
             An upload is no list of field elements of the right length, or their sum is none of counts.
+        InvalidConfig
+            The library that decodes is not installed.
         """
-        # Only servers and those who check them decode; a client's machine may lack the library.
-        from node.kmeans.decoder import SumError, decode
-
+        try:
+            from node.kmeans.decoder import SumError, decode
+        except ModuleNotFoundError:
+            raise InvalidConfig("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'") from None
         total = np.zeros(planned.code.length, gf.ELEMENT)
         for client, elements in _uploads(round, planned.code.upload_bytes):
             if len(elements) != len(total) or (elements >= gf.PRIME).any():

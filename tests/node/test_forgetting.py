@@ -369,18 +369,21 @@ def test_the_first_round_starts_from_no_points(story):
 
 
 def test_who_never_answers_is_waited_for_twice_as_long_each_time(story):
-    kind = ClusteringUploads(story.federation.config)
-    rounds = Rounds()
+    """As if the fourth client had never answered in the first two rounds, nor in a third."""
+    kind, rounds, trained = ClusteringUploads(story.federation.config), Rounds(), story.states["trained"]
+    others = {client: part for client, part in trained.contributions.items() if client != 4}
+    without = State(trained.counts, others, trained.centres)
     waits = []
     for record in story.records:
         rounds.add(record)
-        if isinstance(record, Closed) and record.round in (1, 2):
-            first = story.states["trained"]
-            nobody = State(first.counts, {c: p for c, p in first.contributions.items() if c != 4}, first.centres)
-            waits.append(kind.due(rounds, lambda nobody=nobody: nobody, record.at.block) - record.at.block)
-    assert waits == [30, 30]
-    rounds.rounds[3] = replace(rounds.rounds[2], opened=replace(rounds.rounds[2].opened, round=3))
-    assert kind.due(rounds, lambda: nobody, 0) == rounds.rounds[3].end.at.block + 60
+        if isinstance(record, Closed):
+            waits.append(kind.due(rounds, lambda: without, record.at.block) - record.at.block)
+            if record.round == 2:
+                break
+    assert waits == [TERMS.retry_blocks] * 2
+    second = rounds.rounds[2]
+    rounds.rounds[3] = replace(second, opened=replace(second.opened, round=3))
+    assert kind.due(rounds, lambda: without, 0) == second.end.at.block + 2 * TERMS.retry_blocks
 
 
 def test_a_request_survives_the_way_there_and_back():
