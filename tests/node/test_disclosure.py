@@ -61,7 +61,7 @@ def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
 def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     """The difference of two updates under the same masks would be the update itself."""
     _, entry = sealed
-    update = client._training.result(entry, 2)
+    update = client._work.result(entry, 2)
     masked = client._disclosure.masked(entry, 2, update)
     fewer = replace(entry, shares={number: share for number, share in entry.shares.items() if number != 3})
     with pytest.raises(OrderAbandoned):

@@ -9,7 +9,7 @@ from chain.records import Closed
 from node.config import MaskingSettings
 from node.content import Metrics
 from node.learning.settings import TrainingSettings
-from node.learning.training import DivergedTraining
+from node.local_work import Diverged
 from node.privacy.settings import ClientLevelSettings
 from node.tensors import Tensors, load
 from tests.node.federation import Federation
@@ -41,16 +41,16 @@ class Run:
 
 def watched(client, number, updates):
     """A client that notes what it trained; one of them diverges in round 2."""
-    train = client._training.result
+    train = client._work.result
 
     def result(entry, index):
         if (entry.number, number) == (2, DIVERGES):
-            raise DivergedTraining("the loss is not finite: lower training.learning_rate")
+            raise Diverged("the loss is not finite: lower training.learning_rate")
         update = train(entry, index)
         updates[(entry.number, number)] = update
         return update
 
-    client._training.result = result
+    client._work.result = result
     return client
 
 

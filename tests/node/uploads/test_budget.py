@@ -95,7 +95,7 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     while "committed" not in federation.said("client 1"):
         federation.turn(coordinator, clients | ({2: mine} if "shared" not in federation.said("client 2") else {}))
     entry = coordinator.view.refresh()
-    mine._training.result(entry, 2)  # torch does not train after a fork
+    mine._work.result(entry, 2)  # torch does not train after a fork
     child = os.fork()
     if not child:
         mine._ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
