@@ -258,8 +258,7 @@ def _print_table(runs: list[Run]) -> None:
     plan = runs[0].record.plan
     table = Table(title=f"{plan.strategy} on {plan.dataset}", box=box.SIMPLE_HEAD)
     headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
-    more = ("ε", "δ") if plan.privacy else ("personalised", "models", "expelled") if plan.clustering else ()
-    for heading in (*headings, *more):
+    for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
         table.add_column(heading, justify="right")
     for run in runs:
         rounds = run.record.rounds
@@ -273,9 +272,10 @@ def _print_table(runs: list[Run]) -> None:
             f"{rounds[-1].loss:.4f}",
             f"{run.seconds:.1f}",
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
-            *_of_clusters(run.record),
         )
     console.print(table)
+    for run in runs if plan.clustering else ():
+        console.print(_of_clusters(run.record), soft_wrap=True)
     if any(len(run.record.rounds) < plan.rounds for run in runs):
         console.print(f"The privacy budget ends before round {plan.rounds}.")
     if plan.privacy:
@@ -283,14 +283,14 @@ def _print_table(runs: list[Run]) -> None:
         console.print(sentence, soft_wrap=True)
 
 
-def _of_clusters(record: Record) -> tuple[str, ...]:
-    """Personalised accuracy, models and expelled clients of a clustered run."""
+def _of_clusters(record: Record) -> str:
+    """A sentence on a clustered run."""
     last = record.rounds[-1].clustering
-    if last is None:
-        return ()
-    judged = [judgement for result in record.rounds for judgement in result.clustering.judgements]
-    expelled = sum(len(judgement.expelled) for judgement in judged)
-    return f"{last.personal_accuracy:.4f}", str(len(last.groups)), str(expelled)
+    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clustering.judgements)
+    return (
+        f"Seed {record.plan.seed}: personalised accuracy {last.personal_accuracy:.4f}, {sum(map(bool, last.groups))} "
+        f"models in the last round, {expelled} clients expelled"
+    )
 
 
 def _make(out: Path) -> None:

@@ -29,7 +29,7 @@ class ProCflSettings:
     seats : int
         d, of a committee; 0 never looks for malicious clusters.
     public_samples : int
-        Size of the public set on which models are watched.
+        Size of the public set on which models are watched, at most half of the test samples.
     tolerance : float
         A fall of the accuracy there by more than this raises suspicion.
     pause : int

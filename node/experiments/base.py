@@ -117,6 +117,9 @@ class Overrides:
         changes = {name: getattr(self, name) for name in names if getattr(self, name)}
         if plan.probe_every == 0:
             changes.pop("probe_every", None)  # only an experiment that probes has something to report of it
+        if self.rounds and plan.attack is not None:  # it begins at the same share of the rounds
+            start = max(1, round(plan.attack.start * self.rounds / plan.rounds))
+            changes["attack"] = replace(plan.attack, start=start)
         if self.clients:
             changes["partition"] = replace(plan.partition, copies=1)  # the plan's suit its own number of clients
         return replace(plan, **changes, training=replace(plan.training, epochs=self.epochs or plan.training.epochs))

@@ -7,6 +7,8 @@ from node.experiments import (
     masking,
     out_of_distribution,
     partition_picture,
+    personalised,
+    poisoning,
     rounds_to_90,
     rounds_to_90_tuned,
     shared_data,
@@ -20,5 +22,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for module in (
         *(rounds_to_90, fedaom_options, sweep, rounds_to_90_tuned, accuracy_table),
         *(out_of_distribution, shared_data, masking, partition_picture, geyer, signds),
+        *(personalised, poisoning),
     )
 }

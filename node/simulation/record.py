@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import NoneType
 from typing import Any
 
@@ -59,12 +59,15 @@ class ClusterResult:
         watches.
     judgements : tuple of Judgement
         Of the committees that sat.
+    attackers : tuple of int
+        Who attacks in this round; nobody in a federation knows.
     """
 
     groups: tuple[Clients, ...]
     personal_accuracy: float | None = None
     watched: tuple[float, ...] = ()
     judgements: tuple[Judgement, ...] = ()
+    attackers: Clients = ()
 
     @classmethod
     def from_json(cls, value: Any) -> "ClusterResult":
@@ -75,9 +78,10 @@ class ClusterResult:
         )
         personal = value["personal_accuracy"]
         groups = tuple(map(_clients, value["groups"]))
-        if value.keys() != {"groups", "personal_accuracy", "watched", "judgements"}:
+        if value.keys() != {item.name for item in fields(cls)}:
             raise ValueError("clustering has other keys")
-        return cls(groups, None if personal is None else _share(personal), _shares(value["watched"]), judgements)
+        accuracy = None if personal is None else _share(personal)
+        return cls(groups, accuracy, _shares(value["watched"]), judgements, _clients(value["attackers"]))
 
 
 @dataclass(frozen=True)

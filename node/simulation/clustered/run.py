@@ -169,14 +169,17 @@ class ClusteredSimulation:
                 models, scores, judgements = list(finding.models), finding.scores, finding.judgements
             self._models = models
             trained = tuple(groups.get(k, ()) for k in range(len(models)))
-            result = round_result(number, results)
-            result = replace(result, clustering=ClusterResult(trained, None, scores, judgements))
+            clustering = ClusterResult(trained, None, scores, judgements, self._attacking(number))
+            result = replace(round_result(number, results), clustering=clustering)
             self._rounds.append(self._evaluated(crew, method, result))
             references = [] if watch is None else watch.references
             files.save(self.record, _stacked(self._models, references))
             crew.retire()
             yield self._rounds[-1]
         files.finish(self.record)
+
+    def _attacking(self, round: int) -> tuple[int, ...]:
+        return tuple(sorted(self._attackers.at(round))) if self._attackers else ()
 
     def _groups(
         self, crew: Crew, method: Method, round: int, start: Sequence[Model], drawn: Sequence[int]
@@ -258,10 +261,8 @@ class ClusteredSimulation:
         settings, test = self._plan.clustering, self._data.test
         if not isinstance(settings, ProCflSettings) or not settings.seats:
             return test, None
-        if settings.public_samples >= len(test):
-            raise InvalidPlan(f"public_samples must leave test samples over: there are {len(test)}")
         order = np.random.default_rng([self._plan.seed, 3]).permutation(len(test))
-        cut = settings.public_samples
+        cut = min(settings.public_samples, len(test) // 2)
         return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
 
     def _check_robust(self) -> None:

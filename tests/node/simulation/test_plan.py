@@ -220,7 +220,7 @@ def test_unusable_clustering_is_refused(table, sentence):
 
 def test_a_record_with_clusters_survives_its_file_and_odd_ones_are_refused():
     judgement = Judgement(1, (1, 3), (2, 4), (2, 0), (1,))
-    clusters = ClusterResult(((1, 3), (2,)), 0.5, (0.25, 1.0), (judgement,))
+    clusters = ClusterResult(((1, 3), (2,)), 0.5, (0.25, 1.0), (judgement,), (3,))
     result = replace(RESULTS[0], clustering=clusters)
     record = Record(Plan(rounds=1, clustering=IfcaSettings()), (result,), "ab" * 32)
     good = json.loads(record.to_bytes())

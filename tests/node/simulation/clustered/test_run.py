@@ -227,7 +227,6 @@ def test_comparisons_of_others_and_damaged_ones_are_refused(attacked, digits, tm
     ("changes", "word"),
     [
         ({"clients": 6_000}, "at most 5000 clients"),
-        ({"clustering": ProCflSettings(seats=3, public_samples=200)}, "public_samples must leave"),
         ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown option"),
         ({"partition": replace(grouped_plan().partition, groups=11)}, "11 groups need as many clients and labels"),
     ],

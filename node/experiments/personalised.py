@@ -1,0 +1,168 @@
+"""Personalised accuracy where clients fall into groups: ProCFL, IFCA, one model for all (Xu et al. 2025)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from node.clustering.settings import ClusteringSettings, GlobalSettings, IfcaSettings, ProCflSettings
+from node.experiments.base import Experiment, Findings, Report
+from node.experiments.measures import Spread, circumstances, diverged
+from node.experiments.tables import ABSENT, markdown, to_json, with_deviation
+from node.learning.settings import PartitionSettings, TrainingSettings
+from node.simulation.figures import personal_figure
+from node.simulation.plan import Plan
+from node.simulation.record import Record
+
+# The end of a run: the mean of its last evaluations.
+LAST = 5
+GROUPS = 5
+
+METHODS: dict[str, tuple[str, ClusteringSettings]] = {
+    "procfl": ("ProCFL", ProCflSettings(alpha=0.5)),
+    "ifca": ("IFCA", IfcaSettings(GROUPS)),
+    "fedavg": ("FedAvg, one model", GlobalSettings()),
+}
+TRAINING = {
+    "mnist": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.03, momentum=0.9),
+    "cifar10": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.01, momentum=0.9, crop=4, flip=True),
+}
+NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+ROUNDS = {"mnist": 40, "cifar10": 100}
+# Of a label's samples so much goes to clients of all groups alike.
+OTHERS = (0.2, 0.5)
+
+
+def arms(results: Path) -> dict[str, Plan]:
+    """Two data sets, two skews, three methods."""
+    return {
+        f"{dataset}-others{others:g}-{method}": Plan(
+            dataset=dataset,
+            clients=100,
+            sampled=0.3,
+            rounds=rounds,
+            training=TRAINING[dataset],
+            partition=PartitionSettings("groups", groups=GROUPS, others=others),
+            model="small-cnn",
+            clustering=settings,
+        )
+        for dataset, rounds in ROUNDS.items()
+        for others in OTHERS
+        for method, (_, settings) in METHODS.items()
+    }
+
+
+def report(findings: Findings) -> Report:
+    """Personalised and plain accuracy at the end, and by how much ProCFL is ahead, seed by seed."""
+    results = {label: _result(group) for label, group in findings.records.items()}
+    ahead = {
+        f"{dataset}-others{others:g}": _ahead(findings.records, f"{dataset}-others{others:g}")
+        for dataset in ROUNDS
+        for others in OTHERS
+    }
+    ahead = {setting: found for setting, found in ahead.items() if found}
+    figures = {}
+    for setting in dict.fromkeys(label.rpartition("-")[0] for label in findings.records):
+        found = {m: findings.records[f"{setting}-{m}"] for m in METHODS if f"{setting}-{m}" in findings.records}
+        groups = {METHODS[method][0]: group for method, group in found.items()}
+        figures[f"{setting}.png"] = partial(personal_figure, groups)
+    return Report({"arms": results, "ahead": ahead}, _table(results) + "\n" + LEGEND + _lines(ahead), figures)
+
+
+LEGEND = (
+    "Personalised: expected accuracy, in percent, of a client's model on new data with the client's own shares of "
+    "labels, averaged over the clients; plain: on all test samples alike. "
+    f"Mean of the last {LAST} evaluations, ± the standard deviation over the seeds. Models: how many were trained in "
+    "the last round. The methods share data, split, clients drawn, rounds and training settings, which were not tuned "
+    "for any of them.\n"
+)
+
+
+def _result(group: Sequence[Record]) -> dict[str, Any]:
+    return {
+        "seeds": [record.plan.seed for record in group],
+        "rounds": [len(record.rounds) for record in group],
+        "personalised": to_json(Spread.of_all(map(end_personal, group))),
+        "plain": to_json(Spread.of_all(map(_end_plain, group))),
+        "models": [sum(map(bool, record.rounds[-1].clustering.groups)) for record in group],
+    }
+
+
+def end_personal(record: Record) -> float | None:
+    """Mean personalised accuracy of the last evaluations; None for a run that diverged."""
+    found = [result.clustering.personal_accuracy for result in record.rounds]
+    return _mean_of_last(record, [value for value in found if value is not None])
+
+
+def _end_plain(record: Record) -> float | None:
+    return _mean_of_last(record, [result.accuracy for result in record.rounds if result.accuracy is not None])
+
+
+def _mean_of_last(record: Record, values: Sequence[float]) -> float | None:
+    return None if diverged(record) or not values else sum(values[-LAST:]) / len(values[-LAST:])
+
+
+def _ahead(records: Mapping[str, Sequence[Record]], setting: str) -> dict[str, Any]:
+    """Personalised accuracy of ProCFL minus a rival's, of seeds that both were run with alike."""
+    own = {record.plan.seed: record for record in records.get(f"{setting}-procfl", ())}
+    found = {}
+    for rival in ("ifca", "fedavg"):
+        pairs = [(own[r.plan.seed], r) for r in records.get(f"{setting}-{rival}", ()) if r.plan.seed in own]
+        alike = [pair for pair in pairs if _circumstances(pair[0]) == _circumstances(pair[1])]
+        values = [(end_personal(first), end_personal(second)) for first, second in alike]
+        differences = [first - second for first, second in values if first is not None and second is not None]
+        if differences:
+            found[rival] = {"by_seed": differences, **Spread.of(differences).to_json()}
+    return found
+
+
+def _circumstances(record: Record) -> str:
+    return circumstances(replace(record.plan, clustering=None))
+
+
+def _lines(ahead: Mapping[str, Any]) -> str:
+    lines = [
+        f"- {_setting(setting)}: ProCFL is {100 * found['mean']:+.1f} points from {METHODS[rival][0]} "
+        f"(by seed: {', '.join(f'{100 * value:+.1f}' for value in found['by_seed'])})."
+        for setting, rivals in ahead.items()
+        for rival, found in rivals.items()
+    ]
+    return "\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _table(results: Mapping[str, Any]) -> str:
+    head = ("data, samples of all labels", "method", "rounds", "seeds", "personalised, %", "plain, %", "models")
+    rows = []
+    for label, result in results.items():
+        setting, _, method = label.rpartition("-")
+        values = [_spread(result[name]) for name in ("personalised", "plain")]
+        rows.append(
+            [
+                _setting(setting),
+                METHODS[method][0],
+                str(max(result["rounds"])),
+                str(len(result["seeds"])),
+                *(with_deviation(value, 100, 1) if value else ABSENT for value in values),
+                ", ".join(map(str, result["models"])),
+            ]
+        )
+    return markdown(head, rows)
+
+
+def _setting(setting: str) -> str:
+    dataset, _, others = setting.partition("-others")
+    return f"{NAMES[dataset]}, {float(others):.0%}"
+
+
+def _spread(value: Mapping[str, Any] | None) -> Spread | None:
+    return None if value is None else Spread(value["mean"], value["deviation"], value["seeds"])
+
+
+EXPERIMENT = Experiment(
+    name="personalised",
+    title="Personalised accuracy where clients fall into groups",
+    paper="ProCFL's personal models beat the global model and other clustered methods (Xu et al. 2025).",
+    arms=arms,
+    report=report,
+)
