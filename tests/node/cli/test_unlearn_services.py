@@ -79,7 +79,8 @@ class Processes:
         deadline = time.monotonic() + SECONDS
         while not done():
             for name, process in self.running.items():
-                assert process.poll() in (None, -signal.SIGKILL), (self.root / f"{name}.log").read_text()[-2000:]
+                ended_well = process.poll() in (None, 0, -signal.SIGKILL)  # 0: it has left the federation
+                assert ended_well, (self.root / f"{name}.log").read_text()[-2000:]
             assert time.monotonic() < deadline, self.ledger.records()[-3:]
             self.pacer.step()
             time.sleep(0.2)
