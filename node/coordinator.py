@@ -210,7 +210,9 @@ class Coordinator:
             receipt = self._ledger.fix_seed(entry.number)
             return Step("seeding", acted="fixed the seed", gas=receipt.gas_used)
         if block < deadlines.draw_end:
-            return Step.wait("draw", missing(self.view.rounds.members, entry.draws, "draw"), deadlines.draw_end)
+            rounds = self.view.rounds
+            awaited = (client for client in rounds.members if not rounds.left(client))
+            return Step.wait("draw", missing(awaited, entry.draws, "draw"), deadlines.draw_end)
         if len(entry.draws) < self.view.settings.quorum:
             receipt = self._ledger.skip(entry.number)
             return Step("seal", acted=f"skipped the round: {len(entry.draws)} drawn", gas=receipt.gas_used)

@@ -27,6 +27,8 @@ class ClusteringSettings:
         Lloyd's, at each client after its seeding; 0: centroids are data points (algorithm 1).
     restarts : int
         Seedings that the server tries.
+    gather_blocks : int
+        A round is opened so many blocks after the first request, so that others that come until then hide it.
     retry_blocks : int
         While somebody who is away is waited for, another round is opened so many blocks after the last one; twice as
         many each time that it came to nothing.
@@ -38,6 +40,7 @@ class ClusteringSettings:
     bound: float = 1.0
     iterations: int = 0
     restarts: int = 20
+    gather_blocks: int = 0
     retry_blocks: int = 100
 
     def __post_init__(self) -> None:
@@ -47,6 +50,7 @@ class ClusteringSettings:
         _check(0 < self.bound <= 1e6, "bound must be above 0 and at most 1000000")
         _check(0 <= self.iterations <= 1_000, "iterations must be from 0 to 1000")
         _check(1 <= self.restarts <= 1_000, "restarts must be from 1 to 1000")
+        _check(0 <= self.gather_blocks <= 1 << 20, "gather_blocks must be from 0 to 1048576")
         _check(1 <= self.retry_blocks <= 1 << 20, "retry_blocks must be from 1 to 1048576")
         assert self.grid.radix  # a grid that is too fine is refused here
 

@@ -119,7 +119,7 @@ class ClusteringUploads(UploadKind):
             return None
         unheard = [since for since in waiting.values() if since > latest.opened.opened_at]
         if unheard:
-            return min(unheard)
+            return min(unheard) + self.config.clustering.gather_blocks
         # Who never answers is waited for twice as long each time, or rounds would be held for it for ever.
         last_change = max((part.round for part in state.contributions.values()), default=0)
         fruitless = min(max(0, latest.number - last_change - 1), _MAX_DOUBLINGS)

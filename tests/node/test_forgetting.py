@@ -391,6 +391,18 @@ def test_who_never_answers_is_waited_for_twice_as_long_each_time(story):
     assert kind.due(rounds, lambda: without, 0) == second.end.at.block + 2 * TERMS.retry_blocks
 
 
+def test_a_round_waits_for_requests_to_gather(story):
+    patient = replace(story.federation.config, clustering=replace(TERMS, gather_blocks=40))
+    rounds = Rounds()
+    for record in story.records:
+        rounds.add(record)
+        if isinstance(record, Withdrawn):
+            break
+    for config, wait in ((story.federation.config, 0), (patient, 40)):
+        due = ClusteringUploads(config).due(rounds, lambda: story.states["trained"], record.at.block)
+        assert due == record.at.block + wait
+
+
 def test_a_request_survives_the_way_there_and_back():
     request = Request.new([5, 3, 5])
     assert request.rows == (3, 5) and Request.from_bytes(request.to_bytes()) == request

@@ -87,6 +87,7 @@ def test_other_types_names_and_bytes_are_refused():
         {"bound": -1.0},
         {"iterations": -1},
         {"restarts": 0},
+        {"gather_blocks": -1},
         {"retry_blocks": 0},
     ],
 )
