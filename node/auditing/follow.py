@@ -142,8 +142,8 @@ class Follower:
 
     def so_far(self) -> Verdict:
         """What is verified by now, when the watch is stopped."""
-        if self._history.last < self._history.first:
-            return Verdict("verified", reason=STOPPED)
+        if self._audited < self._history.first:
+            return Verdict("verified", reason=STOPPED)  # there was no record yet
         return replace(self._auditor.so_far(), reason=STOPPED)
 
     def _read(self) -> None:
@@ -176,6 +176,8 @@ class Follower:
         if ready:
             self._audited = ready[-1].at.block
             self._auditor.add(ready, self._audited)
+        if self._audited < self._history.first:
+            return None
         verdict = self._auditor.run()
         if verdict.verdict == "cannot tell":
             self.waiting = verdict.reason
