@@ -326,6 +326,10 @@ def _check_clustering(config: FederationConfig) -> None:
     _check(config.federation.sampling_rate == 1, "federation.sampling_rate", "1 where there is a [clustering] table")
     # Field elements are masked as one vector, by every pair.
     _check(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
+    largest = config.clustering.largest_upload(config.ledger.max_clients)
+    fine = largest <= config.max_blob_bytes
+    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients ask for something"
+    _check(fine, "federation.max_blob_mib", allowed)
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from node.kmeans.code import REDUNDANT
+from node.kmeans.field import ELEMENT
 from node.kmeans.grid import Grid
 
 MAX_K = 1_000
@@ -58,6 +60,12 @@ class ClusteringSettings:
     def grid(self) -> Grid:
         """The bins."""
         return Grid.covering(self.dimensions, self.step, self.bound)
+
+    def largest_upload(self, clients: int) -> int:
+        """Bytes of an upload in a round in which so many clients change all that they can."""
+        capacity = 2 * self.k * clients
+        pieces = self.grid.piece_count if self.grid.piece_count > 1 else 0
+        return ELEMENT.itemsize * (2 * capacity + REDUNDANT + pieces * capacity)
 
 
 def _check(fine: bool, sentence: str) -> None:

@@ -5,6 +5,10 @@ import dataclasses
 import pytest
 
 from node.config import FederationConfig, InvalidConfig, load_config
+from node.kmeans.counts import BinCounts
+from node.kmeans.exchange import Requests, exchange
+from node.kmeans.settings import ClusteringSettings
+from node.kmeans.state import Contribution, State
 from node.learning import settings, strategies
 
 MINIMAL = """
@@ -148,3 +152,45 @@ def test_every_term_changes_the_digest(tmp_path):
 
 def test_the_names_known_without_torch_are_those_of_the_strategies():
     assert set(settings.STRATEGIES) == set(strategies.STRATEGIES)
+
+
+CLUSTERING = "[clustering]\nk = 4\ndimensions = 10\nstep = 0.01\n"
+
+
+def test_clustering_takes_the_place_of_a_model(tmp_path):
+    config, _ = load_config(write(tmp_path, CLUSTERING))
+    assert config.model is None and config.clustering.k == 4 and config.mechanism == "none"
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert set(config.to_tables()) == {"clustering", "federation", "ledger", "masking", "membership"}
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    assert b"clustering" not in plain.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CLUSTERING + MINIMAL, "model must be left out where there is a"),
+        (CLUSTERING + '[strategy]\nname = "fedavg"\n', "strategy must be left out"),
+        (CLUSTERING + "[training]\nepochs = 3\n", "training must be left out"),
+        (CLUSTERING + '[privacy]\nmechanism = "local"\n', "privacy must be left out"),
+        (CLUSTERING + "[federation]\nsampling_rate = 0.5\n", "federation.sampling_rate must be 1"),
+        (CLUSTERING + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1"),
+        (
+            CLUSTERING.replace("10", "4000").replace("= 4\n", "= 400\n"),
+            "federation.max_blob_mib must be [0-9]+ at least",
+        ),
+        ("[clustering]\nk = 0\ndimensions = 1\nstep = 1\n", "clustering: k must be from 1 to 1000"),
+        ("", "model is missing"),
+    ],
+)
+def test_a_mistake_in_clustering_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(InvalidConfig, match=sentence):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("dimensions", [2, 10, 52])
+def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
+    terms = ClusteringSettings(k=3, dimensions=dimensions, step=0.01)
+    before = State(BinCounts.empty(dimensions), {client: Contribution(1, 5) for client in (1, 2)})
+    planned = exchange(terms, before, {1: 5, 2: 5}, Requests({1: 1, 2: 1}), bytes(32))
+    assert planned.code.upload_bytes == terms.largest_upload(2)
