@@ -177,7 +177,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
         (CLUSTERING + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1"),
         (
             CLUSTERING.replace("10", "4000").replace("= 4\n", "= 400\n"),
-            "federation.max_blob_mib must be [0-9]+ at least",
+            "max_blob_mib must be [0-9]+ at least",
         ),
         ("[clustering]\nk = 0\ndimensions = 1\nstep = 1\n", "clustering: k must be from 1 to 1000"),
         ("", "model is missing"),
