@@ -9,6 +9,9 @@ from pathlib import Path
 
 from chain import tree
 from chain.deployment import Settings
+from node.clustering.evidence import Rule
+from node.clustering.poisoning import AttackSettings
+from node.clustering.settings import METHODS
 from node.config import NetworkSettings
 from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
@@ -45,6 +48,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
+    **{f"clustering {name}": ("clustering.md", lambda kind=kind: _fields(kind)) for name, kind in METHODS.items()},
+    "clustering rule": ("clustering.md", lambda: _fields(Rule)),
+    "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{
         name: ("reference.md", lambda kind=kind: _fields(kind))
         for name, kind in STRATEGIES.items()
@@ -74,6 +80,8 @@ def _fields(kind: type) -> str:
 
 
 def _default(value: object) -> str:
+    if value is dataclasses.MISSING:
+        return "see there"  # a table of its own
     if isinstance(value, tuple) and value:
         return str(list(value))
     if isinstance(value, str) and value:

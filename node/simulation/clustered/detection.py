@@ -18,7 +18,7 @@ from node.clustering.similarity import Similarity
 from node.clustering.training import Cluster
 from node.simulation.clustered.attackers import Attackers
 from node.simulation.clustered.crew import Crew
-from node.simulation.clustered.methods import ProCfl
+from node.simulation.clustered.methods import FEWEST, ProCfl
 from node.simulation.record import Judgement, RoundResult
 from node.simulation.work import Model
 from node.tensors import Layout, Tensors, unflatten
@@ -66,7 +66,8 @@ class Watch:
     similarity : Similarity
         Of clients 1, 2, … in order.
     counts : int64 array of shape (clients, classes)
-        Label counts; the watch takes their sums over groups, as masks would let it.
+        Label counts. The watch takes their sums over groups that do not overlap, once: sums over clusters as they are,
+        or as they become, could show single clients' counts, masks or not.
     attackers : Attackers or None
         They vote the wrong way round.
     layout : Layout
@@ -86,6 +87,15 @@ class Watch:
     expelled: set[int] = field(default_factory=set)
     _best: list[float] = field(default_factory=list)
     _judged: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        everybody = self.counts.sum(axis=0)
+        parts = self.method.parts(range(1, len(self.counts) + 1))
+        self._labels = [everybody] * len(self.method.clusters)
+        for cluster, part in parts.items():
+            if len(part) >= FEWEST:
+                self._labels[cluster] = self.counts[[client - 1 for client in part]].sum(axis=0)
+        self._everybody = everybody
 
     def resume(self, rounds: Sequence[RoundResult]) -> None:
         """Take note of the verdicts that a checkpoint holds."""
@@ -114,8 +124,6 @@ class Watch:
         for number in set(range(len(scores))) - reset:
             if scores[number] >= self._best[number]:
                 self.references[number], self._best[number] = trained.means[number], scores[number]
-        if reset:
-            self._best = []  # clusters are others, and so are their labels
         models = [self.references[k] if k in reset else mean for k, mean in enumerate(trained.means)]
         return Finding(tuple(scores), judgements, tuple(models))
 
@@ -139,7 +147,7 @@ class Watch:
         means = crew.train_again(trained.round, trained.start[0], groups, weights)
         models = crew.publish([*means.values(), self.references[0]])
         *found, reference = crew.watch(trained.round, dict(enumerate(models))).values()
-        labels = [self._labels(group) for group in groups.values()]
+        labels = [self._labels[number] for number in groups]
         scores = [score.accuracy_for(counts) for score, counts in zip(found, labels, strict=True)]
         best = [reference.accuracy_for(counts) for counts in labels]
         numbers = list(groups)
@@ -168,7 +176,7 @@ class Watch:
                 start[cluster],
                 references[self._model_of(cluster, round)],
                 {member: shown[member] for member in group},
-                self._labels(group),
+                self._labels[cluster],
                 self.settings.rule,
             )
             for cluster, group in groups.items()
@@ -203,10 +211,7 @@ class Watch:
         return 0 if round <= self.method.last_global else cluster
 
     def _scores(self, crew: Crew, round: int, models: Sequence[Tensors]) -> list[float]:
-        """Accuracy of each model on the public set, weighted as the labels of the clients that it is for."""
+        """Accuracy of each model on the public set, weighted as the labels that it is for."""
         found = crew.watch(round, dict(enumerate(crew.publish(models))))
-        members = self.method.clusters if round > self.method.last_global else [range(1, len(self.counts) + 1)]
-        return [found[number].accuracy_for(self._labels(members[number])) for number in range(len(models))]
-
-    def _labels(self, clients: Collection[int]) -> np.ndarray:
-        return self.counts[[client - 1 for client in clients]].sum(axis=0)
+        labels = self._labels if round > self.method.last_global else [self._everybody]
+        return [found[number].accuracy_for(labels[number]) for number in range(len(models))]

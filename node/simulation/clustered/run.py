@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from node.clustering import robust
-from node.clustering.sets import label_counts
+from node.clustering.sets import MAX_ELEMENTS, label_counts
 from node.clustering.settings import GlobalSettings, IfcaSettings, ProCflSettings
 from node.clustering.training import Cluster
 from node.files import write_atomically
@@ -87,7 +87,7 @@ class ClusteredSimulation:
         self._counts = np.array([label_counts(self._data.training.y[own], spec.classes) for own in self._data.parts])
         self._test, self._public = self._split_test()
         self._attackers = attackers_of(plan, self._counts)
-        self._check_robust()
+        self._check_sizes()
         self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
         self._rounds: list[RoundResult] = []
         self._clusters: Clusters | None = None
@@ -265,10 +265,14 @@ class ClusteredSimulation:
         cut = min(settings.public_samples, len(test) // 2)
         return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
 
-    def _check_robust(self) -> None:
+    def _check_sizes(self) -> None:
+        """Refuse what private comparisons, or means of single models, cannot hold."""
         settings = self._plan.clustering
+        largest = int(self._counts.sum(axis=1).max())
+        if getattr(settings, "psi", "clear") != "clear" and largest > MAX_ELEMENTS:
+            raise InvalidPlan(f"{largest} samples of a client are too many to compare: {MAX_ELEMENTS} at most")
         size = 4 * self._layout.length * self._plan.drawn
-        if isinstance(settings, GlobalSettings) and settings.mean != "mean" and size > MAX_MODEL_BYTES:
+        if getattr(settings, "mean", "mean") != "mean" and size > MAX_MODEL_BYTES:
             raise InvalidPlan(f"{settings.mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
 
 
