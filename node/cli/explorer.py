@@ -37,15 +37,24 @@ def explorer(
 
     Example: fedgrove explorer runs/first --export site
     """
-    missing = [name for name in ("fastapi", "uvicorn", "jinja2") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise CommandError(f"the explorer needs {', '.join(missing)}: install fedgrove[explorer]")
+    check_installed()
     if (history is None) == (not (rpc or ledger or store)):
         raise CommandError("give a run's directory or a CAR file, or all of --rpc, --ledger and --store")
     if history is None and not (rpc and ledger and store):
         raise CommandError("give all of --rpc, --ledger and --store")
     with _source(history, rpc, ledger, store, from_block) as source:
         return _export(source, export, blob_mib << 20, index) if export else _serve(source, host, port, index)
+
+
+def missing_packages() -> list[str]:
+    """What the explorer needs and is not installed."""
+    return [name for name in ("fastapi", "uvicorn", "jinja2") if importlib.util.find_spec(name) is None]
+
+
+def check_installed() -> None:
+    """Complain unless the explorer can run."""
+    if missing_packages():
+        raise CommandError(f"the explorer needs {', '.join(missing_packages())}: install fedgrove[explorer]")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from chain.errors import ChainError
+from node.cli.explorer import check_installed, missing_packages
 from node.cli.output import CommandError, console, print_json
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
@@ -20,6 +21,7 @@ from node.testnet.control import Processes, delete, federation, look, wait_until
 from node.testnet.control import down as take_down
 from node.testnet.control import up as bring_up
 from node.testnet.layout import Layout, TestnetError, TestnetPlan, read_record
+from node.testnet.processes import explorer_url
 
 STORES = ("kubo", "disk")
 
@@ -55,6 +57,9 @@ def up(
     epsilon: Annotated[
         float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
     ] = 0.0,
+    explorer: Annotated[
+        bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
 ) -> int:
     """Bring a testnet up, or go on with one where it stopped.
@@ -73,8 +78,21 @@ def up(
         raise CommandError(f"--standby must be at most the number of clients, {clients}, not {standby}")
     if epsilon and not 0.1 <= epsilon <= 1000:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
+    if explorer:
+        check_installed()
     plan = TestnetPlan(
-        clients, rounds, dataset, alpha, strategy, store, kubo_nodes, block_seconds, standby, seed, epsilon
+        clients,
+        rounds,
+        dataset,
+        alpha,
+        strategy,
+        store,
+        kubo_nodes,
+        block_seconds,
+        standby,
+        seed,
+        epsilon,
+        not missing_packages() if explorer is None else explorer,
     )
     layout = _layout(directory)
     _check_same(context, layout, plan)
@@ -87,6 +105,9 @@ def up(
     with _sentences(1):
         fresh = bring_up(layout, plan, load, console.print)
         console.print(f"the testnet in {directory} {'is up' if fresh else 'was up already'}", soft_wrap=True)
+        pages = explorer_url(read_record(layout))
+        if pages:
+            console.print(f"watch: {pages}", soft_wrap=True)
         if wait:
             return _wait(layout)
     console.print(f"look:  fedgrove network status --dir {directory}", soft_wrap=True)
@@ -132,9 +153,11 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
         except ChainError as away:
             fault = str(away)
     if as_json:
-        print_json(_document(layout, running, stands, fault))
+        print_json(_document(layout, running, stands, fault) | {"explorer": explorer_url(testnet)})
     else:
         _print(layout, running, stands, fault)
+        if running is not None and explorer_url(testnet):
+            console.print(f"watch: {explorer_url(testnet)}", soft_wrap=True)
     return 0 if running is not None and running.sound and stands is not None else 1
 
 

@@ -9,6 +9,8 @@
 - ``drawings``: the cooperation tree, a round's phases and the charts as SVG
 - ``views``: what each page says, as plain values out of the index
 - ``pages``: a path to a page: the same for the server and for an export
+- ``cache``: where an index lies between two runs
 - ``server``: the pages over HTTP on this machine, with live updates
+- ``live``: a server over a live ledger, beside the process that runs it
 - ``export``: the pages as files to publish
 """

@@ -116,14 +116,7 @@ class _Tree:
         said = f"client {leaf.client}: {STATES[leaf.state]}; partners {partners or 'none'}"
         marks = [Markup("<title>{}</title>").format(said)]
         marks.append(Markup('<circle class="leaf" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"/>').format(x, y, r))
-        if leaf.state in ("recovered", "left"):
-            arm = r * 0.7
-            marks.append(
-                Markup('<path class="gone" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(
-                    x - arm, y + arm, x + arm, y - arm
-                )
-            )
-        elif r >= 7:
+        if r >= 7:
             size = min(13.0, r * (1.05 if leaf.client < 100 else 0.8))
             marks.append(
                 Markup('<text class="number" x="{:.1f}" y="{:.1f}" font-size="{:.1f}">{}</text>').format(

@@ -8,14 +8,14 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 from chain.block_rlp import decode_header
 from chain.deployment import Deployment
-from chain.history import History
+from chain.history import History, TransactionFacts
 from chain.records import Record
 from node.explorer.placing import Entry, entry_from, entry_of, place
 from node.explorer.sums import sum_up
@@ -94,22 +94,31 @@ class Index:
     def add(self, history: History) -> bool:
         """Add what a verified piece of the chain has after the index's head; whether there was anything."""
         head = self.head()
-        new = [block for block in enumerate(history.blocks, history.first_block) if block[0] > head]
-        if not new:
-            return False
+        new = [
+            (number, block.hash, _time(block.header))
+            for number, block in enumerate(history.blocks, history.first_block)
+            if number > head
+        ]
         records = [record for record in history.records() if record.at.block > head]
+        self.append(new, records, history.transactions)
+        return bool(new)
+
+    def append(
+        self,
+        blocks: Sequence[tuple[int, bytes, int]],
+        records: Sequence[Record],
+        transactions: Mapping[bytes, TransactionFacts],
+    ) -> None:
+        """Append blocks (number, hash, time) and their records; everything is verified already."""
         with self.changes() as database:
-            for number, block in new:
-                time = int.from_bytes(decode_header(block.header)[_TIMESTAMP], "big")
-                database.execute("INSERT INTO blocks VALUES (?, ?, ?)", (number, block.hash, min(time, 1 << 62)))
-            numbers = self._add_transactions(database, history, records)
+            database.executemany("INSERT INTO blocks VALUES (?, ?, ?)", blocks)
+            numbers = _add_transactions(database, records, transactions)
             (last,) = database.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()
             for number, record in enumerate(records, last + 1):
                 entry = entry_of(number, record)
                 _keep(database, entry, numbers[record.at.transaction])
                 place(database, entry)
             sum_up(database, {entry_of(0, record).round for record in records})
-        return True
 
     def forget_after(self, block: int) -> None:
         """Drop all blocks after this one, which the chain has replaced, and what their records changed."""
@@ -131,19 +140,6 @@ class Index:
             del self._threads.connection
 
     # --- helpers ----------------------------------------------------------------------------------------------------
-
-    def _add_transactions(
-        self, database: sqlite3.Connection, history: History, records: Sequence[Record]
-    ) -> dict[bytes, int]:
-        numbers = {}
-        for record in records:
-            transaction = record.at.transaction
-            if transaction not in numbers:
-                facts = history.transactions[transaction]
-                row = (transaction, record.at.block, facts.sender, facts.gas_used)
-                statement = "INSERT INTO transactions (hash, block, sender, gas) VALUES (?, ?, ?, ?)"
-                numbers[transaction] = database.execute(statement, row).lastrowid
-        return numbers
 
     def _terms(self) -> dict[str, str]:
         try:
@@ -170,3 +166,23 @@ def _keep(database: sqlite3.Connection, entry: Entry, transaction: int) -> None:
     values = json.dumps(entry.fields, separators=(",", ":"))
     row = (entry.id, entry.block, transaction, entry.kind, entry.round, entry.client, values)
     database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _add_transactions(
+    database: sqlite3.Connection, records: Sequence[Record], transactions: Mapping[bytes, TransactionFacts]
+) -> dict[bytes, int]:
+    """Number of each record's transaction, by its hash."""
+    numbers = {}
+    for record in records:
+        transaction = record.at.transaction
+        if transaction not in numbers:
+            facts = transactions[transaction]
+            row = (transaction, record.at.block, facts.sender, facts.gas_used)
+            statement = "INSERT INTO transactions (hash, block, sender, gas) VALUES (?, ?, ?, ?)"
+            numbers[transaction] = database.execute(statement, row).lastrowid
+    return numbers
+
+
+def _time(header: bytes) -> int:
+    """When a block was made, by its maker's clock, in seconds since 1970."""
+    return min(int.from_bytes(decode_header(header)[_TIMESTAMP], "big"), 1 << 62)

@@ -56,7 +56,7 @@ def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
 
     @app.middleware("http")
     async def guard(request: Request, proceed) -> Response:
-        if hosts is not None and request.url.hostname not in hosts:
+        if hosts is not None and _host(request) not in hosts:
             return PlainTextResponse("Ask for this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("These pages are read-only.\n", 405, HEADERS | {"allow": "GET, HEAD"})
@@ -83,6 +83,12 @@ def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
         return HTMLResponse(shown) if shown is not None else HTMLResponse(pages.missing(path), 404)
 
     return app
+
+
+def _host(request: Request) -> str:
+    """The name that the page was asked for by, without the port."""
+    name = request.headers.get("host", "").lower()
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
 
 
 class _Listeners:

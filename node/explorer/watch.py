@@ -1,5 +1,6 @@
 """What goes on behind the pages: one thread reads and surveys, another audits; the pages see what was found by now."""
 
+import sqlite3
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -136,7 +137,7 @@ class Watch:
                 self._say(read=True, waiting="")
             busy = survey(self.index, self.source.store, self._survey, BLOBS_AT_ONCE)
             standing = self.source.standing(self._planned_rounds())
-        except (ChainError, StoreError) as fault:
+        except (ChainError, StoreError, sqlite3.Error) as fault:
             self._say(waiting=str(fault))
             return False
         if busy or standing != self.sight.standing or self.sight.waiting:

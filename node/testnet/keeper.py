@@ -48,7 +48,7 @@ class Job:
     Attributes
     ----------
     name, kind : str
-        ``kind`` is chain, store, coordinator or client.
+        ``kind`` is chain, store, coordinator, client or explorer.
     start : callable
         Starts it and returns when it is ready for others.
     ends : bool

@@ -33,6 +33,7 @@ class TestnetPlan:
     standby: int = 1
     seed: int = 0
     epsilon: float = 0.0
+    explorer: bool = False
 
     @property
     def groups(self) -> int:
@@ -116,6 +117,11 @@ class Layout:
     def processes(self) -> Path:
         """What the supervisor says of the processes it keeps."""
         return self.root / "processes.json"
+
+    @property
+    def explorer(self) -> Path:
+        """Folder of the explorer's index."""
+        return self.root / "explorer"
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

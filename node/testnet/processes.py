@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import tomli_w
@@ -18,7 +19,7 @@ from node.files import write_atomically
 from node.testnet.keeper import Command, Job, KuboNode
 from node.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
 
-COORDINATOR, CHAIN = "coordinator", "chain"
+COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 CHAIN_SECONDS = 30.0
 # A blob that is nowhere is waited for this long, and the windows of a testnet are short.
@@ -29,6 +30,7 @@ _POLL_SECONDS = 0.05
 def with_ports(testnet: Testnet) -> Testnet:
     """The testnet with a free port for each process that listens, the same as before where nobody has taken it."""
     names = [CHAIN] + [kubo_name(group) for group in range(1, testnet.plan.groups + 1) if testnet.plan.store == "kubo"]
+    names += [EXPLORER] if testnet.plan.explorer else []
     ports = {}
     for name in names:
         port = testnet.ports.get(name, 0)
@@ -70,6 +72,11 @@ def reach(layout: Layout, testnet: Testnet, client: int) -> NetworkSettings:
 def chain_url(testnet: Testnet) -> str:
     """Where the chain answers."""
     return f"http://127.0.0.1:{testnet.ports[CHAIN]}"
+
+
+def explorer_url(testnet: Testnet) -> str:
+    """Where the explorer's pages are; empty where the testnet has none."""
+    return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.plan.explorer else ""
 
 
 def chain_job(layout: Layout, testnet: Testnet) -> Job:
@@ -123,6 +130,22 @@ def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
 def coordinator_job(layout: Layout) -> Job:
     """The coordinator."""
     return _service(layout, COORDINATOR, "coordinator", [])
+
+
+def explorer_job(layout: Layout, testnet: Testnet) -> Job:
+    """The pages that show the federation; they hold no key."""
+    place = reach(layout, testnet, 0)
+    named = {
+        "--rpc": chain_url(testnet),
+        "--ledger": testnet.ledger,
+        "--store": place.store,
+        "--from-block": testnet.block,
+        "--port": testnet.ports[EXPLORER],
+        "--index": layout.explorer,
+    }
+    command = [sys.executable, "-m", "node.cli", "explorer", *(str(part) for pair in named.items() for part in pair)]
+    start = partial(Command, command, layout.log(EXPLORER), _environment(), layout.root)
+    return Job(EXPLORER, EXPLORER, start, ends=False)
 
 
 def _service(layout: Layout, name: str, role: str, options: Sequence[str]) -> Job:

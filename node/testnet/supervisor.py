@@ -29,6 +29,7 @@ from node.testnet.processes import (
     chain_url,
     client_jobs,
     coordinator_job,
+    explorer_job,
     read_terms,
     store_jobs,
     with_ports,
@@ -89,6 +90,8 @@ class Supervisor:
             self._keep("starting the stores", [job], self._all_run)
         self._keep("starting the clients", client_jobs(self._layout, testnet), self._registered(testnet))
         self._keep("starting the coordinator", [coordinator_job(self._layout)], self._all_run)
+        if testnet.plan.explorer:  # nobody waits for it
+            self._keep("starting the explorer", [explorer_job(self._layout, testnet)], lambda: True)
 
     def _keep(self, phase: str, jobs: list[Job], ready: Callable[[], bool]) -> None:
         """Start jobs and wait until they are ready for others."""
@@ -162,7 +165,7 @@ class Supervisor:
         self._phase = "stopping"
         self._write()
         for kinds, seconds in (
-            (("client", "coordinator"), SERVICE_SECONDS),
+            (("client", "coordinator", "explorer"), SERVICE_SECONDS),
             (("store",), STORE_SECONDS),
             (("chain",), CHAIN_SECONDS),
         ):

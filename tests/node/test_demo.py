@@ -44,9 +44,11 @@ def test_the_report_says_what_happened(embedded_report):
     assert report["config"]["federation"]["seed"] == 5
 
 
-def test_the_same_seed_gives_the_same_models_on_anvil(embedded_report):
-    report = demo_report("--clients", "4", "--rounds", "2", "--seed", "5", "--chain", "anvil")
-    assert models(report) == models(embedded_report)
+def test_the_same_seed_gives_the_same_models_on_anvil_while_an_explorer_looks_on(embedded_report):
+    options = ("--clients", "4", "--rounds", "2", "--seed", "5", "--chain", "anvil", "--explorer", "--json")
+    result = fedgrove("demo", *options)
+    assert result.returncode == 0 and "watch: http://127.0.0.1:" in result.stderr, result.stderr
+    assert models(json.loads(result.stdout)) == models(embedded_report)
 
 
 def test_the_same_seed_gives_the_same_models_on_kubo_with_pairwise_masks_and_two_workers(embedded_report, tmp_path):

@@ -5,7 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from node.cli import bench_chain, bench_engine, bench_ipfs, bench_masking, bench_privacy, bench_unlearn, bench_vrf
+from node.cli import (
+    bench_chain,
+    bench_engine,
+    bench_explorer,
+    bench_ipfs,
+    bench_masking,
+    bench_privacy,
+    bench_unlearn,
+    bench_vrf,
+)
 from node.kmeans.datasets import Points, split_by_cluster
 from node.learning.models import ARCHITECTURES
 from node.learning.samples import Loaded, Samples
@@ -29,6 +38,13 @@ def test_gas_of_a_proof_meets_its_goal_and_contract_and_python_agree():
     assert rows["verify on chain, 1 roots"]["value"] < rows["verify on chain, mean"]["value"] <= 16_000
     assert rows["message, mean"]["value"] <= 345
     assert {"prove, coincurve", "verify, ecdsa, pure Python", "Chainlink VRF.sol"} <= set(rows)
+
+
+def test_pages_of_a_long_history_are_measured_beside_their_goal():
+    result = bench_explorer.run(3, 5)
+    rows = by_name(result)
+    assert result["records"] == 5 + 3 * (5 + 4 * 5) and rows["the index"]["value"] > 0
+    assert all(rows[name]["limit"] == 1 for name in ("the overview", "a round of 5 clients", "a search"))
 
 
 def test_masking_names_its_limit_and_its_rival():

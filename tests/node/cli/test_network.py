@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.node.cli.test_bad_input import fedgrove
 
 PATIENCE = 90.0
 SMALL = ("--clients", "3", "--rounds", "1", "--store", "disk", "--block-seconds", "0.3")
+QUIET = (*SMALL, "--no-explorer")
 
 
 def network(*arguments, cwd):
@@ -40,6 +42,20 @@ def until(place, condition):
         assert time.monotonic() < deadline, told
         time.sleep(0.3)
     return told
+
+
+def until_answered(url, words):
+    """A page of the explorer, once it says these words."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            page = urlopen(url, timeout=10).read().decode()
+        except OSError:
+            page = ""
+        if words in page:
+            return page
+        assert time.monotonic() < deadline, page
+        time.sleep(0.3)
 
 
 def by_name(told):
@@ -70,6 +86,8 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert {one["state"] for one in told["processes"] if one["kind"] == "client"} == {"finished"}
     assert told["federation"]["round"] == 1 and told["federation"]["members"] == 3
     assert all(Path(one["log"]).exists() for one in told["processes"])
+    assert f"watch: {told['explorer']}" in first.stderr
+    assert "Verified" in until_answered(told["explorer"], "Verified<")
     shown = network("status", cwd=place)
     assert shown.returncode == 0 and "client-03" in shown.stderr and "round 1" in shown.stderr
 
@@ -96,7 +114,7 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
 
 
 def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place, monkeypatch):
-    rounds = ("--clients", "3", "--rounds", "50", "--kubo-nodes", "1", "--block-seconds", "0.3")
+    rounds = ("--clients", "3", "--rounds", "50", "--kubo-nodes", "1", "--block-seconds", "0.3", "--no-explorer")
     first = up(*rounds, cwd=place)
     assert first.returncode == 0, first.stderr
     code, told = status(place)
@@ -134,12 +152,12 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
 
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
-    command = [sys.executable, "-m", "node.cli", "network", "up", *SMALL]
+    command = [sys.executable, "-m", "node.cli", "network", "up", *QUIET]
     for seconds in (1.5, 3.0, 4.0, 5.0, 6.0):
         with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             time.sleep(seconds)
             process.kill()
-    last = up(*SMALL, cwd=place)
+    last = up(*QUIET, cwd=place)
     assert last.returncode == 0, last.stderr
     assert status(place)[1]["federation"]["members"] == 3
 

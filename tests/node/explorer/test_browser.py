@@ -34,7 +34,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
+        options = ["--no-sandbox", "--disable-gpu"]
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=PATIENCE)
         yield chromium
         chromium.close()
 
@@ -45,7 +46,7 @@ def open_page(browser):
     contexts, complaints = [], []
 
     def open_one(address: str, **options):
-        context = browser.new_context(**options)
+        context = browser.new_context(reduced_motion="reduce", **options)
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
@@ -203,6 +204,7 @@ def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
             page.locator(".verdict .badge", has_text=re.compile(r"^\s*Verified\s*$")).wait_for()
             assert page.locator("table.rounds td").nth(1).inner_text() == "closed"
             assert page.evaluate("window.stayed") and len(seen) >= 2
+            page.close()  # before the server ends, of which it would complain
 
 
 def test_an_export_works_from_any_file_server(run, explorer, tmp_path, open_page):

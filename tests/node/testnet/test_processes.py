@@ -7,7 +7,7 @@ import pytest
 
 from node.testnet import processes
 from node.testnet.layout import Layout, Testnet, TestnetPlan
-from node.testnet.processes import chain_url, reach, with_ports
+from node.testnet.processes import chain_url, explorer_url, reach, with_ports
 
 
 def testnet(**options):
@@ -36,6 +36,18 @@ def test_each_client_reaches_the_store_of_its_group():
     assert stores[0] == stores[1] == stores[3] == f"http://127.0.0.1:{made.ports['kubo-1']}"
     assert stores[2] == f"http://127.0.0.1:{made.ports['kubo-2']}"
     assert {reach(layout, made, client).rpc for client in range(4)} == {(chain_url(made),)}
+
+
+def test_an_explorer_has_a_port_and_no_key():
+    made, layout, started = testnet(store="disk", explorer=True), Layout(Path("/somewhere")), []
+    assert set(made.ports) == {"chain", "explorer"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "Command", lambda command, *rest: started.append(command))
+        processes.explorer_job(layout, made).start()
+    (command,) = started
+    assert explorer_url(made) == f"http://127.0.0.1:{command[command.index('--port') + 1]}/"
+    assert not [word for word in command if "key" in word or "password" in word]
+    assert explorer_url(testnet(store="disk")) == ""
 
 
 def test_a_disk_store_is_one_folder_for_all():

@@ -1,0 +1,148 @@
+"""What the explorer's pages cost over a long, made-up history: CPU seconds, beside the goal of one."""
+
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from chain import vrf
+from chain.deployment import Deployment, Settings
+from chain.history import TransactionFacts
+from chain.keys import Keys
+from chain.records import (
+    Closed,
+    Committed,
+    Drawn,
+    Position,
+    Record,
+    Recovered,
+    Registered,
+    Released,
+    RoundOpened,
+    Sealed,
+    SeedFixed,
+    Shared,
+)
+from ipfs.disk import DiskStore
+from node.auditing.verdict import Verdict
+from node.content import Metrics
+from node.explorer.index import Index
+from node.explorer.pages import Pages
+from node.explorer.sources import Progress
+from node.explorer.survey import survey
+from node.explorer.watch import Watch
+
+_GOAL_SECONDS = 1.0
+_REPEATS = 3
+_ADDRESS = "0x" + "0" * 40
+
+
+def run(rounds: int, clients: int) -> dict:
+    """Fill an index with so many rounds of so many clients, and render pages out of it."""
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as scratch:
+        directory = Path(scratch)
+        store = DiskStore(directory / "store")
+        deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, True, 1, Settings(max_clients=clients))
+        records = list(_records(rounds, clients, store))
+        path = directory / "index.sqlite"
+        filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
+        index = Index(path, deployment)
+        pages = Pages(Watch(_Made(deployment, store), index))
+        spent = {
+            "the overview": _seconds(lambda: pages.render("")),
+            f"a round of {clients} clients": _seconds(lambda: pages.render(f"rounds/{rounds}/")),
+            f"a client of {rounds} rounds": _seconds(lambda: pages.render("clients/1/")),
+            "contracts, with the gas of all": _seconds(lambda: pages.render("contracts/")),
+            "a search": _seconds(lambda: pages.render("search/", records[-1].at.transaction.hex())),
+        }
+        size = path.stat().st_size
+        index.close()
+    goal = {"unit": "s", "limit": _GOAL_SECONDS, "limit_name": "goal"}
+    rows = [{"name": name, "value": value, **goal, "ratio": round(value, 3)} for name, value in spent.items()]
+    rows.append({"name": f"indexing {len(records):,} records, once", "value": filling, "unit": "s"})
+    rows.append({"name": "the index", "value": size, "unit": "bytes"})
+    return {"rounds": rounds, "clients": clients, "records": len(records), "rows": rows}
+
+
+class _Made:
+    """A source whose index is there already."""
+
+    name = command = key = "made up"
+    live = False
+    audit_waiting = ""
+
+    def __init__(self, deployment: Deployment, store: DiskStore) -> None:
+        self.deployment = deployment
+        self.store = store
+
+    def read(self, index: Index) -> bool:
+        return False
+
+    def audit(self, progress: Progress) -> Verdict:
+        return Verdict("verified")
+
+    def so_far(self) -> None:
+        return None
+
+    def standing(self, rounds: int) -> None:
+        return None
+
+
+def _fill(path: Path, deployment: Deployment, records: list[Record], store: DiskStore) -> None:
+    index = Index(path, deployment)
+    facts = {record.at.transaction: TransactionFacts(_ADDRESS, 50_000) for record in records}
+    blocks = [(number, number.to_bytes(32), number) for number in range(1, records[-1].at.block + 1)]
+    index.append(blocks, records, facts)
+    while survey(index, store, 1, 5_000):
+        pass
+    index.close()
+
+
+def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
+    """A history in which everybody does everything, a transaction a block."""
+    places = _places()
+    proof = vrf.prove(Keys.generate().vrf, b"any")
+    for client in range(1, clients + 1):
+        yield Registered(next(places), _ADDRESS, client, client, 0, bytes(32), 1, proof)
+    for number in range(1, rounds + 1):
+        digest = _digests(number)
+        metrics = store.put(Metrics(number, 1 - 0.9**number, 0.9**number, 1000).to_bytes()).digest
+        opened = next(places)
+        model, config, block = digest("model", 0), digest("config", 0), opened.block
+        yield RoundOpened(opened, number, model, config, 1_000_000, block, block)
+        yield SeedFixed(next(places), number, bytes(32), bytes(32))
+        for client in range(1, clients + 1):
+            yield Drawn(next(places), number, client, 600, bytes(32), bytes(32), proof)
+        yield Sealed(next(places), number, clients, bytes(32))
+        for client in range(1, clients + 1):
+            yield Shared(next(places), number, client, digest("shares", client))
+        for client in range(1, clients + 1):
+            yield Committed(next(places), number, client, digest("update", client), bytes(32))
+        for client in range(1, clients + 1):
+            yield Released(next(places), number, client, digest("release", client))
+        yield Recovered(next(places), number, digest("recovery", 0), clients)
+        yield Closed(next(places), number, digest("model", 1), metrics)
+
+
+def _places() -> Iterator[Position]:
+    block = 0
+    while True:
+        block += 1
+        yield Position(block, hashlib.sha256(b"transaction %d" % block).digest(), 0)
+
+
+def _digests(number: int) -> Callable[[str, int], bytes]:
+    """Digests of blobs that are in no store."""
+    return lambda what, client: hashlib.sha256(json.dumps([number, what, client]).encode()).digest()
+
+
+def _seconds(work: Callable[[], object], repeats: int = _REPEATS) -> float:
+    """CPU seconds of this process, the least of some repeats."""
+    spent = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent)

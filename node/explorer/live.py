@@ -1,0 +1,31 @@
+"""An explorer over a live ledger, served while a block runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from chain.access import Network
+from chain.deployment import Deployment
+from ipfs.store import ContentStore
+from node.explorer.cache import open_index
+from node.explorer.server import serving
+from node.explorer.sources import LiveSource
+from node.explorer.watch import Watch
+
+
+@contextmanager
+def live_pages(
+    network: Network, deployment: Deployment, store: ContentStore, name: str, command: str, indexes: Path
+) -> Iterator[str]:
+    """Serve pages about a federation on a free port of this machine; gives their address.
+
+    Parameters
+    ----------
+    name, command : str
+        What people call the source, and the command that audits the same.
+    indexes : Path
+        Folder of the index.
+    """
+    source = LiveSource(network, deployment, store, name, command)
+    with open_index(source, indexes) as index, Watch(source, index) as watch, serving(watch) as address:
+        yield address
