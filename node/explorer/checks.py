@@ -7,8 +7,14 @@ from node.auditing.verdict import BadRecord
 from node.explorer.inert import inert
 from node.explorer.watch import Sight
 
-GOOD, BAD, WAIT, REMARK = "good", "bad", "wait", "remark"
-WORDS = {GOOD: "checked", BAD: "bad", WAIT: "not checked yet", REMARK: "checked, with a remark"}
+GOOD, REMARK, BAD, WAIT, SKIPPED = "good", "remark", "bad", "wait", "skipped"
+WORDS = {
+    GOOD: "checked",
+    REMARK: "checked, with a remark",
+    BAD: "bad",
+    WAIT: "not checked yet",
+    SKIPPED: "not checked",
+}
 # What a remark's or a bad record's field begins with, and the record that it is about.
 _KINDS = {
     "share": "Shared",
@@ -25,14 +31,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Check:
-    """``state`` is one of good, bad, wait and remark; ``reason`` says why, where there is something to say."""
+    """``state`` is one of ``WORDS``; ``reason`` says why, where there is something to say."""
 
     state: str
     reason: str = ""
-
-    @property
-    def words(self) -> str:
-        return WORDS[self.state]
 
 
 class Checks:
@@ -52,7 +54,7 @@ class Checks:
         if place == self._sight.bad_place:
             return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
         if place > self._sight.checked:
-            return Check(WAIT)
+            return self._unchecked
         remark = self._remarks.get((round, client, kind))
         return Check(REMARK, inert(f"{remark.field}: {remark.reason}")) if remark else Check(GOOD)
 
@@ -62,8 +64,13 @@ class Checks:
         if self._sight.bad_place in ordered or (self._sight.bad is not None and self._sight.bad.round == number):
             return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
         if not ordered or ordered[-1] > self._sight.checked:
-            return Check(WAIT)
+            return self._unchecked
         return Check(REMARK) if number in self._remarked else Check(GOOD)
+
+    @property
+    def _unchecked(self) -> Check:
+        """Of what the audit has not come to: it stops at the first bad record."""
+        return Check(WAIT if self._sight.bad is None else SKIPPED)
 
     def summary(self, records: int) -> "Summary":
         """The badge of the whole history, of so many records."""
