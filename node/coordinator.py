@@ -154,9 +154,7 @@ class Coordinator:
         if due is None:
             return Step.wait("idle", "members: nothing has changed since the last round")
         if block < due:
-            return Step.wait(
-                "open", "members who were away or are new: the next round is for them", due
-            )
+            return Step.wait("open", "members who were away or are new: the next round is for them", due)
         return self._open(standing)
 
     def _exhausted(self) -> str:
