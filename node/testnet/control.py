@@ -158,11 +158,13 @@ def delete(layout: Layout) -> None:
     Raises
     ------
     TestnetError
-        The directory holds other things, or another command works on it.
+        The directory holds other things, another command works on it, or has brought it up again.
     """
     if not layout.root.exists():
         return
-    lock = claim(layout)
+    lock = _claim(layout)
+    if lock is None:
+        raise TestnetError(f"the testnet in {layout.root} was brought up again meanwhile: nothing was removed")
     try:
         shutil.rmtree(layout.root)
     finally:

@@ -29,12 +29,16 @@ class Identity:
 
     @property
     def alive(self) -> bool:
-        """Whether this very process is there and has not ended (an ended child that waits for its parent has)."""
+        """Whether this very process is there and has not ended (an ended child that waits for its parent has).
+
+        While any of its threads is there it is: its main thread may go first, and files and locks go with the last.
+        """
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return False
-        return fields[0] not in "ZX" and f"{_boot()}/{fields[19]}" == self.started
+        state, threads, started = fields[0], int(fields[17]), fields[19]
+        return (state not in "ZX" or threads > 1) and f"{_boot()}/{started}" == self.started
 
     def send(self, number: signal.Signals) -> bool:
         """Signal this process and never one that has got its id since; whether it was there."""

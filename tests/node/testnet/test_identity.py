@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,10 @@ def process():
         child.kill()
 
 
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_running_process_is_alive_until_it_is_killed(process):
     identity = Identity.of(process.pid)
     assert identity.alive and not identity.wait(0)
@@ -25,6 +31,25 @@ def test_a_running_process_is_alive_until_it_is_killed(process):
     assert identity.wait(10)
     # It has not been waited for yet: its entry is still in the table of processes.
     assert os.path.exists(f"/proc/{process.pid}") and not identity.alive
+
+
+def test_a_process_whose_main_thread_went_first_is_alive_until_its_last_thread_ends():
+    """Linux calls it a zombie by then, but it still holds its locks: a testnet's directory could not be removed."""
+    program = (
+        "import ctypes, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read).start()\n"
+        "print(flush=True)\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as child:
+        child.stdout.readline()
+        identity = Identity.of(child.pid)
+        while state(child.pid) != "Z":
+            time.sleep(0.01)
+        assert identity.alive and not identity.wait(0)
+        child.stdin.close()
+        assert identity.wait(10)
 
 
 def test_a_process_that_has_the_number_of_another_is_never_signalled(process):
