@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-MODELS = ("paper-cnn", "paper-cnn-same", "small-cnn", "geyer-mlp")
+MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "geyer-mlp")
 STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000
@@ -126,8 +126,10 @@ class PartitionSettings:
 def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:
     """Name of the model that suits a data set; for the user's own data its ``input_shape`` (c, h, w) decides."""
     if dataset in DATASETS:
-        return "small-cnn" if dataset == "digits" else "paper-cnn"
-    return "paper-cnn" if input_shape is not None and min(input_shape[1:]) >= 20 else "small-cnn"
+        return {"digits": "small-cnn", "cifar10": "paper-cnn-centred"}.get(dataset, "paper-cnn")
+    if input_shape is None or min(input_shape[1:]) < 20:
+        return "small-cnn"
+    return "paper-cnn-centred" if input_shape[0] == 3 else "paper-cnn"
 
 
 def default_settings(dataset: str) -> TrainingSettings:

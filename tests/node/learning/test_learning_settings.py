@@ -53,7 +53,9 @@ def test_the_learning_rate_decays_by_round():
 
 def test_defaults_follow_the_data():
     assert default_model("digits") == "small-cnn"
-    assert default_model("cifar10") == "paper-cnn"
+    assert default_model("mnist") == "paper-cnn"
+    assert default_model("cifar10") == "paper-cnn-centred"
+    assert default_model("street:signs", (3, 64, 64)) == "paper-cnn-centred"
     assert default_model("hospital:scans", (1, 64, 64)) == "paper-cnn"
     assert default_model("hospital:scans", (1, 12, 12)) == "small-cnn"
     assert not default_settings("mnist").flip
