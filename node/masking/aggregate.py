@@ -46,6 +46,8 @@ class Aggregate:
         The model's tensors.
     bound, kappa : float
         As the clients used.
+    group : collection of int, optional
+        Sum only these survivors: a group of the graph, as ``summed_groups`` has it.
 
     Raises
     ------
@@ -65,11 +67,12 @@ class Aggregate:
         bound: float,
         *,
         kappa: float = 1.0,
+        group: Collection[int] | None = None,
     ) -> None:
         if needed_secrets(graph, sharers, survivors).transcript != record.transcript:
             raise ValueError("the recovery record is for another round or list of survivors")
         self._graph = graph
-        self._survivors = frozenset(survivors)
+        self._survivors = frozenset(survivors if group is None else group)
         self._record = record
         self._layout = layout
         self._bound = bound
@@ -157,8 +160,10 @@ class Aggregate:
 
 
 def left_over(graph: MaskGraph, survivors: Collection[int], record: RecoveryRecord) -> Iterator[MaskKey]:
-    """The masks that the sum over the survivors still wears, as masks that take them off."""
+    """The masks that the sum over the survivors, or a group of them, still wears, as masks that take them off."""
     for position, seed in record.self_seeds.items():
+        if position not in survivors:
+            continue
         yield MaskKey(self_mask_key(graph.context, seed, graph.client(position)), True)
     for dropout, secret in record.mask_secrets.items():
         for survivor in graph.neighbours[dropout]:

@@ -38,6 +38,8 @@ class MaskGraph:
         The share-holders of each position.
     thresholds : tuple of int
         t: how many of its holders recover a position's secret.
+    groups : Adjacency
+        Positions that are summed apart, each group by itself; who is in none masks nothing. Empty: all are summed.
     """
 
     context: RoundContext
@@ -45,6 +47,7 @@ class MaskGraph:
     neighbours: Adjacency
     holders: Adjacency
     thresholds: tuple[int, ...]
+    groups: Adjacency = ()
 
     @property
     def n(self) -> int:
@@ -79,6 +82,8 @@ class MaskGraph:
         for adjacency in (self.neighbours, self.holders):
             for positions in adjacency:
                 state.update(encode_positions(positions))
+        for positions in self.groups:
+            state.update(encode_positions(positions))
         return state.digest()
 
     def client(self, position: int) -> int:
@@ -95,6 +100,7 @@ def build_graph(
     extra_partners: int = 0,
     seed: bytes,
     threshold: int | None = None,
+    groups: Adjacency = (),
 ) -> MaskGraph:
     """Build the mask graph of a sealed round (spec 02, steps 2 and 3).
 
@@ -113,6 +119,9 @@ def build_graph(
         The round's public seed; fixes the random graph.
     threshold : int, optional
         Shares that recover a secret; ⌊2k/3⌋ + 1 of k holders by default.
+    groups : Adjacency
+        Positions that are summed apart: only members of one group mask with each other, and ``partners`` are those in a
+        group's own tree. Holders of shares are the same as without.
 
     Notes
     -----
@@ -125,19 +134,22 @@ def build_graph(
     """
     _check_participants(participants)
     n = len(participants)
-    if mode == "pairwise":
-        edges = [set(range(n)) - {position} for position in range(n)]
-    else:
+    _check_groups(groups, n)
+    edges: list[set[int]] = [set() for _ in range(n)]
+    if mode != "pairwise":
         _check_partners(partners, n)
-        extra = random_regular(n, extra_partners, seed)
-        edges = [set(own) | set(more) for own, more in zip(partners, extra, strict=True)]
+    for group in groups or (tuple(range(n)),):
+        extra = random_regular(len(group), len(group) if mode == "pairwise" else extra_partners, seed)
+        for position, more in zip(group, extra, strict=True):
+            own = () if mode == "pairwise" else partners[position]
+            edges[position] = (set(own) | {group[place] for place in more}) & set(group)
     maskable = {p.position for p in participants if not is_low_order(p.mask_key)}
     neighbours = tuple(
         tuple(sorted(edges[position] & maskable)) if position in maskable else () for position in range(n)
     )
     holders = tuple(nearest(position, n) for position in range(n))
     thresholds = tuple(_threshold(len(own), threshold) for own in holders)
-    return MaskGraph(context, tuple(participants), neighbours, holders, thresholds)
+    return MaskGraph(context, tuple(participants), neighbours, holders, thresholds, groups)
 
 
 def nearest(position: int, n: int) -> tuple[int, ...]:
@@ -183,6 +195,12 @@ def _check_participants(participants: Sequence[Participant]) -> None:
         raise InvalidGraph("a client takes part twice")
     if len(participants) < 2:
         raise InvalidGraph(f"{len(participants)} clients cannot mask: draw at least {MIN_CLIENTS}")
+
+
+def _check_groups(groups: Adjacency, n: int) -> None:
+    together = [position for group in groups for position in group]
+    if len(set(together)) != len(together) or not set(together) <= set(range(n)):
+        raise InvalidGraph("a position is in two groups, or not in the round's order")
 
 
 def _check_partners(partners: Sequence[Sequence[int]], n: int) -> None:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from node.masking.graph import MaskGraph, encode_positions
+from node.masking.graph import MIN_CLIENTS, MaskGraph, encode_positions
 
 
 class UnsafeSurvivors(ValueError):
@@ -18,7 +18,7 @@ class Needed:
     Attributes
     ----------
     seeds : tuple of int
-        Survivors: their self-mask seeds b are needed.
+        Survivors who are summed: their self-mask seeds b are needed.
     keys : tuple of int
         Dropouts, who shared but did not commit: their mask secrets e are needed, unless no survivor masked with them.
     transcript : bytes
@@ -37,7 +37,8 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     ------
     UnsafeSurvivors
         A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
-        connected by masks, so that more than their sum would be readable.
+        connected by masks, so that more than their sum would be readable. Where groups are summed apart, this holds for
+        each of them: nothing is revealed of a group of which too few survived, and the others are summed.
     """
     shared, survived = frozenset(sharers), frozenset(survivors)
     strangers = sorted((shared | survived) - frozenset(range(graph.n)))
@@ -48,13 +49,30 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
         raise UnsafeSurvivors(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
     if len(survived) < graph.min_survivors:
         raise UnsafeSurvivors(f"{len(survived)} clients survived, {graph.min_survivors} are needed")
-    apart = survived - _reachable(graph, min(survived), survived)
+    summed = frozenset(position for group in summed_groups(graph, survived) for position in group)
+    apart = frozenset() if graph.groups else survived - summed
     if apart:
         raise UnsafeSurvivors(
             f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
         )
-    dangling = (position for position in shared - survived if survived & set(graph.neighbours[position]))
-    return Needed(tuple(sorted(survived)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
+    dangling = (position for position in shared - survived if summed & set(graph.neighbours[position]))
+    return Needed(tuple(sorted(summed)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
+
+
+def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozenset[int], ...]:
+    """Whose updates are summed, for each group; nobody's of a group where more than the sum would be readable.
+
+    Without groups there is one of all: the survivors connected to the first.
+    """
+    survived = frozenset(survivors)
+    if not graph.groups:
+        return (frozenset(_reachable(graph, min(survived), survived)),)
+    found = []
+    for group in graph.groups:
+        own = survived & frozenset(group)
+        safe = len(own) >= MIN_CLIENTS and own == _reachable(graph, min(own), own)
+        found.append(own if safe else frozenset())
+    return tuple(found)
 
 
 def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> set[int]:
