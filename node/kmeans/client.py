@@ -9,7 +9,7 @@ whole client there.
 import numpy as np
 
 from node.kmeans.clustering import nearest, refine
-from node.kmeans.counts import BinCounts
+from node.kmeans.counts import BinCounts, distinct
 from node.kmeans.grid import Grid
 from node.kmeans.seeding import REMOVED, Seeding, forget, resume, seed
 
@@ -102,7 +102,7 @@ class Client:
         UnknownPoint
             A row does not exist or was removed before.
         """
-        rows = np.unique(np.asarray(rows, np.intp))
+        rows = np.array(sorted(set(np.asarray(rows, np.intp).tolist())), np.intp)
         if len(rows) and (rows[0] < 0 or rows[-1] >= len(self._points)):
             raise UnknownPoint(f"points are numbered from 0 to {len(self._points) - 1}")
         if (self.seeding.labels[rows] == REMOVED).any():
@@ -119,25 +119,27 @@ class Client:
             that only counts changed.
         """
         rows, before = self.check(rows), len(self.seeding.centroids)
+        bins = self._bin_of[self._labels[rows]]
         self.seeding, kept = forget(self._points, self.seeding, rows, self._k, self._rng)
         self._points[rows] = np.nan
         if kept < before or self._iterations:
             self._cluster()
         else:
             self._labels = self.seeding.labels
+            self._counts = self._counts - np.bincount(bins, minlength=len(self._bins))
         return before - kept
 
     def vector(self) -> BinCounts:
         """q: in each centroid's bin, the size of its cluster."""
-        present = self._labels[self._labels != REMOVED]
-        return BinCounts.of(self._levels, np.bincount(present, minlength=len(self._levels)))
+        return BinCounts.at(self._bins, self._counts)
 
     def _cluster(self) -> None:
-        """Clusters and their representatives, from the seeding."""
+        """Clusters, their representatives and the bins of these, from the seeding."""
         self._centroids, self._labels = self._points[self.seeding.centroids], self.seeding.labels
         if self._iterations and len(self._centroids):
             rows = self.rows
             self._centroids = refine(self._points[rows], self._centroids, self._iterations)
             self._labels = np.full(len(self._points), REMOVED)
             self._labels[rows] = nearest(self._points[rows], self._centroids)
-        self._levels = self._grid.quantise(self._centroids)
+        self._bins, self._bin_of = distinct(self._grid.quantise(self._centroids))
+        self._counts = np.bincount(self._bin_of[self.labels], minlength=len(self._bins))

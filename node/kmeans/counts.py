@@ -24,15 +24,18 @@ class BinCounts:
     @classmethod
     def of(cls, levels: np.ndarray, counts: np.ndarray) -> "BinCounts":
         """Add up the counts of equal bins, leave out those that vanish."""
-        levels, counts = np.asarray(levels, LEVEL), np.asarray(counts, np.int64)
-        order = np.lexsort(levels.T[::-1])
-        levels, counts = levels[order], counts[order]
-        first = np.ones(len(levels), bool)
-        first[1:] = (levels[1:] != levels[:-1]).any(axis=1)
-        starts = np.flatnonzero(first)
-        sums = np.add.reduceat(counts, starts) if len(starts) else counts
-        occupied = sums != 0
-        return cls(levels[starts][occupied], sums[occupied])
+        bins, places = distinct(levels)
+        sums = np.zeros(len(bins), np.int64)
+        np.add.at(sums, places, counts)
+        return cls.at(bins, sums)
+
+    @classmethod
+    def at(cls, bins: np.ndarray, counts: np.ndarray) -> "BinCounts":
+        """Leave out the bins whose count is 0; the others are each there once, in order."""
+        if counts.all():
+            return cls(bins, counts)
+        occupied = counts != 0
+        return cls(bins[occupied], counts[occupied])
 
     @classmethod
     def empty(cls, dimensions: int) -> "BinCounts":
@@ -49,6 +52,8 @@ class BinCounts:
     __hash__ = None
 
     def __add__(self, other: "BinCounts") -> "BinCounts":
+        if self.levels is other.levels:  # of one client before and after: nothing to be sorted
+            return BinCounts.at(self.levels, self.counts + other.counts)
         return BinCounts.of(np.concatenate([self.levels, other.levels]), np.concatenate([self.counts, other.counts]))
 
     def __neg__(self) -> "BinCounts":
@@ -66,3 +71,25 @@ class BinCounts:
         """Whether every bin of ``other`` is occupied here too."""
         mine = {row.tobytes() for row in self.levels}
         return all(row.tobytes() in mine for row in other.levels)
+
+
+def distinct(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Different bins, in lexicographic order, and the place among them of each row.
+
+    Parameters
+    ----------
+    levels : int array of shape (m, d)
+
+    Returns
+    -------
+    int32 array of shape (≤ m, d)
+    int array of shape (m,)
+    """
+    levels = np.asarray(levels, LEVEL)
+    order = np.lexsort(levels.T[::-1])
+    ordered = levels[order]
+    first = np.ones(len(levels), bool)
+    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    places = np.empty(len(levels), np.intp)
+    places[order] = np.cumsum(first) - 1
+    return ordered[first], places

@@ -50,6 +50,18 @@ def test_a_removed_point_leaves_the_count(client):
     assert row not in client.rows
 
 
+def test_centroids_that_share_a_bin_share_a_count_and_a_row_named_twice_counts_once():
+    points = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    client = Client(points, 12, Grid.covering(2, 1.0), np.random.default_rng(1))
+    before, rows = client.vector(), np.setdiff1d(np.arange(40), client.seeding.centroids)[:3]
+    assert len(before) <= 9 < len(client.centroids)
+    client.forget(np.repeat(rows, 2))
+    sizes = np.bincount(client.labels)
+    assert client.vector() == BinCounts.of(np.rint(client.centroids), sizes)
+    assert (client.vector() - before).total == -3
+    assert before.total == 40  # what was sent stays what it was
+
+
 def test_a_removed_centroid_is_drawn_again(client):
     first, second = client.seeding.centroids[:2]
     assert client.forget(np.array([second])) == 3
