@@ -36,7 +36,7 @@ from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
-from node.uploads.kinds import kind_of
+from node.uploads.kinds import kind_of, upload_round
 from node.uploads.spending import Spending
 from node.view import LedgerView
 
@@ -86,7 +86,9 @@ class Client:
         self._keys = keys
         self._config = config
         self._journal = Journal(directory, keys.storage)
-        self._work = local_work(config, store, samples, self._journal, executor, lambda: self.view.rounds)
+        self._work = local_work(
+            config, store, samples, self._journal, executor, lambda: self.view.rounds, self._place, keys
+        )
         self._disclosure = Disclosure(self._journal, store, config, self._place)
         self._closings = Closings(store, config, self._place, check_rounds)
         self._unable: tuple[int, str] | None = None
@@ -115,7 +117,7 @@ class Client:
         entry = self.view.refresh()
         try:
             return attempt(lambda: self._act(entry), self.view.block)
-        except (JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
+        except (InvalidBlob, InvalidModel, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
             return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(entry).close_end)
 
     def _act(self, entry: RoundRecords | None) -> Step:
@@ -338,5 +340,5 @@ class Client:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
     def _place(self, entry: RoundRecords) -> UploadRound:
-        graph = entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
-        return UploadRound(self.view.rounds, entry, graph, self._config, self._store)
+        ledger = (self._ledger.chain_id, self._ledger.address)
+        return upload_round(self.view.rounds, entry, ledger, self._config, self._store)

@@ -16,6 +16,7 @@ from node.privacy.records import difference
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
+from node.uploads.kinds import kind_of
 
 
 class Closings:
@@ -80,7 +81,7 @@ class Closings:
             return "its model is not the sum of the survivors' updates"
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"
-        wrong = difference(metrics.privacy, right.privacy)
+        wrong = difference(metrics.privacy, right.privacy) or kind_of(self._config).fault_of(right.model, metrics)
         return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
 
 

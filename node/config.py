@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
+from node.clustering.settings import ClusterTerms
 from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
@@ -134,8 +135,8 @@ class MembershipSettings:
 class FederationConfig:
     """All that the members agree on; the digest of its canonical bytes is on the ledger.
 
-    Either they train a ``model``, or they do K-means (``clustering``); of training, strategy, shared set and privacy
-    terms of the latter say nothing.
+    Either they train a ``model``, or one for each of several ``clusters``, or they do K-means (``clustering``); of
+    training, strategy, shared set and privacy terms of the latter say nothing.
     """
 
     model: ModelSpec | None = None
@@ -148,6 +149,7 @@ class FederationConfig:
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
     clustering: ClusteringSettings | None = None
+    clusters: ClusterTerms | None = None
 
     def __post_init__(self) -> None:
         if self.clustering is not None:
@@ -156,6 +158,8 @@ class FederationConfig:
             raise InvalidConfig("model is missing: add the [model] table, or [clustering] for K-means")
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+        if self.clusters is not None:
+            _check_clusters(self)
         _check_privacy(self.privacy, self.masking, self.strategy)
 
     def rate_ppm(self, number: int) -> int:
@@ -180,6 +184,8 @@ class FederationConfig:
         tables = dataclasses.asdict(self)
         silent = _OF_MODELS if self.clustering is not None else ("clustering",)
         tables = {name: table for name, table in tables.items() if name not in silent}
+        if self.clusters is None:
+            del tables["clusters"]
         if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
         else:
@@ -330,6 +336,18 @@ def _check_clustering(config: FederationConfig) -> None:
     fine = largest <= config.max_blob_bytes
     allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients ask for something"
     _check(fine, "federation.max_blob_mib", allowed)
+
+
+def _check_clusters(config: FederationConfig) -> None:
+    """What clusters need of the other terms."""
+    table = "where there is a [clusters] table"
+    _check(config.clustering is None, "clusters", "left out where there is a [clustering] table: K-means has no models")
+    _check(config.privacy is None, "privacy.mechanism", f"none {table}")
+    _check(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
+    _check(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
+    _check(config.masking.masked == "weights", "masking.masked", f"weights {table}")
+    least = config.clusters.first_rounds + 1
+    _check(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:

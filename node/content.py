@@ -5,20 +5,26 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from chain.records import Record, RoundOpened
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from node.clustering.state import ClusterState
+from node.clustering.stated import InvalidStatement, Stated
 from node.config import FederationConfig
 from node.kmeans.counts import BinCounts
 from node.kmeans.state import State
 from node.privacy.records import InvalidRecord, PrivacyRecord, record_from
 from node.tensors import Layout, Tensors, dump, load
 
-Model = Tensors | State
-"""What a round trains from and closes with: a model's tensors, or the state of a clustering federation."""
+Model = Tensors | State | ClusterState
+"""What a round trains from and closes with: a model's tensors, or the state of a federation that does K-means, or has
+clusters."""
 
-Update = Tensors | BinCounts
-"""What a client computes in a round: a trained model, or what its vector of counts has gained and lost."""
+Update = Tensors | BinCounts | np.ndarray | bytes
+"""What a client computes in a round: a trained model, what its vector of counts has gained and lost, label counts, or a
+message."""
 
 MAX_JSON_BYTES = 1 << 20
 MAX_SHARES_BYTES = 1 << 24
@@ -39,6 +45,8 @@ class Metrics:
         Evaluation on the coordinator's test data: accuracy in [0, 1], mean loss in nats, number of samples.
     privacy : PrivacyRecord or None
         What the round released about its clients; None where the terms ask for no such mechanism.
+    clusters : Stated or None
+        What the coordinator states of clusters; None where the round calls for nothing.
     """
 
     round: int
@@ -46,11 +54,14 @@ class Metrics:
     loss: float
     samples: int
     privacy: PrivacyRecord | None = None
+    clusters: Stated | None = None
 
     def to_bytes(self) -> bytes:
         table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
         if self.privacy is not None:
             table["privacy"] = self.privacy.to_table()
+        if self.clusters is not None:
+            table["clusters"] = self.clusters.to_table()
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -60,8 +71,9 @@ class Metrics:
             table = parse_json(data)
             privacy = record_from(table["privacy"]) if "privacy" in table else None
             numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
-            metrics = cls(*numbers, privacy)
-        except InvalidRecord as fault:
+            clusters = Stated.from_table(table["clusters"]) if "clusters" in table else None
+            metrics = cls(*numbers, privacy, clusters)
+        except (InvalidRecord, InvalidStatement) as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
@@ -79,22 +91,27 @@ def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, la
 
 def read_model(data: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
     """The model, or state, in bytes that came from a peer; InvalidModel for anything else."""
+    if config.clusters is not None:
+        return ClusterState.from_bytes(data, layout)
     return load(data, layout) if config.clustering is None else State.from_bytes(data, config.clustering)
 
 
 def model_bytes(model: Model) -> bytes:
     """The bytes of a model, or a state, of which the ledger has the digest."""
-    return model.to_bytes() if isinstance(model, State) else dump(model)
+    return model.to_bytes() if isinstance(model, State | ClusterState) else dump(model)
 
 
 def layout_of(model: Model) -> Layout | None:
-    """The tensors that all models of a federation have; states have none in common."""
+    """The tensors that all models of a federation have; states of K-means have none in common."""
+    if isinstance(model, ClusterState):
+        return model.layout
     return None if isinstance(model, State) else Layout.of(model)
 
 
 def parameters_of(model: Model) -> int:
     """d, of a model; 0 where there is none."""
-    return 0 if isinstance(model, State) else Layout.of(model).length
+    layout = layout_of(model)
+    return layout.length if layout is not None else 0
 
 
 def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:

@@ -15,8 +15,9 @@ from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, recovery, seed_hashes
+from node.clustering.stated import Stated
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES, Metrics, Model, fetch_available, fetch_model, model_bytes
+from node.content import MAX_RECORD_BYTES, InvalidBlob, Metrics, Model, fetch_available, fetch_model, model_bytes
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
@@ -25,11 +26,12 @@ from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel, Layout, load
 from node.uploads.kind import Outcome, UploadRound
-from node.uploads.kinds import kind_of
+from node.uploads.kinds import kind_of, upload_round
 from node.uploads.spending import Spending
 from node.view import LedgerView
 
 Evaluator = Callable[[Model], tuple[float, float, int]]
+Statements = Callable[[UploadRound, Model], Stated | None]
 
 
 class Coordinator:
@@ -51,6 +53,8 @@ class Coordinator:
         Blocks that must lie on top of a record before it is acted on.
     members : int
         So many must be active before the first round is opened, at least the quorum.
+    statements : callable, optional
+        What to state of a round with clusters beside its model; without it others must close the rounds that need it.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Coordinator:
         evaluate: Evaluator = lambda model: (0.0, 0.0, 0),
         confirmations: int = 0,
         members: int = 0,
+        statements: Statements = lambda round, model: None,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -71,6 +76,7 @@ class Coordinator:
         self._parameters = Layout.of(load(initial_model)).length if config.privacy is not None else 0
         self._kind = kind_of(config)
         self._evaluate = evaluate
+        self._statements = statements
         self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
         self.view = LedgerView(ledger, confirmations)
@@ -102,6 +108,8 @@ class Coordinator:
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
+        except (InvalidBlob, InvalidModel) as fault:
+            return Step.wait("content", f"members to dispute what the round rests on: {fault}", self.view.block + 1)
 
     def _act(self, entry: RoundRecords | None) -> Step:
         if entry is None:
@@ -285,7 +293,11 @@ class Coordinator:
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         accuracy, loss, samples = self._evaluate(model)
-        metrics = Metrics(entry.number, accuracy, loss, samples, self._outcome(round, record).privacy)
+        privacy, stated = self._outcome(round, record).privacy, self._statements(round, model)
+        metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated)
+        fault = self._kind.fault_of(model, metrics)
+        if fault:
+            return Step.wait("close", f"the coordinator that counts for the clusters: {fault}", deadlines.close_end)
         model_digest = self._store.put(model_bytes(model)).digest
         receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
         reached = f" at accuracy {accuracy:.3f}" if samples else ""
@@ -318,5 +330,5 @@ class Coordinator:
         return Step("overdue", acted="recorded the round as failed: deadline", gas=receipt.gas_used)
 
     def _place(self, entry: RoundRecords) -> UploadRound:
-        graph = entry.graph(self._ledger.chain_id, self._ledger.address, self._config.masking)
-        return UploadRound(self.view.rounds, entry, graph, self._config, self._store)
+        ledger = (self._ledger.chain_id, self._ledger.address)
+        return upload_round(self.view.rounds, entry, ledger, self._config, self._store)

@@ -1,5 +1,11 @@
 """What a coordinator computes with the model itself: the first one, and how well a closed one does."""
 
+from collections.abc import Callable
+
+import numpy as np
+
+from node.clustering.state import ClusterState
+from node.clustering.stated import Counts
 from node.config import FederationConfig, InvalidConfig
 from node.coordinator import Evaluator
 from node.learning.models import initial_tensors
@@ -26,14 +32,53 @@ def initial_model(config: FederationConfig) -> bytes:
         kind_of(config).upload_bytes(Layout.of(model))
     except ValueError as fault:
         raise InvalidConfig(f"privacy: {fault}") from None
-    return dump(model)
+    return dump(model) if config.clusters is None else ClusterState.first(model).to_bytes()
 
 
 def evaluator(config: FederationConfig, test: Samples) -> Evaluator:
-    """Maps a model to its accuracy, mean loss (nats) and number of samples on ``test``."""
+    """Maps a model to its accuracy, mean loss (nats) and number of samples on ``test``.
+
+    Where there are clusters, it is the mean over those who trained their models, without the public samples.
+    """
+    if config.clusters is not None:
+        return _mean_evaluator(config, split_public(config, test)[0])
 
     def score(model: Tensors) -> tuple[float, float, int]:
         result = evaluate(config.model, model, test)
         return result.accuracy, result.loss, result.samples
+
+    return score
+
+
+def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:
+    """Maps a cluster's model to right answers on the public samples, and the number of these, of each label."""
+    public = split_public(config, test)[1]
+
+    def right(model: Tensors) -> tuple[Counts, Counts]:
+        result = evaluate(config.model, model, public)
+        return tuple(map(int, result.right)), tuple(map(int, result.per_label))
+
+    return right
+
+
+def split_public(config: FederationConfig, test: Samples) -> tuple[Samples, Samples]:
+    """Test samples for evaluation, and those on which clusters' models are watched: as in a simulation."""
+    if not config.clusters.seats:
+        return test, test.take(np.empty(0, np.intp))
+    order = np.random.default_rng([config.federation.seed, 3]).permutation(len(test))
+    cut = min(config.clusters.public_samples, len(test) // 2)
+    return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
+
+
+def _mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator:
+    def score(state: ClusterState) -> tuple[float, float, int]:
+        if not state.trained:
+            return 0.0, 0.0, 0
+        results = [evaluate(config.model, model, test) for model in state.models]
+        members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
+        share = [count / max(1, sum(members)) for count in members]
+        accuracy = sum(part * result.accuracy for part, result in zip(share, results, strict=True))
+        loss = sum(part * result.loss for part, result in zip(share, results, strict=True))
+        return min(1.0, accuracy), loss, len(test)
 
     return score

@@ -92,22 +92,30 @@ class LocalTraining:
         self._journal.write(entry.number, "update", dump(update.tensors))
         return update.tensors
 
+    def shared(self) -> Samples | None:
+        """The shared set of the terms; None where they have none."""
+        if not self._config.shared.digest:
+            return None
+        blob = self._store.fetch(bytes.fromhex(self._config.shared.digest), self._config.max_blob_bytes)
+        return shared_from_bytes(blob, self._config.model)
+
+    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
+        """What a round trains from; its number, of how many, and the seed."""
+        model = fetch_model(self._store, entry.opened.model_digest, self._config)
+        federation = self._config.federation
+        return model, {"round": entry.number, "rounds": federation.rounds, "seed": federation.seed}
+
     def _start(self, entry: RoundRecords, client: int) -> Future:
         config = self._config
-        model = fetch_model(self._store, entry.opened.model_digest, config)
-        shared = None
-        if config.shared.digest:
-            blob = self._store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
-            shared = shared_from_bytes(blob, config.model)
+        model, place = self._begin(entry, client)
+        shared = self.shared()
         strategy = make_strategy(config.strategy.name, config.strategy.options)
         work = (config.model, model, self._samples, shared, strategy, config.training)
-        federation = config.federation
-        place = {"round": entry.number, "rounds": federation.rounds, "client": client, "seed": federation.seed}
         state = self._state(entry.number)
         if self._executor is not None:
-            return self._executor.submit(train, *work, **place, state=state)
+            return self._executor.submit(train, *work, **place, client=client, state=state)
         done: Future = Future()
-        done.set_result(train(*work, **place, state=state))
+        done.set_result(train(*work, **place, client=client, state=state))
         return done
 
     def _state(self, number: int) -> Tensors:

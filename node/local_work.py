@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Protocol, Union
 
 import numpy as np
 
+from chain.keys import Keys
 from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import Update
 from node.journal import Journal
 from node.kmeans.state import State
 from node.rounds import RoundRecords, Rounds
+from node.uploads.kind import UploadRound
 
 if TYPE_CHECKING:
     from node.learning.samples import Samples
@@ -59,12 +61,21 @@ def local_work(
     journal: Journal,
     executor: Executor | None,
     rounds: Callable[[], Rounds],
+    place: Callable[[RoundRecords], UploadRound],
+    keys: Keys,
 ) -> LocalWork:
-    """The work that the terms ask for; ``data`` are samples to train on, or points to cluster."""
+    """The work that the terms ask for; ``data`` are samples to train on, or points to cluster.
+
+    ``place`` gives the public inputs of a sealed round.
+    """
     if config.clustering is not None:
         from node.local_clustering import LocalClustering
 
         return LocalClustering(store, config, data, journal, rounds)
+    if config.clusters is not None:
+        from node.local_clusters import LocalClusters
+
+        return LocalClusters(store, config, data, journal, executor, rounds, place, keys)
     from node.local_training import LocalTraining
 
     return LocalTraining(store, config, data, journal, executor)

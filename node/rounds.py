@@ -88,8 +88,14 @@ class RoundRecords:
         place = {client: position for position, client in enumerate(self.order)}
         return tuple(sorted(place[client] for client in clients))
 
-    def graph(self, chain_id: int, ledger: str, masking: MaskingSettings) -> MaskGraph:
-        """The mask graph of the sealed round: who masks with whom, who holds whose shares (spec 02)."""
+    def graph(
+        self, chain_id: int, ledger: str, masking: MaskingSettings, groups: tuple[tuple[int, ...], ...] = ()
+    ) -> MaskGraph:
+        """The mask graph of the sealed round: who masks with whom, who holds whose shares (spec 02).
+
+        ``groups`` are the leaf positions of those who are summed apart, each group with a tree of its own; empty: all
+        are summed together.
+        """
         participants = tuple(
             Participant(position, client, draw.samples, draw.mask_key, draw.seal_key)
             for position, client in enumerate(self.order)
@@ -99,11 +105,12 @@ class RoundRecords:
         return build_graph(
             RoundContext(chain_id, ledger, self.number),
             participants,
-            tuple(tree.partners(position, n) for position in range(n)),
+            _partners(n, groups or (tuple(range(n)),)),
             mode=masking.mode,
             extra_partners=masking.extra_partners,
             seed=self.seed.seed,
             threshold=_threshold(n, masking.threshold),
+            groups=groups,
         )
 
 
@@ -211,6 +218,15 @@ def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
             return entry.disputes
         case _:
             return entry.releases
+
+
+def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Partners of each position in the tree of its group."""
+    found: list[tuple[int, ...]] = [()] * n
+    for group in groups:
+        for place, position in enumerate(group):
+            found[position] = tuple(group[other] for other in tree.partners(place, len(group)))
+    return tuple(found)
 
 
 def _threshold(n: int, fraction: float) -> int | None:

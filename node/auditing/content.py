@@ -46,7 +46,7 @@ from node.privacy.records import difference
 from node.rounds import RoundRecords, Rounds
 from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
-from node.uploads.kinds import kind_of
+from node.uploads.kinds import kind_of, upload_round
 from node.uploads.spending import Spending, Spent
 
 Content = TypeVar("Content")
@@ -151,7 +151,7 @@ class ContentRules:
             self._remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
-        expected = kind_of(self._config).expected_bytes(self._place())
+        expected = kind_of(self._config).expected_bytes(self._place(), record.client)
         try:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
@@ -226,7 +226,7 @@ class ContentRules:
             raise bad("closed.metrics", str(fault), number) from None
         if metrics.round != number:
             raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
-        wrong = difference(metrics.privacy, right.privacy)
+        wrong = difference(metrics.privacy, right.privacy) or kind_of(self._config).fault_of(right.model, metrics)
         if wrong:
             raise bad("closed.metrics", wrong, number)
         spending = self._spending()
@@ -262,15 +262,16 @@ class ContentRules:
     # --- helpers ----------------------------------------------------------------------------------------------------
 
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
-        entry = self.rounds.latest
-        return entry, entry.graph(self.facts.chain_id, self.facts.ledger, self._config.masking)
+        place = self._place()
+        return place.entry, place.graph
 
     def _spending(self) -> Spending:
         return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
 
     def _place(self) -> UploadRound:
         """The public inputs of the round being checked."""
-        return UploadRound(self.rounds, *self._entry(), self._config, self.store, self._model)
+        ledger = (self.facts.chain_id, self.facts.ledger)
+        return upload_round(self.rounds, self.rounds.latest, ledger, self._config, self.store, self._model)
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)

@@ -85,7 +85,7 @@ class EcdhClient:
         InvalidMessage
             This is no blinded set of the partner, or its second.
         """
-        points = _read_points(blinded, self._session, partner)
+        points = read_points(blinded, self._session, partner)
         self._answered.admit(partner, blinded)
         try:
             products = self._times(points)
@@ -131,8 +131,8 @@ class Comparison:
             An answer is not of this client, to this partner's blinded set and of its size.
         """
         sizes = (
-            len(_read_points(self.left_blinded, self.session, self.left)),
-            len(_read_points(self.right_blinded, self.session, self.right)),
+            len(read_points(self.left_blinded, self.session, self.left)),
+            len(read_points(self.right_blinded, self.session, self.right)),
         )
         transcript = digest(self.left_blinded, self.right_blinded)
         left = read_sorted(left_answer, Header(_TAGS, self.session, self.left, self.right, transcript), TAG_BYTES)
@@ -143,7 +143,8 @@ class Comparison:
         return Intersection(self.left, self.right, *sizes, len(set(left).intersection(right)))
 
 
-def _read_points(blinded: bytes, session: bytes, client: int) -> list[bytes]:
+def read_points(blinded: bytes, session: bytes, client: int) -> list[bytes]:
+    """The points of a client's message 1; raises InvalidMessage for anything else. Their order is not looked for."""
     points = read_sorted(blinded, Header(_BLINDED, session, client), POINT_BYTES)
     # Bytes are little-endian: only a point that ends so can be p or above.
     if any(point[-1] >= 0x7F and int.from_bytes(point, "little") >= P for point in points):

@@ -64,6 +64,37 @@ class ProCflSettings:
 
 
 @dataclass(frozen=True)
+class ClusterTerms(ProCflSettings):
+    """The ``[clusters]`` table of a federation: ProCFL by its members and its coordinator.
+
+    Attributes
+    ----------
+    psi : str
+        ``ecdh``: how overlaps are found. The paper's RSA is in simulations only.
+    counter : str
+        X25519 mailbox key of the coordinator, hexadecimal: it alone opens the answers of the comparisons, and counts.
+    """
+
+    psi: Literal["ecdh"] = "ecdh"
+    counter: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
+        _check(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
+
+    @property
+    def counter_key(self) -> bytes:
+        """The counter's key, 32 bytes."""
+        return bytes.fromhex(self.counter)
+
+    @property
+    def first_rounds(self) -> int:
+        """Rounds before the first that trains: two of comparisons and, for committees, one of label counts."""
+        return 3 if self.seats else 2
+
+
+@dataclass(frozen=True)
 class IfcaSettings:
     """The rival IFCA (Ghosh et al. 2020).
 

@@ -65,7 +65,7 @@ class ClusteringUploads(UploadKind):
         if number == 1 and model.contributions:
             raise ValueError("the first round starts from points that nobody contributed")
 
-    def expected_bytes(self, round: UploadRound) -> int:
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
         return exchange_of(round).code.upload_bytes
 
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:

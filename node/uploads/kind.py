@@ -37,7 +37,8 @@ class UploadRound:
     store : ContentStore
         Where models, metrics and uploads are.
     model : Model, optional
-        The global model that the round trains from, where it is at hand.
+        The global model that the round trains from, where it is at hand; where there are clusters always, and with it
+        what follows from that which was stated of the round before.
     """
 
     rounds: Rounds
@@ -153,9 +154,13 @@ class UploadKind(ABC):
         except ValueError as fault:
             raise ValueError(f"privacy: {fault}") from None
 
-    def expected_bytes(self, round: UploadRound) -> int:
-        """Exact size of every upload of a round, whose list of shares is final."""
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        """Exact size of a client's upload in a round, whose list of shares is final."""
         return self.upload_bytes(round.layout)
+
+    def fault_of(self, model: Model, metrics: Metrics) -> str:
+        """What is wrong with a closed round's metrics beside privacy, in one clause; empty if nothing."""
+        return "they state something of clusters" if metrics.clusters is not None else ""
 
     @abstractmethod
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Update) -> bytes:

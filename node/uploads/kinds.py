@@ -1,9 +1,14 @@
 """Which kind of upload the federation's terms ask for."""
 
+from ipfs.store import ContentStore
 from node.config import FederationConfig
+from node.content import Model
+from node.masking.graph import Adjacency
+from node.rounds import RoundRecords, Rounds
 from node.uploads.client_level import ClientLevelUploads
 from node.uploads.clustering import ClusteringUploads
-from node.uploads.kind import UploadKind
+from node.uploads.clusters import ClusterUploads, groups_of, state_before
+from node.uploads.kind import UploadKind, UploadRound
 from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads
 from node.uploads.signds import SignDsUploads
@@ -17,7 +22,33 @@ _KINDS: dict[str, type[UploadKind]] = {
 
 
 def kind_of(config: FederationConfig) -> UploadKind:
-    """The kind of the terms' ``[clustering]`` or ``[privacy]`` table."""
+    """The kind of the terms' ``[clustering]``, ``[clusters]`` or ``[privacy]`` table."""
     if config.clustering is not None:
         return ClusteringUploads(config)
+    if config.clusters is not None:
+        return ClusterUploads(config)
     return _KINDS[config.mechanism](config)
+
+
+def upload_round(
+    rounds: Rounds,
+    entry: RoundRecords,
+    ledger: tuple[int, str],
+    config: FederationConfig,
+    store: ContentStore,
+    model: Model | None = None,
+) -> UploadRound:
+    """The public inputs of a sealed round.
+
+    Parameters
+    ----------
+    ledger : (int, str)
+        Chain id and address.
+    model : Model, optional
+        The global model that the round trains from, where it is at hand.
+    """
+    groups: Adjacency = ()
+    if config.clusters is not None:
+        model = state_before(rounds, entry, config, store, model)
+        groups = groups_of(entry, model, config)
+    return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups), config, store, model)

@@ -1,5 +1,7 @@
 """Vectors of integers modulo 2³² under masks, as uploads, and their sum with the masks off (spec 02, steps 4 and 6)."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ipfs.store import Malformed, TooLarge
@@ -19,8 +21,12 @@ def masked_bytes(round: UploadRound, client: int, secrets: RoundSecrets, words: 
     return words.astype(WORD).tobytes()
 
 
-def unmasked_sum(round: UploadRound, record: RecoveryRecord, layout: Layout) -> np.ndarray:
+def unmasked_sum(
+    round: UploadRound, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
+) -> np.ndarray:
     """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length,).
+
+    Where groups are summed apart, ``group`` has the positions of one, as ``summed_groups`` gives them.
 
     Raises
     ------
@@ -31,12 +37,14 @@ def unmasked_sum(round: UploadRound, record: RecoveryRecord, layout: Layout) -> 
     """
     entry, masking = round.entry, round.config.masking
     aggregate = Aggregate(
-        round.graph, round.sharers, round.survivors, record, layout, masking.bound, kappa=masking.kappa
+        round.graph, round.sharers, round.survivors, record, layout, masking.bound, kappa=masking.kappa, group=group
     )
     for client, commit in entry.commits.items():
+        position = entry.order.index(client)
+        if group is not None and position not in group:
+            continue
         try:
-            chunks = round.store.stream(commit.digest, WORD.itemsize * layout.length)
-            aggregate.add(entry.order.index(client), chunks)
+            aggregate.add(position, round.store.stream(commit.digest, WORD.itemsize * layout.length))
         except (TooLarge, Malformed) as lie:
             raise InvalidUpdate(f"client {client}: {lie}", client) from None
     return aggregate.unmasked()

@@ -1,0 +1,232 @@
+"""What a round of a federation with clusters leaves: what comes next, the models, and who is in which cluster.
+
+It is all that the next round and an auditor need to know of the rounds before. Bytes: length of the head (8) ‖ head,
+canonical JSON ‖ the models as safetensors. Equal states have equal bytes. Clients are numbered as on the ledger, models
+and clusters from 0.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from node.clustering.similarity import Inconsistent, Similarity
+from node.clustering.stated import Counts
+from node.clustering.training import Cluster
+from node.tensors import InvalidModel, Layout, Tensors, dump, load
+
+STAGES = ("blind", "answer", "count", "labels", "train", "watch", "sort", "sorted", "show", "vote")
+"""What the next round does. ``count``, ``watch`` and ``sorted`` wait for what the coordinator states first."""
+
+_MODELS = ("models", "references", "trials")
+_LENGTH_BYTES = 8
+_MAX_HEAD_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Case:
+    """A suspected cluster, and what became of it.
+
+    Attributes
+    ----------
+    cluster : int
+    members : Cluster
+        Who trained its model, and is judged.
+    committee : Cluster
+    against : tuple of int
+        Votes against each member; empty before the vote.
+    """
+
+    cluster: int
+    members: Cluster
+    committee: Cluster
+    against: tuple[int, ...] = ()
+
+    @property
+    def expelled(self) -> Cluster:
+        """Members with more than half of all seats against them."""
+        return tuple(m for m, votes in zip(self.members, self.against, strict=False) if 2 * votes > len(self.committee))
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """Where a federation with clusters stands.
+
+    Attributes
+    ----------
+    stage : str
+        One of ``STAGES``.
+    models : tuple of Tensors
+        One in the first stage of training, then one a cluster.
+    trained : int
+        Rounds of training so far.
+    sets : mapping of int to (str, int)
+        Blinded sets by client, ascending: digest of the blob (hexadecimal) and number of elements.
+    clients : Cluster
+        Who answered all others, ascending: rows of ``overlaps``.
+    overlaps : tuple of Counts
+    clusters : tuple of Cluster
+        Members, without those who were expelled.
+    labels : tuple of Counts
+        For each cluster the label counts of those who are most like it, together; empty where they were too few.
+    groups : tuple of Cluster
+        Who trained each model in the latest round of training.
+    references : tuple of Tensors
+        Each model's best so far, where models are watched.
+    right, tested : tuple of Counts, Counts
+        What the references get right of the public samples, and how many of each label there are.
+    trials : tuple of Tensors
+        Models of parts that do not overlap, by which clusters are sorted out in the first stage.
+    began : str
+        Digest of the state that the latest round of training began with, hexadecimal.
+    cases : tuple of Case
+        Those under judgement, or judged last.
+    judged : mapping of int to int
+        How many rounds were trained when a cluster was judged last.
+    expelled : mapping of int to int
+        The cluster that a client was expelled from.
+    """
+
+    stage: str
+    models: tuple[Tensors, ...] = field(repr=False)
+    trained: int = 0
+    sets: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    clients: Cluster = ()
+    overlaps: tuple[Counts, ...] = field(default=(), repr=False)
+    clusters: tuple[Cluster, ...] = ()
+    labels: tuple[Counts, ...] = ()
+    groups: tuple[Cluster, ...] = ()
+    references: tuple[Tensors, ...] = field(default=(), repr=False)
+    right: tuple[Counts, ...] = ()
+    tested: Counts = ()
+    trials: tuple[Tensors, ...] = field(default=(), repr=False)
+    began: str = ""
+    cases: tuple[Case, ...] = ()
+    judged: Mapping[int, int] = field(default_factory=dict)
+    expelled: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def first(cls, model: Tensors) -> "ClusterState":
+        """Before the first round: nobody has compared anything."""
+        return cls("blind", (model,))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of each model."""
+        return Layout.of(self.models[0])
+
+    @cached_property
+    def similarity(self) -> Similarity:
+        """Of ``clients``, in order."""
+        return Similarity(np.array(self.overlaps, np.int64))
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        """Row in the matrix of overlaps by client."""
+        return {client: row for row, client in enumerate(self.clients)}
+
+    def labels_of(self, cluster: int) -> Counts:
+        """Label counts that a cluster's model is for; all that are known where its own are not."""
+        return self.labels[cluster] or self.all_labels
+
+    @cached_property
+    def all_labels(self) -> Counts:
+        """Label counts of everybody of whom they are known, together."""
+        return tuple(map(sum, zip(*filter(None, self.labels), strict=True)))
+
+    def model_of(self, cluster: int) -> Tensors:
+        """What a cluster trains from."""
+        return self.models[cluster if len(self.models) > 1 else 0]
+
+    def reference_of(self, cluster: int) -> Tensors:
+        """A cluster's best model so far."""
+        return self.references[cluster if len(self.references) > 1 else 0]
+
+    def to_bytes(self) -> bytes:
+        """Head and models."""
+        head = {name: getattr(self, name) for name in _HEAD}
+        head["cases"] = [vars(case) for case in self.cases]
+        head |= {name: len(getattr(self, name)) for name in _MODELS}
+        data = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
+        stacked = {
+            f"{kind}/{number}/{name}": tensor
+            for kind in _MODELS
+            for number, model in enumerate(getattr(self, kind))
+            for name, tensor in model.items()
+        }
+        return len(data).to_bytes(_LENGTH_BYTES) + data + dump(stacked)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, layout: Layout | None = None) -> "ClusterState":
+        """Parse what ``to_bytes`` wrote.
+
+        Raises
+        ------
+        InvalidModel
+            Anything else, or models of another layout.
+        """
+        end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
+        if end > min(len(data), _MAX_HEAD_BYTES):
+            raise InvalidModel("the state of the clusters is cut short")
+        try:
+            head = json.loads(data[_LENGTH_BYTES:end])
+            counts = {name: head.pop(name) for name in _MODELS}
+            state = replace(_from_head(head), **_unstacked(load(data[end:]), counts))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, Inconsistent) as fault:
+            raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
+        models = [model for kind in _MODELS for model in getattr(state, kind)]
+        if any(Layout.of(model) != (layout or state.layout) for model in models):
+            raise InvalidModel("a model of the clusters has other tensors than the federation's")
+        if state.to_bytes() != data:
+            raise InvalidModel("the state of the clusters is not in canonical form")
+        return state
+
+
+_HEAD = tuple(item.name for item in fields(ClusterState) if item.name not in _MODELS)
+
+
+def _from_head(head: dict[str, Any]) -> ClusterState:
+    """The state without its models."""
+    nested = ("overlaps", "clusters", "labels", "groups", "right")
+    found = {name: _tuples(value) for name, value in head.items() if name in (*nested, "clients", "tested")}
+    for name in ("judged", "expelled"):
+        found[name] = {int(key): _whole(value) for key, value in head[name].items()}
+    found["sets"] = {int(key): (_digest(digest), _whole(size)) for key, (digest, size) in head["sets"].items()}
+    found["cases"] = tuple(Case(**{name: _tuples(value) for name, value in case.items()}) for case in head["cases"])
+    state = ClusterState(head["stage"], (), _whole(head["trained"]), began=_digest(head["began"]), **found)
+    if state.stage not in STAGES or set(head) != set(_HEAD):
+        raise ValueError
+    if state.overlaps and state.similarity.clients != len(state.clients):
+        raise ValueError
+    if len(state.labels) not in (0, len(state.clusters)):
+        raise ValueError
+    return state
+
+
+def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[Tensors, ...]]:
+    found: dict[str, list[Tensors]] = {kind: [{} for _ in range(min(counts[kind], len(tensors)))] for kind in _MODELS}
+    for label, tensor in tensors.items():
+        kind, number, name = label.split("/", 2)
+        found[kind][int(number)][name] = tensor
+    if not found["models"] or any(not model for several in found.values() for model in several):
+        raise ValueError
+    return {kind: tuple(several) for kind, several in found.items()}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else _whole(value)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError
+    return value
+
+
+def _digest(value: Any) -> str:
+    if value and len(bytes.fromhex(value)) != 32:
+        raise ValueError
+    return value

@@ -1,0 +1,70 @@
+"""What a coordinator states of a round with clusters beside the model, since nobody else can compute it.
+
+It counts overlaps, as only it can open the answers, and tests models on a public set, as an auditor has no torch. All
+that follows from both, everybody computes alike (``node.clustering.course``).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+Counts = tuple[int, ...]
+"""Samples, or right answers, of each label."""
+
+
+class InvalidStatement(ValueError):
+    """A statement is missing, or cannot be true; the message says why."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A statement. What a round does not call for is empty.
+
+    Attributes
+    ----------
+    overlaps : tuple of Counts
+        |χₙ ∩ χₘ|, in the order of the clients that answered, sizes on the diagonal.
+    right : tuple of Counts
+        How many of the public samples of each label each model gets right.
+    tested : Counts
+        How many public samples of each label there are.
+    """
+
+    overlaps: tuple[Counts, ...] = ()
+    right: tuple[Counts, ...] = ()
+    tested: Counts = ()
+
+    def to_table(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "overlaps": list(map(list, self.overlaps)),
+            "right": list(map(list, self.right)),
+            "tested": list(self.tested),
+        }
+
+    @classmethod
+    def from_table(cls, table: Any) -> "Stated":
+        """Read what ``to_table`` wrote; InvalidStatement for anything else."""
+        try:
+            stated = cls(_rows(table["overlaps"]), _rows(table["right"]), _row(table["tested"]))
+            if stated.to_table() != table:
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise InvalidStatement("what is stated of the clusters is not in its JSON form") from None
+        return stated
+
+    def check_models(self, models: int, labels: int) -> None:
+        """Raise InvalidStatement unless it says how so many models do on samples of so many labels."""
+        rows = (self.tested, *self.right)
+        fine = len(self.right) == models and all(len(row) == labels for row in rows) and any(self.tested)
+        if not fine or any(n > most for row in self.right for n, most in zip(row, self.tested, strict=True)):
+            raise InvalidStatement(f"it does not say how {models} models do on public samples of {labels} labels")
+
+
+def _rows(table: Any) -> tuple[Counts, ...]:
+    return tuple(map(_row, table))
+
+
+def _row(values: Any) -> Counts:
+    if not all(type(value) is int and 0 <= value < 1 << 53 for value in values):
+        raise ValueError
+    return tuple(values)

@@ -1,0 +1,287 @@
+"""Clusters by private similarity, two stages of training, and committees (ProCFL, Xu et al. 2025; spec 05).
+
+Every step is a round of the ledger: who compared, trained, showed or voted has committed to it there, and what comes
+next follows from the commitments (``node.clustering.course``). Comparisons, shown models and ballots wear no masks:
+they are blinded, sealed, or public; the phases of sharing and recovery stay, and recover seeds that hide nothing. Label
+counts and models are summed under masks, each group by itself.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from ipfs.store import ContentStore, Malformed, TooLarge
+from node.clustering.committee import Ballot
+from node.clustering.course import FEWEST, Course
+from node.clustering.ecdh import read_points
+from node.clustering.hash_to_curve import POINT_BYTES
+from node.clustering.mailbox import OVERHEAD
+from node.clustering.messages import TAG_BYTES, InvalidMessage, message_bytes
+from node.clustering.state import Case, ClusterState
+from node.clustering.stated import Counts, InvalidStatement
+from node.clustering.training import Cluster
+from node.config import FederationConfig
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
+from node.masking.context import RoundContext
+from node.masking.graph import Adjacency
+from node.masking.keys import RoundSecrets
+from node.masking.recovery import RecoveryRecord
+from node.masking.ring import WORD, decode, encode
+from node.masking.survivors import summed_groups
+from node.privacy.accountant import GaussianRelease, Release
+from node.rounds import RoundRecords, Rounds
+from node.tensors import Layout, Tensors, flatten, unflatten
+from node.uploads.kind import Outcome, UploadKind, UploadRound
+from node.uploads.ring import masked_bytes, unmasked_sum
+
+_SESSION = b"fedgrove comparison 1"
+
+
+def course_of(config: FederationConfig) -> Course:
+    """What the terms say of the clusters."""
+    return Course(config.clusters, config.federation.rounds, config.model.classes)
+
+
+def state_before(
+    rounds: Rounds,
+    entry: RoundRecords,
+    config: FederationConfig,
+    store: ContentStore,
+    model: ClusterState | None = None,
+) -> ClusterState:
+    """Where the federation stood when a round was opened: what the last one left, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    state = model or fetch_model(store, entry.opened.model_digest, config)
+    base = rounds.base_of(entry.number)
+    try:
+        if base is None:
+            return course_of(config).heard(state, None)
+        metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+        return course_of(config).heard(state, metrics.clusters)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
+    """Leaf positions of those who are summed together in a sealed round."""
+    stated = {client: draw.samples for client, draw in entry.draws.items()}
+    return tuple(entry.positions(group) for group in course_of(config).groups(state, stated))
+
+
+def session_of(round: UploadRound) -> bytes:
+    """Names the comparisons that are made or answered in a round: those of the round of the blinded sets."""
+    entry = round.entry if round.previous.stage == "blind" else round.rounds.base_of(round.entry.number)
+    context = RoundContext(round.graph.context.chain_id, round.graph.context.ledger, entry.number)
+    return hashlib.sha256(_SESSION + context.to_bytes() + entry.opened.config_digest).digest()
+
+
+def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
+    """Context of a model that a member shows to a judge; the same when it is opened, a round later."""
+    context, began = round.graph.context, round.previous.began
+    return f"fedgrove shown model 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
+
+
+def answer_lengths(state: ClusterState, client: int) -> dict[int, int]:
+    """Bytes of a client's answer to each partner, in the order of its upload."""
+    others = ((partner, size) for partner, (_, size) in state.sets.items() if partner != client)
+    return {partner: message_bytes(size, TAG_BYTES) for partner, size in others}
+
+
+def label_layout(labels: int) -> Layout:
+    """Of a vector of label counts."""
+    return Layout(("labels",), ((labels,),))
+
+
+class ClusterUploads(UploadKind):
+    """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._course = course_of(config)
+
+    def upload_bytes(self, layout: Layout) -> int:
+        return WORD.itemsize * layout.length
+
+    def check_model(self, model: ClusterState, number: int) -> None:
+        if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
+            raise ValueError("the first round starts from clusters that nobody formed")
+
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        state = round.previous
+        case = next((case for case in state.cases if client in case.members), None)
+        match state.stage:
+            case "blind":
+                return message_bytes(round.entry.draws[client].samples, POINT_BYTES)
+            case "answer":
+                return OVERHEAD + sum(answer_lengths(state, client).values()) if client in state.sets else 0
+            case "show":
+                return len(case.committee) * (OVERHEAD + 4 * state.layout.length) if case else 0
+            case "vote":
+                return sum(_ballot_bytes(case) for case in state.cases if client in case.committee)
+        layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
+        return self.upload_bytes(layout) if _masks(round, client) else 0
+
+    def encode(
+        self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors | np.ndarray | bytes
+    ) -> bytes:
+        """An open message as it is, a vector under masks; nothing of a client that is in no group."""
+        if isinstance(update, bytes):
+            return update
+        if not _masks(round, client):
+            return b""
+        state = round.previous
+        if state.stage == "labels":
+            return masked_bytes(round, client, secrets, update.astype(WORD), label_layout(self._course.labels))
+        weight = self._weights(round, state)[client]
+        words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
+        return masked_bytes(round, client, secrets, words, state.layout)
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        state = round.previous
+        match state.stage:
+            case "blind":
+                return Outcome(self._blinded(round, state))
+            case "answer":
+                return Outcome(self._answered(round, state))
+            case "labels":
+                return Outcome(self._labelled(round, state, record))
+            case "train" | "sort":
+                return Outcome(self._trained(round, state, record))
+            case "show":
+                return Outcome(replace(state, stage="vote"))
+        return Outcome(self._course.voted(state, self._ballots(round, state)))
+
+    def fault_of(self, model: ClusterState, metrics: Metrics) -> str:
+        try:
+            self._course.heard(model, metrics.clusters)
+        except InvalidStatement as fault:
+            return str(fault)
+        return ""
+
+    # --- one round --------------------------------------------------------------------------------------------------
+
+    def _blinded(self, round: UploadRound, state: ClusterState) -> ClusterState:
+        """Whose sets can be compared."""
+        session, sets = session_of(round), {}
+        for client, data in _read(round, self).items():
+            try:
+                sets[client] = (round.entry.commits[client].digest.hex(), len(read_points(data, session, client)))
+            except InvalidMessage:
+                continue
+        return replace(state, stage="answer" if len(sets) >= FEWEST else "blind", sets=dict(sorted(sets.items())))
+
+    def _answered(self, round: UploadRound, state: ClusterState) -> ClusterState:
+        """Who answered. What the answers say only the counter can tell."""
+        clients = tuple(sorted(client for client in _read(round, self) if client in state.sets))
+        if len(clients) < FEWEST:
+            return replace(state, stage="blind", sets={})
+        return replace(state, stage="count", clients=clients)
+
+    def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+        """The label counts of each part together, if they add up to the sizes of its sets."""
+        found: list[Counts] = []
+        for positions in summed_groups(round.graph, round.survivors):
+            counts: Counts = ()
+            if positions:
+                words = unmasked_sum(round, record, label_layout(self._course.labels), positions)
+                counts = tuple(words.tolist())
+            size = sum(state.sets[client][1] for client in _clients(round, positions))
+            found.append(counts if sum(counts) == size else ())
+        if not any(found):
+            found = [(1,) * self._course.labels] * len(found)
+        return replace(state, stage="train", labels=tuple(found))
+
+    def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+        """The means of all groups; a model stays where too few trained it."""
+        weights, bound = self._weights(round, state), self.config.masking.bound
+        start = state.models if state.stage == "train" else self._began(round, state).models
+        models: list[Tensors] = []
+        groups: list[Cluster] = []
+        for number, positions in enumerate(summed_groups(round.graph, round.survivors)):
+            group = _clients(round, positions)
+            groups.append(group)
+            if not group:
+                models.append(start[number if len(start) > 1 else 0])
+                continue
+            total = sum((weights[client] for client in group), Fraction(0))
+            words = unmasked_sum(round, record, state.layout, positions)
+            models.append(unflatten(decode(words, total.numerator, total.denominator, bound), state.layout))
+        if state.stage == "sort":
+            return replace(state, stage="sorted", trials=tuple(models), groups=tuple(groups))
+        return replace(
+            state,
+            stage="watch" if self._course.terms.seats else "train",
+            models=tuple(models),
+            trained=state.trained + 1,
+            groups=tuple(groups),
+            began=round.entry.opened.model_digest.hex(),
+        )
+
+    def _began(self, round: UploadRound, state: ClusterState) -> ClusterState:
+        return fetch_model(round.store, bytes.fromhex(state.began), self.config, state.layout)
+
+    def _ballots(self, round: UploadRound, state: ClusterState) -> dict[int, list[Ballot]]:
+        """What judges voted; who sends no ballot in its form has not voted."""
+        found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
+        for client, data in _read(round, self).items():
+            for case in state.cases:
+                if client not in case.committee:
+                    continue
+                own, data = data[: _ballot_bytes(case)], data[_ballot_bytes(case) :]
+                try:
+                    ballot = Ballot.from_bytes(own)
+                except ValueError:
+                    continue
+                if ballot.voter == client and len(ballot.against) == len(case.members):
+                    found[case.cluster].append(ballot)
+        return found
+
+    def _weights(self, round: UploadRound, state: ClusterState) -> Mapping[int, Fraction]:
+        """How much each client counts in the mean of its group."""
+        weights: dict[int, Fraction] = {}
+        for positions in filter(None, round.graph.groups):
+            weights |= self._course.weights(state, _clients(round, positions))
+        return weights
+
+    # --- accounting -------------------------------------------------------------------------------------------------
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+
+def _masks(round: UploadRound, client: int) -> bool:
+    """Whether a client is in a group."""
+    position = round.entry.order.index(client)
+    return any(position in group for group in round.graph.groups)
+
+
+def _clients(round: UploadRound, positions: frozenset[int] | tuple[int, ...]) -> Cluster:
+    return tuple(sorted(round.graph.client(position) for position in positions))
+
+
+def _ballot_bytes(case: Case) -> int:
+    return len(Ballot(0, (False,) * len(case.members), bytes(32)).to_bytes())
+
+
+def _read(round: UploadRound, kind: ClusterUploads) -> dict[int, bytes]:
+    """Open uploads of the right size, by client; others count as none."""
+    found = {}
+    for client, commit in round.entry.commits.items():
+        size = kind.expected_bytes(round, client)
+        try:
+            data = round.store.fetch(commit.digest, size)
+        except (TooLarge, Malformed):
+            continue
+        if len(data) == size:
+            found[client] = data
+    return found
