@@ -1,5 +1,6 @@
 """``fedgrove bench``: figures that anyone can repeat, each beside a named rival or a physical limit of the same run."""
 
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -124,47 +125,72 @@ def unlearn(
     dataset: Annotated[str, typer.Option(help="gaussian, celltype or covtype.")] = "gaussian",
     data_dir: Annotated[Path, typer.Option(help="Where the files of celltype and covtype lie.")] = Path("data"),
     clusters_each: Annotated[int, typer.Option(min=1, help="Clusters that a client sees, K′.")] = 1,
-    removals: Annotated[int, typer.Option(min=1, help="Requests.")] = 100,
-    order: Annotated[str, typer.Option(help="random or adversarial.")] = "random",
-    batch: Annotated[int, typer.Option(min=1, help="Points in a request.")] = 1,
+    removals: Annotated[int, typer.Option(min=1, help="Requests of each kind.")] = 100,
+    order: Annotated[
+        str, typer.Option(help="Kind of requests: random, adversarial, batches-of-10, batches-of-30, or all.")
+    ] = "random",
     repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs behind a loss ratio.")] = 5,
     large: Annotated[bool, typer.Option("--large", help="Decode 10,000 occupied bins, too.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the figures, a picture of accumulated times, and a page of all here.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Federated K-means that forgets: losses, removals beside retraining, bytes, decoding.
 
     Example: fedgrove bench unlearn --dataset gaussian --removals 100
+
+    Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
     try:
-        from node.cli import bench_unlearn
+        from node.cli import bench_removals, bench_unlearn, unlearn_report
     except ImportError:
         raise CommandError(
             "this needs python-flint and scikit-learn: pip install 'fedgrove[kmeans,learning]'"
         ) from None
-    if order not in bench_unlearn.ORDERS:
-        raise CommandError(f"--order must be random or adversarial, not {order!r}")
+    known = bench_removals.ORDERS
+    if order not in (*known, "all"):
+        raise CommandError(f"--order must be {', '.join(known)} or all, not {order!r}")
+    orders = list(known.values()) if order == "all" else [known[order]]
+    if out is not None:
+        from node.simulation.figures import FiguresUnavailable, require_matplotlib
+
+        try:
+            require_matplotlib()
+        except FiguresUnavailable as fault:
+            raise CommandError(str(fault)) from None
     points = bench_unlearn.load(dataset, data_dir, clusters_each)
-    request = bench_unlearn.Removals(removals, order, batch)
     decoding = (1_000, 10_000) if large else (1_000,)
-    return _show("Unlearning", lambda: bench_unlearn.run(points, request, repeats, decoding), as_json)
+
+    def measure() -> dict:
+        result, courses = bench_unlearn.run(points, orders, removals, repeats, decoding)
+        if out is not None:
+            unlearn_report.write_report(out, result, courses)
+        return result
+
+    return _show("Unlearning", measure, as_json)
 
 
 @app.command("explorer")
 def explorer(
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the history.")] = 200,
     clients: Annotated[int, typer.Option(min=3, max=10_000, help="Clients in each.")] = 100,
+    browser: Annotated[bool, typer.Option("--browser", help="Load the overview in Chromium, too.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """CPU seconds of the explorer's pages over a long history, beside the goal of one.
+    """CPU seconds of the explorer's pages over a long history, and seconds in a browser, beside the goal of one.
 
-    Example: fedgrove bench explorer --rounds 200 --clients 100
+    Example: fedgrove bench explorer --rounds 200 --clients 100 --browser
     """
     from node.cli.explorer import check_installed
 
     check_installed()
     from node.cli import bench_explorer
 
-    return _show("Explorer", lambda: bench_explorer.run(rounds, clients), as_json)
+    found = bench_explorer.find_chromium() if browser else None
+    if browser and (found is None or importlib.util.find_spec("playwright") is None):
+        raise CommandError("--browser needs Chromium, on the PATH or named by FEDGROVE_CHROMIUM, and pip's playwright")
+    return _show("Explorer", lambda: bench_explorer.run(rounds, clients, found), as_json)
 
 
 def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:

@@ -1,7 +1,8 @@
-"""Federated clustering to compare with: K-FED (Dennis, Li and Smith 2021) and DC-K-means (Ginart et al. 2019).
+"""Federated clustering to compare with: K-FED (Dennis, Li and Smith 2021), DC-K-means (Ginart et al. 2019), and the
+seed's own without privacy (algorithm 5).
 
-Both send exact local centroids to the server, without counts, and neither hides a client's. K has the same value at
-clients and server, as in the seed's experiments (appendix M.2).
+All send exact local centroids to the server, the first two without counts, and none hides a client's. K has the same
+value at clients and server, as in the seed's experiments (appendix M.2).
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from node.kmeans.clustering import kmeans, nearest, refine, squared_distances
 from node.kmeans.losses import induced_loss
+from node.kmeans.seeding import seed
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,18 @@ def k_fed(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Resu
     return _induced(parts, local, centres, followed)
 
 
+def simplified(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Result:
+    """Algorithm 5: the server clusters the centroids of all clients' seedings, by the sizes of their clusters.
+
+    What MUFC computes, but for the grid and the sums under masks.
+    """
+    seedings = [seed(part, k, rng) for part in parts]
+    local = [part[each.centroids] for part, each in zip(parts, seedings, strict=True)]
+    union = np.concatenate(local)
+    centres = kmeans(union, np.concatenate([each.sizes for each in seedings]), k, rng).centres
+    return _induced(parts, local, centres, nearest(union, centres))
+
+
 class DCKMeans:
     """DC-K-means with a tree of height two: the clients are its leaves.
 
@@ -63,15 +77,19 @@ class DCKMeans:
         self._local = [self._leaf(part) for part in self._parts]
 
     def forget(self, client: int, rows: np.ndarray) -> None:
-        """Remove points, named by their place among those left: the leaf is computed again, the root by ``result``."""
+        """Remove points, named by their place among those left: the leaf is computed again, the root by ``centres``."""
         self._parts[client] = np.delete(self._parts[client], rows, axis=0)
         self._local[client] = self._leaf(self._parts[client])
 
-    def result(self) -> Result:
-        """K-means on the union of the leaves' centroids."""
+    def centres(self) -> np.ndarray:
+        """K-means on the union of the leaves' centroids: float64 array of shape (≤ k, d)."""
         union = np.concatenate(self._local)
-        centres = kmeans(union, np.ones(len(union), np.int64), self._k, self._rng).centres
-        return _induced(self._parts, self._local, centres, nearest(union, centres))
+        return kmeans(union, np.ones(len(union), np.int64), self._k, self._rng).centres
+
+    def result(self) -> Result:
+        """The root's centres, and where they put the points that are left."""
+        centres = self.centres()
+        return _induced(self._parts, self._local, centres, nearest(np.concatenate(self._local), centres))
 
     def _leaf(self, part: np.ndarray) -> np.ndarray:
         return kmeans(part, np.ones(len(part), np.int64), self._k, self._rng, restarts=1).centres

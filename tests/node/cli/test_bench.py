@@ -14,7 +14,9 @@ from node.cli import (
     bench_privacy,
     bench_unlearn,
     bench_vrf,
+    unlearn_report,
 )
+from node.cli.bench_removals import REMOVAL, Removals
 from node.kmeans.datasets import Points, split_by_cluster
 from node.learning.models import ARCHITECTURES
 from node.learning.samples import Loaded, Samples
@@ -100,20 +102,31 @@ def test_the_command_prints_a_table_or_json(tmp_path, line):
     assert printed.returncode == 0 and json.loads(printed.stdout)["rows"]
 
 
-@pytest.mark.parametrize(("order", "batch"), [("random", 1), ("adversarial", 3)])
-def test_unlearning_is_measured_beside_retraining(order, batch):
+def test_unlearning_is_measured_beside_retraining(tmp_path):
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(3), 100)
     points = rng.uniform(-0.7, 0.7, (3, 2))[clusters] + rng.normal(0, 0.02, (300, 2))
     data = Points("tiny", split_by_cluster(points, clusters, 6, 2, rng), 3, "six clients")
-    result = bench_unlearn.run(data, bench_unlearn.Removals(12, order, batch), repeats=2, decoding=(50,))
+    orders = [Removals("random"), Removals("adversarial", 3)]
+    result, courses = bench_unlearn.run(data, orders, count=6, repeats=2, decoding=(50,))
     rows = by_name(result)
-    for method in ("MUFC", "K-FED", "DC-KM"):
+    for method in ("MUFC", "MUFC without privacy", "K-FED", "DC-KM"):
         assert rows[f"induced loss ratio: {method}"]["value"] >= 1 - 1e-6
-    assert rows[f"removal ({order}, {batch} a request)"]["value"] > 0
-    assert rows["removals that hit a centroid"]["unit"] == "of 12"
+    for removals, course in zip(orders, courses, strict=True):
+        what = removals.text
+        assert rows[f"{what}: removal"]["value"] > 0 and rows[f"{what}: hit a centroid"]["unit"] == "of 6"
+        assert rows[f"{what}: induced loss ratio at the end"]["value"] >= 1 - 1e-6
+        assert {len(seconds) for seconds in course.seconds.values()} == {6} == {len(course.hits)}
+        assert all(map(float.__le__, course.seconds["removal, as the paper counts"], course.seconds[REMOVAL]))
     assert rows["upload of a client: removal"]["value"] < rows["upload of a client: training"]["value"]
-    assert {"full retraining, plain", "full retraining, well written", "decoding, 50 occupied bins"} <= set(rows)
+    assert "decoding, 50 occupied bins" in rows
+
+    for name in ("tiny", "also"):
+        unlearn_report.write_report(tmp_path, result | {"dataset": name}, courses)
+    page = (tmp_path / "README.md").read_text()
+    assert page.index("## also") < page.index("## tiny") and "six clients." in page and "(tiny.png)" in page
+    assert json.loads((tmp_path / "tiny.json").read_text())["rows"] == result["rows"]
+    assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +134,7 @@ def test_unlearning_is_measured_beside_retraining(order, batch):
     [
         (["--dataset", "nosuch"], "unknown data set 'nosuch'"),
         (["--dataset", "celltype", "--data-dir", "nowhere"], "does not exist"),
-        (["--order", "backwards"], "--order must be random or adversarial"),
+        (["--order", "backwards"], "--order must be random, adversarial, batches-of-10, batches-of-30 or all"),
     ],
 )
 def test_unlearning_says_what_it_needs(tmp_path, arguments, said):

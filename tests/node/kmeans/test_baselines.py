@@ -1,9 +1,9 @@
-"""K-FED and DC-K-means find clusters that are there, and lose to exact counts where sizes differ."""
+"""K-FED, DC-K-means and algorithm 5 find clusters that are there; without counts, sizes are not seen."""
 
 import numpy as np
 import pytest
 
-from node.kmeans.baselines import DCKMeans, k_fed
+from node.kmeans.baselines import DCKMeans, k_fed, simplified
 from node.kmeans.datasets import split_by_cluster
 
 CENTRES = np.array([[-0.8, 0.0], [0.8, 0], [0, 0.8]])
@@ -21,13 +21,20 @@ def total(parts) -> int:
     return sum(map(len, parts))
 
 
-def test_both_find_the_clusters(parts):
+def test_all_find_the_clusters(parts):
     dc = DCKMeans(parts, 3, np.random.default_rng(4))
-    for result in (k_fed(parts, 3, np.random.default_rng(1)), dc.result()):
+    plain = simplified(parts, 3, np.random.default_rng(1))
+    for result in (k_fed(parts, 3, np.random.default_rng(1)), dc.result(), plain):
         assert [len(label) for label in result.labels] == [len(part) for part in parts]
         assert result.induced_loss(parts) < 3 * total(parts) * 2 * 0.02**2
         distances = np.linalg.norm(result.centres[:, None] - CENTRES, axis=2)
         assert (distances.min(axis=0) < 0.02).all()
+
+
+def test_without_privacy_a_centroid_weighs_what_its_cluster_counts():
+    parts = [np.repeat([[0.0, 0.0], [0.8, 0.0]], [99, 1], axis=0), np.array([[0.1, 0.0], [0.0, 0.9]])]
+    result = simplified(parts, 2, np.random.default_rng(0))
+    assert result.centres == pytest.approx(np.array([[0, 0.9], [0.9 / 101, 0]]))
 
 
 def test_k_fed_reaches_for_the_farthest_centroids_where_clients_are_small():

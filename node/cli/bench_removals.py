@@ -1,0 +1,191 @@
+"""Requests to forget, one after another, and what each takes: removing, DC-K-means' removing, training anew.
+
+Seconds are of processor time on one core. Clients work side by side, so a round takes what the slowest of them takes,
+and then the server.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import mean, median
+
+import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from node.kmeans.baselines import DCKMeans
+from node.kmeans.counts import BinCounts
+from node.kmeans.datasets import Points, reference_loss
+from node.kmeans.grid import Grid
+from node.kmeans.simulation import Federation, Round, Settings
+
+SPEED_UPS = {"celltype": 1535, "covtype": 267, "gaussian": 2074}  # table 1, where no centroid was hit
+AVERAGE_SPEED_UP = 84
+
+REMOVAL = "removal, all counted"
+BY_THE_PAPER = "removal, as the paper counts"
+RIVAL = "DC-K-means"
+PLAIN = "retraining, plain"
+WELL_WRITTEN = "retraining, well written"
+METHODS = (REMOVAL, BY_THE_PAPER, RIVAL, PLAIN, WELL_WRITTEN)
+
+_PLAIN_RESTARTS = 10
+_RETRAININGS = 5
+
+
+@dataclass(frozen=True)
+class Removals:
+    """Which requests.
+
+    Attributes
+    ----------
+    order : str
+        ``random``: points of a random client; ``adversarial``: of the client whose points contribute most to the loss.
+    batch : int
+        Points in a request, all of one client.
+    """
+
+    order: str
+    batch: int = 1
+
+    @property
+    def text(self) -> str:
+        return f"{self.order}, {self.batch} a request"
+
+
+ORDERS = {
+    "random": Removals("random"),
+    "adversarial": Removals("adversarial"),
+    "batches-of-10": Removals("random", 10),
+    "batches-of-30": Removals("random", 30),
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a run of requests took.
+
+    Attributes
+    ----------
+    removals : Removals
+    seconds : mapping of str to list of float
+        For each of METHODS, of each request.
+    hits : list of bool
+        Whether a centroid was among the points of each request.
+    loss_ratio : float
+        Induced loss after the last request, of central K-means' on the points left.
+    """
+
+    removals: Removals
+    seconds: Mapping[str, list[float]]
+    hits: list[bool]
+    loss_ratio: float
+
+
+def settings(points: Points, iterations: int = 0) -> Settings:
+    """The terms under which the benchmark clusters a data set."""
+    grid = Grid.covering(points.parts[0].shape[1], points.step)
+    return Settings(points.k, grid, iterations=iterations)
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Processor time."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def course(points: Points, removals: Removals, count: int) -> Course:
+    """Make ``count`` requests of one kind, of a federation that was just trained."""
+    rng = np.random.default_rng(1)
+    running = Federation(points.parts, settings(points), np.random.default_rng(0), time.process_time)
+    running.train()
+    rival = DCKMeans(points.parts, points.k, np.random.default_rng(0))
+    seconds: dict[str, list[float]] = {method: [] for method in METHODS}
+    hits = []
+    for number in range(count):
+        client, rows = _request(running, points, removals, rng)
+        places = np.searchsorted(running.clients[client].rows, rows)
+        if number % max(1, count // _RETRAININGS) == 0:
+            left = [points.parts[index][each.rows] for index, each in running.clients.items()]
+            plain, well_written = _retraining(left, running.round.counts, points)
+        done = running.forget({client: rows})
+        hits.append(any(done.redrawn.values()))
+        taken = (done.seconds.total, _by_the_paper(done, hits[-1]), _rivals(rival, client, places), plain, well_written)
+        for method, each in zip(METHODS, taken, strict=True):
+            seconds[method].append(each)
+    left = np.concatenate([points.parts[index][each.rows] for index, each in running.clients.items()])
+    return Course(removals, seconds, hits, running.induced_loss() / reference_loss(left, points.k))
+
+
+def rows_of(dataset: str, run: Course) -> Iterator[dict]:
+    """Rows for the table, all named by the kind of requests."""
+    taken, what = run.seconds, run.removals.text
+    exact, plain, well_written = taken[REMOVAL], taken[PLAIN], taken[WELL_WRITTEN]
+
+    def row(name: str, value: float, unit: str, beside: str) -> dict:
+        return {"name": f"{what}: {name}", "value": value, "unit": unit, "beside": beside}
+
+    totals = f"DC-K-means {sum(taken[RIVAL]):.4g} s, plain retraining {sum(plain):.4g} s"
+    yield row("full retraining, plain", _digits(mean(plain)), "s", "scikit-learn, as many points at the server")
+    yield row("full retraining, well written", _digits(mean(well_written)), "s", "this program's, weighted bins")
+    yield row("removal", _digits(mean(exact)), "s", "client, upload, decoding, clustering: exact")
+    yield row("accumulated", _digits(sum(exact)), "s", totals)
+    yield row("hit a centroid", sum(run.hits), f"of {len(run.hits)}", "")
+    calm = [each for each, hit in zip(taken[BY_THE_PAPER], run.hits, strict=True) if not hit]
+    if calm:
+        beside = f"as the paper counts; paper {SPEED_UPS[dataset]}" if dataset in SPEED_UPS else "as the paper counts"
+        yield row("speed-up without re-seeding", round(mean(plain) / median(calm), 1), "times", beside)
+    paper = f"as the paper counts; paper {AVERAGE_SPEED_UP} over its data sets"
+    yield row("speed-up on average", round(mean(plain) / mean(taken[BY_THE_PAPER]), 1), "times", paper)
+    yield row("speed-up, all counted", round(mean(plain) / mean(exact), 1), "times", "over plain retraining")
+    better = "over well-written retraining"
+    yield row("speed-up, all counted, good rival", round(mean(well_written) / mean(exact), 2), "times", better)
+    yield row("induced loss ratio at the end", round(run.loss_ratio, 4), "", "central K-means on what is left")
+
+
+def _request(running: Federation, points: Points, removals: Removals, rng: np.random.Generator) -> tuple:
+    """A client, and which rows of it go next."""
+    candidates = [index for index, client in running.clients.items() if len(client) > removals.batch]
+    if removals.order == "random":
+        chosen = int(rng.choice(candidates))
+        return chosen, rng.permutation(running.clients[chosen].rows)[: removals.batch]
+    losses = {}
+    for index in candidates:
+        rows = running.clients[index].rows
+        own = points.parts[index][rows]
+        far = ((own - running.round.model.centres[running.round.model.predict(own)]) ** 2).sum(axis=1)
+        order = np.argsort(-far)[: removals.batch]
+        losses[index] = (far[order].sum(), rows[order])
+    chosen = max(losses, key=lambda index: losses[index][0])
+    return chosen, losses[chosen][1]
+
+
+def _by_the_paper(done: Round, hit: bool) -> float:
+    """Without masks and decoding; the server computes only where a centroid was hit."""
+    return done.seconds.computing + (done.seconds.clustering if hit else 0)
+
+
+def _rivals(rival: DCKMeans, client: int, places: np.ndarray) -> float:
+    return seconds_of(lambda: rival.forget(client, places)) + seconds_of(rival.centres)
+
+
+def _retraining(left: list[np.ndarray], counts: BinCounts, points: Points) -> tuple[float, float]:
+    """Seconds of training anew: algorithm 1 with scikit-learn, and this program's own; masks and decoding in both.
+
+    The plain one clusters as many points at the server as there are at the clients, as the paper's does.
+    """
+    trained = Federation(left, settings(points), np.random.default_rng(0), time.process_time).train().seconds
+    slowest = max(
+        seconds_of(lambda part=part: kmeans_plusplus(part, min(points.k, len(part)), random_state=0))
+        for part in left
+        if len(part)
+    )
+    rng, grid = np.random.default_rng(0), settings(points).grid
+    places = np.repeat(grid.centres(counts.levels), counts.counts, axis=0)
+    places += rng.uniform(-grid.step / 2, grid.step / 2, places.shape)
+    server = seconds_of(lambda: KMeans(points.k, n_init=_PLAIN_RESTARTS, random_state=0).fit(places))
+    return trained.uploading + trained.decoding + slowest + server, trained.total
+
+
+def _digits(seconds: float) -> float:
+    return round(seconds, 6)
