@@ -69,7 +69,7 @@ def local_work(
     ``place`` gives the public inputs of a sealed round.
     """
     if config.clustering is not None:
-        from node.local_clustering import LocalClustering
+        from node.unlearning.local_clustering import LocalClustering
 
         return LocalClustering(store, config, data, journal, rounds)
     if config.clusters is not None:

@@ -5,7 +5,7 @@ Everything in it follows from ledger and store, so an audit makes it again and c
 - **a client left**: all others were summed anew, and no upload of that client is in the sum. Nobody need trust it;
 - **points were taken back**: the client was summed again after its request, bins have lost and gained points as stated,
   and lost as many more as were taken back. That the points left over are all but those named, the masks hide from
-  everybody but the client, whose request commits to them (``node.withdrawals``);
+  everybody but the client, whose request commits to them (``node.unlearning.request``);
 - **nothing had been made of them**: no sum that stands held any point of the client.
 """
 

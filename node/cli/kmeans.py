@@ -23,8 +23,8 @@ from node.kmeans.datasets import (
 from node.kmeans.grid import OutsideGrid
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
-from node.local_federation import LocalFederation, LocalFederationError
 from node.step import Step
+from node.unlearning.federation import LocalFederation, LocalFederationError
 
 NAMES = ("gaussian", "celltype", "covtype")
 _DIRECTORY = Path("clusters")

@@ -16,9 +16,9 @@ from node.cli.output import FAILED, CommandError, console, print_json, read_pass
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import load_config
 from node.files import AlreadyInUse, write_atomically
-from node.forgetting import CannotForget, ask
 from node.journal import Journal
-from node.local_federation import LocalFederation, LocalFederationError
+from node.unlearning.asking import CannotForget, ask
+from node.unlearning.federation import LocalFederation, LocalFederationError
 
 _HERE = Path("clusters")
 _MAX_POINTS = 1 << 20

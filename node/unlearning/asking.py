@@ -7,8 +7,8 @@ from chain.records import Withdrawn
 from chain.transactions import Receipt
 from node.journal import Journal
 from node.kmeans.client import UnknownPoint
-from node.local_clustering import read_notebook
-from node.withdrawals import Request, name_of
+from node.unlearning.notebook import read_notebook
+from node.unlearning.request import Request, name_of
 
 
 class CannotForget(ValueError):

@@ -22,18 +22,18 @@ from node.client import Client
 from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model
 from node.coordinator import Coordinator
-from node.forgetting import CannotForget, ask
 from node.journal import Journal
 from node.kmeans.counts import BinCounts
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
-from node.local_clustering import Notebook, read_notebook
 from node.local_work import first_model
 from node.rounds import Rounds
 from node.step import Step
+from node.unlearning.asking import CannotForget, ask
+from node.unlearning.notebook import Notebook, read_notebook
+from node.unlearning.request import InvalidRequest, Request
 from node.uploads.clustering import ClusteringUploads
 from node.windows import windows
-from node.withdrawals import InvalidRequest, Request
 
 CLIENTS = 5
 TERMS = ClusteringSettings(k=2, dimensions=2, step=0.05, restarts=4, retry_blocks=30)

@@ -37,16 +37,16 @@ from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model
 from node.coordinator import Coordinator
 from node.files import exclusive, write_atomically
-from node.forgetting import ask
 from node.journal import Journal
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
-from node.local_clustering import begin
 from node.local_work import first_model
 from node.report import build_report
 from node.step import Step
+from node.unlearning.asking import ask
+from node.unlearning.notebook import begin
+from node.unlearning.request import Request
 from node.windows import windows
-from node.withdrawals import Request
 
 FORMAT = 1
 COORDINATOR = "coordinator"

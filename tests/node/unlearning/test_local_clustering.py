@@ -13,9 +13,10 @@ from node.kmeans.client import UnknownPoint
 from node.kmeans.counts import BinCounts
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import Contribution, State
-from node.local_clustering import LocalClustering, Notebook, read_notebook
 from node.local_work import CannotTakePart
-from node.withdrawals import Request
+from node.unlearning.local_clustering import LocalClustering
+from node.unlearning.notebook import Notebook, read_notebook
+from node.unlearning.request import Request
 
 ME = 3
 SETTINGS = ClusteringSettings(k=3, dimensions=2, step=0.05)
