@@ -13,6 +13,7 @@ from node.cli.output import CommandError, console
 
 if TYPE_CHECKING:
     from node.explorer.sources import Source
+    from node.explorer.watch import Sight
 
 
 def explorer(
@@ -36,6 +37,9 @@ def explorer(
     Example: fedgrove explorer --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001
 
     Example: fedgrove explorer runs/first --export site
+
+    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell. Of a live ledger it
+    writes what is there now.
     """
     check_installed()
     if (history is None) == (not (rpc or ledger or store)):
@@ -102,10 +106,24 @@ def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None)
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: give a folder that is new or empty, nothing was changed")
-    if source.live:
-        raise CommandError("--export is for a history at rest: give a run's directory or a CAR file")
-    with open_index(source, index) as found, Watch(source, found) as watch:
-        sight = watch.settle()
+    with open_index(source, index) as found:
+        with Watch(source, found) as watch:
+            sight = watch.settle()
+        # Nothing is read any more: the pages agree with each other, though a live federation goes on.
+        waiting = sight.waiting or sight.store_waiting
+        if waiting:
+            raise CommandError(f"nothing was written: {waiting}")
         written = export(watch, target, blob_bytes)
     console.print(f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}")
-    return sight.verdict.exit_code if sight.verdict else 2
+    console.print(f"audit: {_audit_says(sight)}", soft_wrap=True, markup=False)
+    return sight.verdict.exit_code if sight.verdict and not sight.audit_waiting else 2
+
+
+def _audit_says(sight: "Sight") -> str:
+    """The last word of the audit, or what it says up to now."""
+    verdict = sight.verdict
+    if verdict is None or sight.audit_waiting:
+        return f"cannot tell: {sight.audit_waiting or 'it has not come to a verdict'}"
+    if verdict.first_bad_record is not None:
+        return f"bad record: {verdict.first_bad_record}"
+    return f"{verdict.verdict} ({verdict.reason or f'{verdict.records} records'})"

@@ -7,7 +7,7 @@
 - ``watch``: reads, surveys and audits in the background; tells what was found so far
 - ``inert``: foreign text and blobs made safe to look at
 - ``drawings``: the cooperation tree, a round's phases and the charts as SVG
-- ``views``: what each page says, as plain values out of the index
+- ``views``: what each page says, as plain values out of the index; a module a kind of page
 - ``pages``: a path to a page: the same for the server and for an export
 - ``cache``: where an index lies between two runs
 - ``server``: the pages over HTTP on this machine, with live updates

@@ -1,14 +1,24 @@
-"""Where an index lies between two runs of the explorer: in the user's cache, one file a history."""
+"""Where an index lies between two runs of the explorer: in the user's cache, one folder a history.
+
+Whoever opens one tidies up: beyond a number, and a size of all together, those go that were not used for longest.
+"""
 
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from node.explorer.index import Index
 from node.explorer.sources import Source
 from node.files import AlreadyInUse, exclusive
+
+MAX_INDEXES = 32
+MAX_BYTES = 2 << 30
+_FILE = "index.sqlite"
+_KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @contextmanager
@@ -24,22 +34,32 @@ def open_index(source: Source, directory: Path | None = None) -> Iterator[Index 
     if source.deployment is None:
         yield None
         return
-    try:
-        with exclusive((directory or _cache()) / source.key) as _:
-            yield from _opened(source, (directory or _cache()) / source.key)
-            return
-    except (AlreadyInUse, PermissionError):
-        pass
-    with tempfile.TemporaryDirectory(prefix="fedgrove-explorer-") as scratch:
-        yield from _opened(source, Path(scratch))
-
-
-def _opened(source: Source, directory: Path) -> Iterator[Index]:
-    index = Index(directory / "index.sqlite", source.deployment)
-    try:
+    with ExitStack() as held:
+        index = Index(_own(held, directory or _cache(), source.key) / _FILE, source.deployment)
+        held.callback(index.close)
         yield index
-    finally:
-        index.close()
+
+
+def _own(held: ExitStack, root: Path, key: str) -> Path:
+    """A folder that belongs to this process while ``held`` is."""
+    try:
+        held.enter_context(exclusive(root / key))
+        os.utime(root / key)
+        _tidy(root)
+        return root / key
+    except (AlreadyInUse, OSError):
+        return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-explorer-")))
+
+
+def _tidy(root: Path) -> None:
+    """Remove the indexes that were not used for longest, beyond the limits; never one that a process has."""
+    found = [path for path in root.iterdir() if _KEY.fullmatch(path.name) and (path / _FILE).is_file()]
+    total = 0
+    for place, path in enumerate(sorted(found, key=lambda path: path.stat().st_mtime, reverse=True), 1):
+        total += sum(file.stat().st_size for file in path.iterdir())
+        if place > MAX_INDEXES or total > MAX_BYTES:
+            with suppress(AlreadyInUse, OSError), exclusive(path):
+                shutil.rmtree(path)
 
 
 def _cache() -> Path:

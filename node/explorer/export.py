@@ -10,7 +10,8 @@ from pathlib import Path
 from ipfs.store import StoreError
 from node.explorer.index import Index
 from node.explorer.pages import Pages
-from node.explorer.views import KINDS, ROLES
+from node.explorer.views.search import place_of
+from node.explorer.views.words import KINDS, ROLES
 from node.explorer.watch import Watch
 
 # Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
@@ -103,15 +104,20 @@ def _findable(index: Index) -> Iterator[tuple[str, str, str]]:
         "SELECT hash, kind, round, client, records.id AS place FROM records JOIN transactions ON transactions.id = tx"
     )
     for row in index.rows(query):
-        where = f"rounds/{row['round']}/" if row["round"] is not None else "contracts/"
-        where = f"clients/{row['client']}/" if row["round"] is None and row["client"] is not None else where
-        yield row["hash"].hex(), f"Transaction: {KINDS[row['kind']]}", f"{where}index.html#r{row['place']}"
+        path = _file(place_of(row["round"], row["client"], row["place"]))
+        yield row["hash"].hex(), f"Transaction: {KINDS[row['kind']]}", path
     query = (
-        "SELECT digest, named.role, round, records.id AS place FROM named JOIN records ON records.id = record"
-        " WHERE round IS NOT NULL"
+        "SELECT digest, named.role, round, client, records.id AS place FROM named JOIN records ON records.id = record"
     )
     for row in index.rows(query):
-        yield row["digest"].hex(), ROLES[row["role"]].capitalize(), f"rounds/{row['round']}/index.html#r{row['place']}"
+        path = _file(place_of(row["round"], row["client"], row["place"]))
+        yield row["digest"].hex(), ROLES[row["role"]].capitalize(), path
+
+
+def _file(path: str) -> str:
+    """The file of a page's path."""
+    page, mark, place = path.partition("#")
+    return f"{page}index.html{mark}{place}"
 
 
 def _assets() -> Iterator[tuple[str, bytes]]:

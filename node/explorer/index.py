@@ -25,7 +25,7 @@ _TIMESTAMP = 11  # of the header's fields
 
 
 class Index:
-    """One file, written by one thread, read by any.
+    """One file, read and written by any thread of one process.
 
     Parameters
     ----------

@@ -6,15 +6,22 @@ Paths of pages end in ``/`` (the overview's is empty), and links are relative, s
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cached_property
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from node.explorer import drawings, views
+from chain.tree import partners
+from node.explorer import drawings
 from node.explorer.checks import WORDS, Checks
 from node.explorer.drawings import STATES, short
-from node.explorer.inert import inert
-from node.explorer.views import KINDS, MAX_LEAVES, OUTCOMES, ROLES, Views
+from node.explorer.inert import contents_of_model, inert
+from node.explorer.views.blobs import MAX_MODEL_BYTES, latest_terms, lineage, named, terms_behind
+from node.explorer.views.charts import charts
+from node.explorer.views.clients import forgettings, members, one_client
+from node.explorer.views.contracts import approvals, gas
+from node.explorer.views.rounds import MAX_LEAVES, all_rounds, leaves_of, one_round
+from node.explorer.views.rows import Blob, count_records, text_of
+from node.explorer.views.search import search
+from node.explorer.views.words import KINDS, OUTCOMES, ROLES
 from node.explorer.watch import Sight, Watch
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
@@ -61,18 +68,15 @@ class _Request:
 
     def __init__(self, watch: Watch, templates: Environment, has: Exists | None, path: str) -> None:
         self._watch = watch
+        self._index = watch.index
         self._sight: Sight = watch.sight
         self._templates = templates
         self._has = has
         self._path = path
         self._checks = Checks(self._sight)
 
-    @cached_property
-    def _views(self) -> Views:
-        return Views(self._watch.index, self._watch.source.store, self._checks)
-
     def page(self, query: str) -> str | None:
-        if self._watch.index is None:
+        if self._index is None:
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
         for pattern, make in _ROUTES:
             found = pattern.fullmatch(self._path)
@@ -82,8 +86,9 @@ class _Request:
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
-        index, source = self._watch.index, self._watch.source
-        records = self._views.records() if index else 0
+        index, source = self._index, self._watch.source
+        records = count_records(index) if index else 0
+        terms = latest_terms(index) if index else None
         return self._templates.get_template(template).render(
             title=title,
             section=section,
@@ -97,7 +102,8 @@ class _Request:
             deployment=index.deployment if index else None,
             head=index.head() if index else None,
             head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
-            terms=self._views.terms() if index else None,
+            terms=terms,
+            kmeans=bool(terms) and "clustering" in terms,
             **values,
         )
 
@@ -114,77 +120,71 @@ class _Request:
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def _overview(self) -> str:
-        rounds = self._views.rounds()
+        rounds = all_rounds(self._index, self._checks)
         return self.render(
-            "overview.html", "Overview", "overview", rounds=rounds, charts=self._views.charts(rounds),
-            members=self._views.members(),
+            "overview.html", "Overview", "overview", rounds=rounds, charts=charts(rounds),
+            members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
 
     def _round(self, number: str) -> str | None:
-        view = self._views.round(int(number))
+        view = one_round(self._index, self._checks, int(number))
         if view is None:
             return None
-        leaves = self._views.leaves(int(number), lambda client: self._link(f"clients/{client}/"))
+        leaves = leaves_of(self._index, int(number), lambda client: self._link(f"clients/{client}/"))
         title = f"Cooperation tree of round {number}"
         tree = drawings.cooperation_tree(leaves, title) if 0 < len(leaves) <= MAX_LEAVES else ""
-        head = self._watch.index.head()
-        timeline = drawings.timeline(view["phases"], view["ended_block"], head, f"Phases of round {number} by block")
-        partners = [drawings.tree.partners(position, len(leaves)) for position in range(len(leaves))]
+        title = f"Phases of round {number} by block"
+        timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
         return self.render(
             "round.html", f"Round {number}", "overview", number=int(number), view=view, leaves=leaves, tree=tree,
-            timeline=timeline, partners=partners,
+            timeline=timeline, partners=[partners(position, len(leaves)) for position in range(len(leaves))],
         )  # fmt: skip
 
     def _clients(self) -> str:
-        return self.render("clients.html", "Clients", "clients", members=self._views.members())
+        return self.render("clients.html", "Clients", "clients", members=members(self._index))
 
-    def _client(self, client: str) -> str | None:
-        view = self._views.client(int(client))
-        return view and self.render(
-            "client.html", f"Client {client}", "clients", view=view, rounds=self._views.rounds()
-        )
+    def _client(self, number: str) -> str | None:
+        view = one_client(self._index, self._checks, int(number))
+        rounds = all_rounds(self._index, self._checks)
+        return view and self.render("client.html", f"Client {number}", "clients", view=view, rounds=rounds)
 
     def _models(self) -> str:
-        return self.render(
-            "models.html", "Models", "models", lineage=self._views.lineage(), rounds=self._views.rounds()
-        )
+        rounds = all_rounds(self._index, self._checks)
+        return self.render("models.html", "Models", "models", lineage=lineage(self._index), rounds=rounds)
 
     def _contracts(self) -> str:
         return self.render(
-            "contracts.html", "Contracts", "contracts", gas=self._views.gas(), memberships=self._views.memberships()
-        )
-
-    def _blob(self, digest: str) -> str | None:
-        named = self._views.named(bytes.fromhex(digest))
-        if named is None:
-            return None
-        blob, records = named
-        contents = self._views.contents(bytes.fromhex(digest)) if blob.role == "model" else None
-        lineage = self._views.lineage() if blob.role == "model" else []
-        place = next((place for place, (_, model) in enumerate(lineage) if model.digest == digest), None)
-        return self.render(
-            "blob.html", _title(blob.role, lineage, place), "models" if blob.role == "model" else "overview",
-            blob=blob, records_of=records, contents=contents, text=self._views.text(bytes.fromhex(digest)),
-            lineage=lineage, place=place, blob_terms=self._terms_behind(blob, records),
+            "contracts.html", "Contracts", "contracts", gas=gas(self._index),
+            approvals=approvals(self._index, self._checks),
         )  # fmt: skip
 
-    def _terms_behind(self, blob: views.Blob, records: list[views.Row]) -> tuple[str, dict | None] | None:
-        """Digest and tables of the terms: of a blob of terms, or those under which a model was made."""
-        if blob.role == "config":
-            return blob.digest, self._views.terms(bytes.fromhex(blob.digest))
-        if blob.role != "model" or not records:
+    def _blob(self, digest: str) -> str | None:
+        found = named(self._index, self._checks, bytes.fromhex(digest))
+        if found is None:
             return None
-        round = self._views.round(records[0].round) if records[0].round is not None else None
-        if round is None:
-            return None
-        digest = round["config"].digest
-        return digest, self._views.terms(bytes.fromhex(digest))
+        blob, records = found
+        of_model = self._model(blob) if blob.role == "model" else {"contents": None, "lineage": [], "place": None}
+        return self.render(
+            "blob.html", _title(blob.role, of_model["lineage"], of_model["place"]),
+            "models" if blob.role == "model" else "overview", blob=blob, records_of=records,
+            text=text_of(self._index, bytes.fromhex(digest)), blob_terms=terms_behind(self._index, blob, records),
+            **of_model,
+        )  # fmt: skip
+
+    def _model(self, blob: Blob) -> dict:
+        """A model's table of contents, and its place among all models."""
+        contents = None
+        if blob.state == "held":  # else a store may look for it for half a minute
+            contents = contents_of_model(self._watch.source.store, bytes.fromhex(blob.digest), MAX_MODEL_BYTES)
+        models = lineage(self._index)
+        place = next((place for place, (_, model) in enumerate(models) if model.digest == blob.digest), None)
+        return {"contents": contents, "lineage": models, "place": place}
 
     def _help(self) -> str:
         return self.render("help.html", "How to read this", "help")
 
     def _search(self, query: str) -> str:
-        results = self._views.search(query) if query.strip() else []
+        results = search(self._index, query) if query.strip() else []
         return self.render("search.html", "Search", "search", query=inert(query, 200), results=results)
 
 

@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from ipfs.blobs import Root
 from ipfs.store import NotFound, StoreError
 from node.explorer.pages import Pages
-from node.explorer.views import MAX_MODEL_BYTES
+from node.explorer.views.blobs import MAX_MODEL_BYTES
 from node.explorer.watch import Watch
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

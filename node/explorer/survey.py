@@ -4,6 +4,8 @@ A survey reads the root block of each blob, which it verifies; whether every byt
 anew by each process, since a store changes.
 """
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,8 +31,13 @@ class Found:
     text: bytes | None = None
 
 
-def survey(index: Index, store: ContentStore, number: int, at_most: int) -> bool:
+def survey(index: Index, store: ContentStore, number: int, at_most: int, seconds: float = math.inf) -> bool:
     """Ask the store about blobs that survey ``number`` has not asked about yet; whether there were any.
+
+    Parameters
+    ----------
+    at_most, seconds : int, float
+        It asks about so many, and about none more after this time, so that what was found is soon seen.
 
     Raises
     ------
@@ -40,8 +47,11 @@ def survey(index: Index, store: ContentStore, number: int, at_most: int) -> bool
     query = f"SELECT digest, role FROM blobs WHERE survey < ? ORDER BY {_FIRST}, rowid DESC LIMIT ?"
     pending = index.rows(query, number, at_most)
     found: list[Found] = []
+    deadline = time.monotonic() + seconds
     try:
         for row in pending:
+            if time.monotonic() > deadline:
+                break
             found.append(_look(store, row["digest"], row["role"]))
     finally:
         _keep(index, number, found)

@@ -1,8 +1,12 @@
-"""What goes on behind the pages: one thread reads and surveys, another audits; the pages see what was found by now."""
+"""What goes on behind the pages: one thread reads, one surveys, one audits; the pages see what was found by now.
+
+A store may take half a minute to say that it does not find a blob, and an audit many: neither holds up the others.
+"""
 
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -42,8 +46,8 @@ class Sight:
         The audit goes on, or will.
     standing : Standing or None
         Where a live federation stands.
-    waiting, audit_waiting : str
-        Why chain and store, or the audit, tell nothing new; empty when all is well.
+    waiting, store_waiting, audit_waiting : str
+        Why chain, store, or audit, tell nothing new; empty when all is well.
     """
 
     version: int = 0
@@ -53,6 +57,7 @@ class Sight:
     auditing: bool = True
     standing: Standing | None = None
     waiting: str = ""
+    store_waiting: str = ""
     audit_waiting: str = ""
 
     @property
@@ -91,7 +96,15 @@ class Watch:
         # The lowest number that no earlier process has used, so that all blobs are asked for anew.
         used = index.value("SELECT coalesce(max(survey), 0) FROM blobs") if index else 0
         self._survey = used + 1
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._reading, self._auditing)]
+        self._was_read, self._was_surveyed, self._was_audited = (threading.Event() for _ in range(3))
+        self._threads = [
+            threading.Thread(target=self._work, args=(work, looked), daemon=True)
+            for work, looked in (
+                (self._reading, self._was_read),
+                (self._surveying, self._was_surveyed),
+                (self._auditing, self._was_audited),
+            )
+        ]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -106,64 +119,97 @@ class Watch:
             thread.join(timeout=5)
 
     def settle(self) -> Sight:
-        """Return when everything was read, surveyed and audited once; for an export."""
-        for thread in self._threads:
-            thread.join()
+        """Return when what was there was read, surveyed and audited once, or could not be; for an export."""
+        for looked in (self._was_read, self._was_surveyed, self._was_audited):
+            looked.wait()
         return self.sight
+
+    def _work(self, work: Callable[[], None], looked: threading.Event) -> None:
+        """Run a thread's work; however it ends, nobody waits for it any more."""
+        try:
+            work()
+        finally:
+            looked.set()
+            if self.index is not None:
+                self.index.close()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def _reading(self) -> None:
+        """Follow the chain; an archive needs one look."""
         if self.index is None:
             self._say(read=True)
-            return
-        asked = time.monotonic()
-        while not self._ended.is_set():
-            busy = self._read_on()
-            if self.source.live and time.monotonic() - asked > MISSING_SECONDS:
-                ask_again(self.index, self._survey)
-                asked = time.monotonic()
-            if not busy:
-                if not self.source.live:
-                    break
-                self._ended.wait(self._interval)
-        self.index.close()
-
-    def _read_on(self) -> bool:
-        """One look at chain and store; whether there is more to do at once."""
-        try:
-            changed = self.source.read(self.index)
-            if changed or not self.sight.read:
-                self._say(read=True, waiting="")
-            busy = survey(self.index, self.source.store, self._survey, BLOBS_AT_ONCE)
-            standing = self.source.standing(self._planned_rounds())
-        except (ChainError, StoreError, sqlite3.Error) as fault:
-            self._say(waiting=str(fault))
-            return False
-        if busy or standing != self.sight.standing or self.sight.waiting:
-            self._say(standing=standing, waiting="")
-        return busy
+        while self.index is not None and not self._ended.is_set():
+            try:
+                if self.source.read(self.index) or not self.sight.read:
+                    self._say(read=True, waiting="")
+                standing = self.source.standing(self._planned_rounds())
+                if standing != self.sight.standing or self.sight.waiting:
+                    self._say(standing=standing, waiting="")
+            except (ChainError, sqlite3.Error) as fault:
+                self._say(waiting=str(fault))
+            self._was_read.set()
+            if not self.source.live:
+                return
+            self._ended.wait(self._interval)
 
     def _planned_rounds(self) -> int:
         config = latest_config(self.index)
         return config.federation.rounds if config else 0
 
+    # --- surveying --------------------------------------------------------------------------------------------------
+
+    def _surveying(self) -> None:
+        """Ask the store about what the chain names, and a live one again about what it did not have."""
+        self._was_read.wait()
+        asked = time.monotonic()
+        while self.index is not None and not self._ended.is_set():
+            if self._survey_on():
+                continue
+            self._was_surveyed.set()
+            if not self.source.live:
+                return
+            if time.monotonic() - asked > MISSING_SECONDS:
+                ask_again(self.index, self._survey)
+                asked = time.monotonic()
+            self._ended.wait(self._interval)
+
+    def _survey_on(self) -> bool:
+        """One look into the store; whether there is more to do at once."""
+        try:
+            busy = survey(self.index, self.source.store, self._survey, BLOBS_AT_ONCE, TELL_SECONDS)
+        except (StoreError, sqlite3.Error) as fault:
+            self._say(store_waiting=str(fault))
+            return False
+        if busy or self.sight.store_waiting:
+            self._say(store_waiting="")
+        return busy
+
     # --- auditing ---------------------------------------------------------------------------------------------------
 
     def _auditing(self) -> None:
         """Audit until the last word, or until this is left."""
-        while not self._ended.is_set():
-            try:
-                verdict = self.source.audit(self._progress)
-            except (ChainError, StoreError, OSError) as fault:
-                verdict = Verdict("cannot tell", reason=str(fault))
-            if verdict is not None:
-                self._say(verdict=verdict, checked=verdict.records, auditing=False)
-                return
-            now, waiting = self.source.so_far(), self.source.audit_waiting
-            if (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
-                self._say(verdict=now, checked=now.records, audit_waiting=waiting)
-            self._ended.wait(self._interval)
+        try:
+            while not self._ended.is_set() and not self._audit_on():
+                self._was_audited.set()
+                self._ended.wait(self._interval)
+        except Exception as fault:  # a mistake of fedgrove's: the pages must not go on saying that it is being checked
+            self._say(verdict=Verdict("cannot tell", reason=f"the audit broke off: {fault!r}"), auditing=False)
+            raise
+
+    def _audit_on(self) -> bool:
+        """One look; whether that was the last word."""
+        try:
+            verdict = self.source.audit(self._progress)
+        except (ChainError, StoreError, OSError) as fault:
+            verdict = Verdict("cannot tell", reason=str(fault))
+        if verdict is not None:
+            self._say(verdict=verdict, checked=verdict.records, auditing=False)
+            return True
+        now, waiting = self.source.so_far(), self.source.audit_waiting
+        if (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
+            self._say(verdict=now, checked=now.records, audit_waiting=waiting)
+        return False
 
     def _progress(self, done: int) -> None:
         if self._ended.is_set():

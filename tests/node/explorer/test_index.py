@@ -11,7 +11,7 @@ from chain.records import Closed, Drawn, Position, Record, Registered, RoundOpen
 from node.explorer.index import Index
 from node.explorer.placing import DIGESTS, entry_of, place
 from node.explorer.sources import DirectorySource
-from node.explorer.views import KINDS
+from node.explorer.views.words import KINDS
 from node.rounds import Rounds
 from tests.node.explorer.conftest import exploring
 

@@ -86,8 +86,7 @@ def test_an_index_that_departs_from_the_chain_is_mended(life):
 
 def test_a_watch_tells_when_something_is_new(life):
     federation, source, index, _ = life
-    with Watch(source, index, interval=0.05) as watch:
-        with watch.changed:
-            assert watch.changed.wait_for(lambda: watch.sight.standing is not None, timeout=120)
-        assert latest_config(index) == federation.config
+    with Watch(source, index, interval=0.05) as watch, watch.changed:
+        assert watch.changed.wait_for(lambda: watch.sight.standing is not None, timeout=120)
+        assert watch.changed.wait_for(lambda: latest_config(index) == federation.config, timeout=120)
     assert watch.sight.version > 0 and not watch.sight.waiting

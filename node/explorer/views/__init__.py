@@ -1,0 +1,11 @@
+"""What each page says, as plain values out of the index. Foreign text is inert when it leaves this package.
+
+- ``words``: the names for kinds of records, roles of blobs, phases and outcomes
+- ``rows``: records and blobs for people, each with how far it is checked
+- ``rounds``: all rounds in a line each, and one round whole
+- ``charts``: what is drawn over the rounds
+- ``clients``: all members, one member, and what members have asked to be forgotten
+- ``blobs``: the models in their order, what a blob holds, the terms
+- ``contracts``: gas a call, and the registry's own records
+- ``search``: pages that a name or a number leads to
+"""

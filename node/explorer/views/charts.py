@@ -1,0 +1,33 @@
+"""What is drawn over the rounds."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from node.explorer import drawings
+from node.explorer.views.rounds import RoundRow
+
+
+def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:
+    """Charts by their captions; only those that have something to show."""
+    last = len(rounds)
+    scores, losses, spent = (_stated(rounds, name) for name in ("accuracy", "loss", "epsilon"))
+    found = {}
+    if scores:
+        found["Accuracy"] = drawings.lines(scores, last, "Accuracy of the closed models over rounds", "accuracy", 1.0)
+    if losses:
+        found["Loss"] = drawings.lines(losses, last, "Loss of the closed models over rounds", "loss")
+    if spent:
+        title = "Largest ε spent by a client over rounds"
+        found["Privacy spent, ε"] = drawings.lines(spent, last, title, "epsilon")
+    if rounds:
+        found["Gas"] = drawings.bars(_stated(rounds, "gas"), last, "Gas of each round", "gas")
+        title = "Bytes that clients uploaded in each round"
+        found["Uploaded bytes"] = drawings.bars(_stated(rounds, "bytes"), last, title, "bytes")
+    return found
+
+
+def _stated(rounds: Sequence[RoundRow], name: str) -> list[tuple[int, float]]:
+    """A figure of each round that has it, with the round's place from 1."""
+    values = ((place, getattr(row, name)) for place, row in enumerate(rounds, 1))
+    return [(place, float(value)) for place, value in values if value is not None]

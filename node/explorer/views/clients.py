@@ -1,0 +1,144 @@
+"""All members, one member, and what members have asked to be forgotten."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from node.explorer.checks import Check, Checks
+from node.explorer.index import Index
+from node.explorer.placing import Entry, entry_from
+from node.explorer.views.rows import Row, detail, rows_of
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member in one line: how often it drew, committed, was absent and disputed, in all rounds."""
+
+    client: int
+    account: str
+    vrf_key: str
+    draws: int
+    commits: int
+    absences: int
+    disputes: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a client did in a round, and what became of it: ``outcome`` is a key of ``words.OUTCOMES``."""
+
+    round: int
+    outcome: str
+    samples: int | None
+    position: int | None
+
+
+@dataclass(frozen=True)
+class Client:
+    """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
+
+    ``gas`` is that of all its transactions, ``bytes`` all that it uploaded.
+    """
+
+    client: int
+    account: str
+    vrf_key: str
+    mailbox_key: str
+    active_from: int
+    parts: list[Part]
+    membership: list[Row]
+    disputes: list[Row]
+    gas: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """A request to forget, and the round (or None) from whose model on the points are in none; see ``forgettings``."""
+
+    client: int
+    detail: str
+    block: int
+    transaction: str
+    round: int | None
+    check: Check
+
+
+def members(index: Index) -> list[Member]:
+    """All members, in order."""
+    query = (
+        "SELECT client, account, vrf_key, count(drawn) AS draws, count(committed) AS commits,"
+        " count(absent) AS absences, count(disputed) AS disputes"
+        " FROM members LEFT JOIN parts USING (client) GROUP BY client ORDER BY client"
+    )
+    return [Member(*row) for row in index.rows(query)]
+
+
+def one_client(index: Index, checks: Checks, client: int) -> Client | None:
+    """The client with a number, or None where there is none."""
+    row = index.row("SELECT * FROM members WHERE client = ?", client)
+    if row is None:
+        return None
+    parts = index.rows(
+        "SELECT parts.*, rounds.status, rounds.ended FROM parts JOIN rounds ON number = round WHERE client = ?"
+        " ORDER BY round",
+        client,
+    )
+    return Client(
+        client=client,
+        account=row["account"],
+        vrf_key=row["vrf_key"],
+        mailbox_key=row["mailbox_key"],
+        active_from=row["active_from"],
+        parts=[Part(part["round"], _outcome(part), part["samples"], part["position"]) for part in parts],
+        membership=rows_of(index, checks, "client = ? AND round IS NULL", client),
+        disputes=rows_of(index, checks, "client = ? AND kind = 'Disputed'", client),
+        gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
+        bytes=index.value(
+            "SELECT coalesce(sum(size), 0) FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
+            " WHERE client = ? AND named.role IN ('shares', 'update', 'release')",
+            client,
+        ),
+    )
+
+
+def forgettings(index: Index, checks: Checks) -> list[Forgetting]:
+    """Requests to forget, in order.
+
+    A request counts from the first round that was opened after it and closed. There, who leaves for good is in no sum;
+    points are taken off when the client that takes them back commits (``node.kmeans.exchange``).
+    """
+    query = (
+        "SELECT records.*, hash FROM records JOIN transactions ON transactions.id = tx"
+        " WHERE kind = 'Withdrawn' ORDER BY records.id"
+    )
+    requests = [(entry_from(row), row["hash"]) for row in index.rows(query)]
+    return [
+        Forgetting(
+            client=entry.client,
+            detail=detail(entry),
+            block=entry.block,
+            transaction="0x" + transaction.hex(),
+            round=_honoured_by(index, entry),
+            check=checks.record(entry.id, entry.kind, entry.round, entry.client),
+        )
+        for entry, transaction in requests
+    ]
+
+
+def _honoured_by(index: Index, request: Entry) -> int | None:
+    query = "SELECT min(number) FROM rounds WHERE status = 'closed' AND opened_at >= ?"
+    if not int(request.fields["points"]):
+        return index.value(query, request.block)
+    present = " AND number IN (SELECT round FROM parts WHERE client = ? AND committed IS NOT NULL)"
+    return index.value(query + present, request.block, request.client)
+
+
+def _outcome(part: sqlite3.Row) -> str:
+    """Of a part of a round, with the round's status and end."""
+    if part["drawn"] is None:
+        return "absent"
+    if part["committed"] is not None:
+        return "counted" if part["status"] == "closed" else "committed" if part["ended"] else "running"
+    if part["ended"] is None:
+        return "running"
+    return "recovered" if part["shared"] else "left"

@@ -1,0 +1,41 @@
+"""Gas a call, and the registry's own records."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import mean
+
+from node.explorer.checks import Checks
+from node.explorer.index import Index
+from node.explorer.views.rows import Row, rows_of
+from node.report import CALLS
+
+_CALLS = {kind.__name__: call for kind, call in CALLS.items()}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Gas of a contract's function: in how many transactions, their mean, the highest, and all."""
+
+    call: str
+    count: int
+    mean: float
+    most: int
+    sum: int
+
+
+def gas(index: Index) -> list[Cost]:
+    """Gas of each function that was called."""
+    used: dict[str, dict[int, int]] = defaultdict(dict)
+    query = "SELECT DISTINCT kind, tx, gas FROM records JOIN transactions ON transactions.id = tx"
+    for row in index.rows(query):
+        used[_CALLS[row["kind"]]][row["tx"]] = row["gas"]
+    return [_cost(call, list(costs.values())) for call, costs in sorted(used.items())]
+
+
+def approvals(index: Index, checks: Checks) -> list[Row]:
+    """Approvals of members-to-be, and their ends; they belong to no client."""
+    return rows_of(index, checks, "kind IN ('Approved', 'Revoked')")
+
+
+def _cost(call: str, costs: list[int]) -> Cost:
+    return Cost(call, len(costs), mean(costs), max(costs), sum(costs))

@@ -1,0 +1,190 @@
+"""All rounds in a line each, and one round whole."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from chain.phases import Deadlines
+from node.explorer.checks import Check, Checks
+from node.explorer.drawings import Leaf, Phase
+from node.explorer.index import Index
+from node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
+from node.explorer.views.words import PHASES
+
+MAX_LEAVES = 1024
+"""A cooperation tree of more leaves is not drawn."""
+
+_NOT_ENDED = 1 << 62
+
+
+@dataclass(frozen=True)
+class RoundRow:
+    """One round in one line; the fields are those of ``node.report.RoundReport``, as far as they are known."""
+
+    number: int
+    status: str
+    reason: str
+    accuracy: float | None
+    loss: float | None
+    drawn: int
+    committed: int
+    gas: int
+    bytes: int
+    epsilon: float | None
+    model: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Round:
+    """Everything about one round.
+
+    Attributes
+    ----------
+    row : RoundRow
+    opened_block, opened_time : int, int or None
+        The time in seconds since 1970, by the clock of whoever made the block.
+    rate : int
+        Of sampling, in millionths.
+    members : int
+        That could be drawn.
+    seed, order_root : str or None
+        Hexadecimal; None until they are fixed.
+    trained_from, config, model : Blob, Blob, Blob or None
+    metrics : str
+        As JSON; empty when they are not at hand.
+    previous, next : int or None
+        Numbers of the rounds before and after.
+    groups : list of (str, list of Row)
+        The records by phase, then those of no phase; groups without any are left out.
+    ended_block : int or None
+    evidence : list of (Row, str)
+        What is said against the round, and its text.
+    phases : list of Phase
+    blobs : int
+        How many the records name.
+    """
+
+    row: RoundRow
+    opened_block: int
+    opened_time: int | None
+    rate: int
+    members: int
+    seed: str | None
+    order_root: str | None
+    trained_from: Blob
+    config: Blob
+    model: Blob | None
+    metrics: str
+    previous: int | None
+    next: int | None
+    groups: list[tuple[str, list[Row]]]
+    ended_block: int | None
+    evidence: list[tuple[Row, str]]
+    phases: list[Phase]
+    blobs: int
+
+
+def all_rounds(index: Index, checks: Checks) -> list[RoundRow]:
+    """All rounds, in order."""
+    return [
+        # First and last place of a round's records: all that its check needs.
+        _round_row(row, checks, (row["opened"], row["voided"] or row["ended"] or _NOT_ENDED))
+        for row in index.rows("SELECT * FROM rounds ORDER BY number")
+    ]
+
+
+def one_round(index: Index, checks: Checks, number: int) -> Round | None:
+    """The round with a number, or None where there is none."""
+    row = index.row("SELECT * FROM rounds WHERE number = ?", number)
+    if row is None:
+        return None
+    records = rows_of(index, checks, "round = ?", number)
+    deadlines = Deadlines.of(row["opened_at"], index.deployment.settings)
+    return Round(
+        row=_round_row(row, checks, [record.place for record in records]),
+        opened_block=row["opened_at"],
+        opened_time=index.value("SELECT time FROM blocks WHERE number = ?", row["opened_at"]),
+        rate=row["rate"],
+        members=row["members"],
+        seed=row["seed"],
+        order_root=row["order_root"],
+        trained_from=blob_of(index, row["trained_from"], "model"),
+        config=blob_of(index, row["config"], "config"),
+        model=blob_of(index, row["model"], "model") if row["model"] else None,
+        metrics=text_of(index, row["metrics"]) if row["metrics"] else "",
+        previous=index.value("SELECT max(number) FROM rounds WHERE number < ?", number),
+        next=index.value("SELECT min(number) FROM rounds WHERE number > ?", number),
+        groups=_grouped(records),
+        ended_block=next((record.block for record in records if record.place == row["ended"]), None),
+        evidence=_evidence(index, records),
+        phases=_phases(deadlines, records),
+        blobs=len({blob.digest for record in records for blob in record.blobs}),
+    )
+
+
+def leaves_of(index: Index, number: int, link: Callable[[int], str]) -> list[Leaf]:
+    """The leaves of a sealed round's cooperation tree, in order; ``link`` makes a client's link."""
+    ended = index.value("SELECT ended FROM rounds WHERE number = ?", number) is not None
+    query = "SELECT * FROM parts WHERE round = ? AND position IS NOT NULL ORDER BY position"
+    return [
+        Leaf(part["client"], _leaf_state(part, ended), bool(part["released"]), link(part["client"]))
+        for part in index.rows(query, number)
+    ]
+
+
+def _round_row(row: sqlite3.Row, checks: Checks, places: Iterable[int]) -> RoundRow:
+    closed = row["status"] == "closed"
+    return RoundRow(
+        number=row["number"],
+        status=row["status"],
+        reason=(row["reason"] or "").replace("_", " "),
+        accuracy=row["accuracy"] if closed else None,
+        loss=row["loss"] if closed else None,
+        drawn=row["drawn"],
+        committed=row["committed"],
+        gas=row["gas"],
+        bytes=row["bytes"],
+        epsilon=row["epsilon"] if closed else None,
+        model=row["model"].hex() if row["model"] and closed else "",
+        check=checks.round(row["number"], places),
+    )
+
+
+def _grouped(records: list[Row]) -> list[tuple[str, list[Row]]]:
+    groups: dict[str, list[Row]] = {phase: [] for phase in (*PHASES, "other")}
+    for record in records:
+        phase = next((phase for phase, kinds in PHASES.items() if record.kind in kinds), "other")
+        groups[phase].append(record)
+    return [(phase, rows) for phase, rows in groups.items() if rows]
+
+
+def _phases(deadlines: Deadlines, records: list[Row]) -> list[Phase]:
+    ends = {
+        "seeding": deadlines.seed_block,
+        "draw": deadlines.draw_end,
+        "seal": deadlines.seal_end,
+        "share": deadlines.share_end,
+        "commit": deadlines.commit_end,
+        "recover": deadlines.recover_end,
+        "close": deadlines.close_end,
+    }
+    found, first = [], deadlines.opened_at
+    for name, last in ends.items():
+        blocks = tuple(record.block for record in records if record.kind in PHASES[name])
+        found.append(Phase(name, first, last, blocks))
+        first = last + 1
+    return found
+
+
+def _evidence(index: Index, records: list[Row]) -> list[tuple[Row, str]]:
+    named = ((record, blob) for record in records for blob in record.blobs if blob.role == "evidence")
+    return [(record, text_of(index, bytes.fromhex(blob.digest))) for record, blob in named]
+
+
+def _leaf_state(part: sqlite3.Row, ended: bool) -> str:
+    if part["committed"]:
+        return "survived"
+    if not ended:
+        return "running"
+    return "recovered" if part["shared"] else "left"

@@ -1,0 +1,103 @@
+"""Records and blobs for people, each with how far it is checked."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from node.explorer.checks import Check, Checks
+from node.explorer.index import Index
+from node.explorer.inert import document
+from node.explorer.placing import Entry, entry_from
+from node.explorer.views.words import KINDS
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A blob that the ledger names: digest in hex, its role, and what the store said when it was last asked."""
+
+    digest: str
+    role: str
+    state: str
+    cid: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record: where it is on the chain, what it says beside the blobs that it names, how far it is checked."""
+
+    place: int
+    kind: str
+    title: str
+    round: int | None
+    client: int | None
+    block: int
+    transaction: str
+    detail: str
+    blobs: tuple[Blob, ...]
+    check: Check
+
+
+def count_records(index: Index) -> int:
+    """How many records there are."""
+    return index.value("SELECT count(*) FROM records")
+
+
+def rows_of(index: Index, checks: Checks, condition: str, *values: object) -> list[Row]:
+    """Records in the order of the chain. ``condition`` is of our own making."""
+    query = (
+        "SELECT records.*, hash FROM records JOIN transactions ON transactions.id = tx"
+        f" WHERE records.id IN (SELECT id FROM records WHERE {condition}) ORDER BY records.id"
+    )
+    rows = index.rows(query, *values)
+    blobs = _blobs_of(index, condition, values)
+    return [_row(checks, entry_from(row), row["hash"], blobs.get(row["id"], ())) for row in rows]
+
+
+def blob_of(index: Index, digest: bytes, role: str) -> Blob:
+    """What is known of a blob."""
+    row = index.row("SELECT * FROM blobs WHERE digest = ?", digest)
+    if row is None:
+        return Blob(digest.hex(), role, "unseen")
+    return Blob(digest.hex(), role, row["state"], row["cid"] or "", row["size"])
+
+
+def text_of(index: Index, digest: bytes) -> str:
+    """A small JSON blob for reading; empty when it is not at hand."""
+    text = index.value("SELECT text FROM blobs WHERE digest = ?", digest)
+    return document(text) if text is not None else ""
+
+
+def detail(entry: Entry) -> str:
+    """What a record says that is in no other column."""
+    if entry.kind == "Withdrawn":
+        points = int(entry.fields["points"])
+        return f"{points:,} point{'' if points == 1 else 's'}" if points else "all its points, for good"
+    return ""
+
+
+def _row(checks: Checks, entry: Entry, transaction: bytes, blobs: tuple[Blob, ...]) -> Row:
+    return Row(
+        place=entry.id,
+        kind=entry.kind,
+        title=KINDS[entry.kind],
+        round=entry.round,
+        client=entry.client,
+        block=entry.block,
+        transaction="0x" + transaction.hex(),
+        detail=detail(entry),
+        blobs=blobs,
+        check=checks.record(entry.id, entry.kind, entry.round, entry.client),
+    )
+
+
+def _blobs_of(index: Index, condition: str, values: Iterable[object]) -> Mapping[int, tuple[Blob, ...]]:
+    query = (
+        "SELECT named.record, named.digest, named.role, state, cid, size FROM named JOIN blobs USING (digest)"
+        f" WHERE record IN (SELECT id FROM records WHERE {condition})"
+    )
+    found: dict[int, tuple[Blob, ...]] = defaultdict(tuple)
+    for row in index.rows(query, *values):
+        blob = Blob(row["digest"].hex(), row["role"], row["state"], row["cid"] or "", row["size"])
+        found[row["record"]] += (blob,)
+    return found
