@@ -3,6 +3,9 @@
 settings      what a federation agrees on, as checked values
 clipping      norms of whole updates; S fixed, following a quantile, or the paper's median
 discrete      discrete Gaussian noise on the integers, exact, for millions of coordinates
+triangles     the same up to a width, as a mixture that is drawn by look-ups
+residue       what the mixture leaves, by integers of 256 bits
+stream        random words for whole vectors, from one key
 client_level  clipped updates and shares of the noise on one grid, for the ring (Geyer et al. 2017)
 accountant    what everything released has cost, and what a budget still affords
 plan          σ, noise to signal and rounds, from clients, rate and budget

@@ -1,0 +1,31 @@
+"""Random words for whole vectors, from one key."""
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from node.masking.keys import Random
+from node.masking.prg import keystream
+
+MAX_BYTES = 3 << 17
+"""Most that one call may take."""
+
+_BLOCK = 16
+_ZEROS = memoryview(bytes(MAX_BYTES))
+
+
+class Stream:
+    """An AES-256-CTR key stream under a key that is drawn for it, as numpy arrays."""
+
+    def __init__(self, random: Random) -> None:
+        self._cipher = keystream(random(32))
+        self._scratch = bytearray(MAX_BYTES + _BLOCK - 1)  # the cipher asks for room for one more block
+
+    def take(self, count: int, dtype: DTypeLike) -> np.ndarray:
+        """The next ``count`` uniform words, at most ``MAX_BYTES``; the array is overwritten by the next call."""
+        words = np.dtype(dtype)
+        self._cipher.update_into(_ZEROS[: count * words.itemsize], self._scratch)
+        return np.frombuffer(self._scratch, words, count)
+
+    def integer(self, bits: int) -> int:
+        """A uniform integer of so many bits, a multiple of 8."""
+        return int.from_bytes(self.take(bits // 8, np.uint8).tobytes())
