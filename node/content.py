@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chain.records import Record, RoundOpened
+from chain.records import Record, RoundOpened, Withdrawn
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.clustering.state import ClusterState
@@ -159,6 +159,8 @@ def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]
 
 
 def _digests_of(record: Record) -> Iterator[bytes]:
+    if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
+        return
     for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
         digest = getattr(record, name, None)
         if digest is not None and any(digest):

@@ -9,24 +9,15 @@ import typer
 from rich.table import Table
 
 from node.cli.output import CommandError, console, print_json
+from node.cli.points import NAMES, points_by_name
 from node.files import AlreadyInUse
-from node.kmeans.datasets import (
-    Points,
-    PointsError,
-    celltype,
-    covtype,
-    dealt,
-    gaussian,
-    points_of_file,
-    reference_loss,
-)
+from node.kmeans.datasets import Points, reference_loss
 from node.kmeans.grid import OutsideGrid
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
 from node.step import Step
-from node.unlearning.federation import LocalFederation, LocalFederationError
+from node.unlearning.federation import STORES, LocalFederation, LocalFederationError
 
-NAMES = ("gaussian", "celltype", "covtype")
 _DIRECTORY = Path("clusters")
 
 
@@ -43,6 +34,9 @@ def kmeans(
         int, typer.Option(min=0, max=1000, help="Lloyd's at each client; 0: its centroids are points of its own.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Deals the points; what clients draw depends on nobody's seed.")] = 0,
+    store: Annotated[
+        str, typer.Option(help="disk, kubo (a node of its own, kept in --dir), or the URL of a Kubo API.")
+    ] = "disk",
     directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Without ledger and store: losses beside K-FED and DC-K-means.")
@@ -55,11 +49,13 @@ def kmeans(
 
     Example: fedgrove kmeans --data gaussian --points 2000 --clients 5 --k 4 --dir clusters
     """
+    if store not in STORES and not store.startswith(("http://", "https://")):
+        raise CommandError(f"--store must be disk, kubo or the URL of a Kubo API, not {store!r}")
     try:
         if not simulate and (directory / "federation.json").exists():
             federation = LocalFederation.open(directory)
         else:
-            dealt_points = _load(data, data_dir, clients, k, clusters_each, points, seed)
+            dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
             if simulate:
                 return _simulate(dealt_points, iterations, seed, as_json)
             settings = ClusteringSettings(
@@ -68,9 +64,11 @@ def kmeans(
                 step=dealt_points.step,
                 iterations=iterations,
             )
-            federation = LocalFederation.make(directory.absolute(), dealt_points.name, dealt_points.parts, settings)
+            federation = LocalFederation.make(
+                directory.absolute(), dealt_points.name, dealt_points.parts, settings, store
+            )
         return _train(federation, as_json)
-    except (LocalFederationError, PointsError, OutsideGrid, AlreadyInUse) as fault:
+    except (LocalFederationError, OutsideGrid, AlreadyInUse) as fault:
         raise CommandError(str(fault)) from None
 
 
@@ -107,20 +105,6 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
         console.print(f"check:   fedgrove audit {federation.root}/history", soft_wrap=True)
         console.print(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1", soft_wrap=True)
     return verdict.exit_code
-
-
-def _load(name: str, directory: Path, clients: int, k: int, clusters_each: int, count: int, seed: int) -> Points:
-    if Path(name).suffix in (".npz", ".safetensors"):
-        if not k:
-            raise CommandError("say how many clusters to look for: --k")
-        arrays = points_of_file(Path(name))
-    elif name in NAMES:
-        found = {"gaussian": gaussian, "celltype": celltype, "covtype": covtype}[name]
-        known = found(seed=seed) if name == "gaussian" else found(directory)
-        arrays, k = known.points, k or known.k
-    else:
-        raise CommandError(f"--data must be {', '.join(NAMES)}, or a .npz or .safetensors file, not {name!r}")
-    return dealt(Path(name).stem, arrays, k, clients, clusters_each, count, seed)
 
 
 def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from rich.table import Table
 from chain.errors import ChainError
 from node.cli.explorer import check_installed, missing_packages
 from node.cli.output import CommandError, console, print_json
+from node.cli.points import points_by_name
+from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
 from node.standing import Standing
@@ -35,6 +38,7 @@ app = typer.Typer(
 Directory = Annotated[Path, typer.Option("--dir", help="The testnet's directory.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 _HERE = Path("testnet")
+_ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, and at no other time
 
 
 @app.command("up")
@@ -44,7 +48,11 @@ def up(
     clients: Annotated[int, typer.Option(min=3, max=99, help="How many client processes.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
     dataset: Annotated[
-        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
+        str,
+        typer.Option(
+            help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute; with --k gaussian (the default), "
+            "celltype, covtype, or a .npz file with the array points."
+        ),
     ] = "digits",
     data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
@@ -57,6 +65,9 @@ def up(
     epsilon: Annotated[
         float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
     ] = 0.0,
+    k: Annotated[
+        int, typer.Option(min=0, max=1000, help="Cluster points instead (K-means), so many clusters; 0: train a model.")
+    ] = 0,
     explorer: Annotated[
         bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
     ] = None,
@@ -67,7 +78,13 @@ def up(
     Exit code: 0 it runs (with --wait: all rounds have ended), 1 it does not.
 
     Example: fedgrove network up --dir testnet --clients 20 --rounds 10
+
+    Example: fedgrove network up --dir testnet --k 4 --dataset gaussian
     """
+    if k:
+        _check_clustering(context, wait)
+        dataset = dataset if _given(context, "dataset") else "gaussian"
+        rounds = rounds if _given(context, "rounds") else _ROUNDS_OF_CLUSTERING
     if strategy not in STRATEGIES:
         raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     if store not in STORES:
@@ -93,11 +110,14 @@ def up(
         seed,
         epsilon,
         not missing_packages() if explorer is None else explorer,
+        k,
     )
     layout = _layout(directory)
     _check_same(context, layout, plan)
 
-    def load() -> Dataset:
+    def load() -> Dataset | Points:
+        if k:
+            return points_by_name(dataset, data_dir or Path("data"), clients, k, seed=seed)
         from node.learning.datasets import load_dataset
 
         return load_dataset(dataset, data_dir)
@@ -169,6 +189,23 @@ def _wait(layout: Layout) -> int:
     return 1
 
 
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave this option."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _check_clustering(context: typer.Context, wait: bool) -> None:
+    """Refuse options that say how models are trained, or that would wait for ever."""
+    for name in ("alpha", "strategy", "epsilon"):
+        if _given(context, name):
+            raise CommandError(f"--{name} is for models: leave it out where --k asks for K-means")
+    if wait:
+        raise CommandError("a testnet that clusters runs until it is taken down: leave --wait out")
+    if find_spec("flint") is None:
+        raise CommandError("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'")
+
+
 def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> None:
     """Refuse options that differ from what an existing testnet was made with."""
     if not layout.record.exists():
@@ -176,8 +213,7 @@ def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> No
     with _sentences(2):
         made = asdict(read_record(layout).plan)
     for name, value in asdict(plan).items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and value != made[name]:
+        if _given(context, name) and value != made[name]:
             raise CommandError(
                 f"the testnet in {layout.root} was made with --{name.replace('_', '-')} {made[name]}: give another "
                 "--dir, or begin anew after `fedgrove network down --delete`"

@@ -15,6 +15,7 @@ from chain.deployment import read_deployment
 from chain.errors import ChainError
 from chain.ledger import Ledger
 from chain.networks import connect
+from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.standing import Standing, standing
 from node.testnet.identity import Identity
@@ -76,7 +77,7 @@ def look(layout: Layout) -> Processes | None:
         return None
 
 
-def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset], say: Progress) -> bool:
+def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
     Parameters
@@ -192,12 +193,12 @@ def _claim(layout: Layout) -> int | None:
 
 
 def _start(
-    layout: Layout, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset], say: Progress
+    layout: Layout, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress
 ) -> subprocess.Popen:
     """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
     try:
         if not layout.record.exists():
-            from node.testnet.setup import make  # needs torch, which looking at a testnet does without
+            from node.testnet.setup import make  # slow, and looking at a testnet does without
 
             make(layout, plan, dataset(), say)
         return _supervise(layout, lock)

@@ -18,7 +18,10 @@ class TestnetError(RuntimeError):
 
 @dataclass(frozen=True)
 class TestnetPlan:
-    """What a testnet runs; the fields are the options of ``fedgrove network up``."""
+    """What a testnet runs; the fields are the options of ``fedgrove network up``.
+
+    With ``k`` above 0 its clients cluster points, and it runs until it is taken down.
+    """
 
     __test__ = False
 
@@ -34,6 +37,7 @@ class TestnetPlan:
     seed: int = 0
     epsilon: float = 0.0
     explorer: bool = False
+    k: int = 0
 
     @property
     def groups(self) -> int:

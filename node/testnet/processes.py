@@ -127,9 +127,9 @@ def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
     ]
 
 
-def coordinator_job(layout: Layout) -> Job:
+def coordinator_job(layout: Layout, testnet: Testnet) -> Job:
     """The coordinator."""
-    return _service(layout, COORDINATOR, "coordinator", [])
+    return _service(layout, COORDINATOR, "coordinator", [], with_data=not testnet.plan.k)
 
 
 def explorer_job(layout: Layout, testnet: Testnet) -> Job:
@@ -148,9 +148,10 @@ def explorer_job(layout: Layout, testnet: Testnet) -> Job:
     return Job(EXPLORER, EXPLORER, start, ends=False)
 
 
-def _service(layout: Layout, name: str, role: str, options: Sequence[str]) -> Job:
+def _service(layout: Layout, name: str, role: str, options: Sequence[str], with_data: bool = True) -> Job:
     mine = layout.participant(name)
-    command = [sys.executable, "-m", "node.cli", role, *_arguments(mine), *options]
+    data = ["--data", str(mine.data)] if with_data else []
+    command = [sys.executable, "-m", "node.cli", role, *_arguments(mine), *data, *options]
     return Job(name, role, lambda: Command(command, layout.log(name), _environment(), mine.root))
 
 
@@ -158,7 +159,6 @@ def _arguments(mine: Participant) -> list[str]:
     named = {
         "--config": mine.config,
         "--keystore": mine.keystore,
-        "--data": mine.data,
         "--directory": mine.state,
         "--password-file": mine.password,
     }

@@ -7,7 +7,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +17,10 @@ from chain.networks import anvil
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
-from ipfs.unixfs import cid_of
 from node.config import FederationConfig
-from node.demo import Plan, deal, make_config
-from node.learning.samples import Dataset, Samples
-from node.learning.shared import shared_to_bytes
+from node.kmeans.datasets import Points
+from node.learning.samples import Dataset
+from node.testnet.beginning import beginning
 from node.testnet.layout import (
     Layout,
     Participant,
@@ -34,7 +32,6 @@ from node.testnet.layout import (
     write_record,
 )
 from node.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
-from node.testnet.windows import training_seconds, windows
 
 FUNDS_ETHER = 100
 # The password lies beside the keystore and the accounts hold test ether: the work factor guards nothing here, and with
@@ -44,7 +41,7 @@ _COST = 1 << 14
 Progress = Callable[[str], None]
 
 
-def make(layout: Layout, plan: TestnetPlan, dataset: Dataset, say: Progress = lambda sentence: None) -> Testnet:
+def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progress = lambda sentence: None) -> Testnet:
     """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
 
     Raises
@@ -54,27 +51,28 @@ def make(layout: Layout, plan: TestnetPlan, dataset: Dataset, say: Progress = la
     """
     _empty(layout)
     try:
-        config, parts, shared = _terms(plan, dataset)
+        begun = beginning(plan, data)
     except ValueError as fault:
         raise TestnetError(f"the data do not suit this testnet: {fault}") from None
-    say(f"dealing {dataset.name} to {plan.clients} clients")
+    say(f"dealing {data.name} to {plan.clients} clients")
     everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
     for name, keys in everyone.items():
         _equip(layout.participant(name), keys)
-    for number, samples in enumerate(parts, 1):
-        _save_arrays(layout.participant(client_name(number)).data, x_train=samples.x, y_train=samples.y)
-    test = dataset.test()
-    _save_arrays(layout.participant(COORDINATOR).data, x_test=test.x, y_test=test.y)
+    for number, arrays in enumerate(begun.parts, 1):
+        _save_arrays(layout.participant(client_name(number)).data, **arrays)
+    if begun.test:
+        _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
     say("deploying the contracts")
-    deployment = _found(layout, config, everyone)
-    say("storing the shared samples")
+    deployment = _found(layout, begun.config, everyone)
     _prepare_stores(layout, plan)
-    with _open_store(layout, plan) as store:
-        store.put(shared)
+    if begun.shared:
+        say("storing the shared samples")
+        with _open_store(layout, plan) as store:
+            store.put(begun.shared)
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
     testnet = with_ports(Testnet(plan, *place, accounts))
-    write_configs(layout, testnet, config)
+    write_configs(layout, testnet, begun.config)
     write_record(layout, testnet)
     layout.unfinished.unlink()
     return testnet
@@ -90,18 +88,6 @@ def _empty(layout: Layout) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     layout.logs.mkdir()
     layout.chain.parent.mkdir()
-
-
-def _terms(plan: TestnetPlan, dataset: Dataset) -> tuple[FederationConfig, list[Samples], bytes]:
-    """The federation's terms, the clients' shares of the data, and the shared set's bytes."""
-    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
-    parts, shared = deal(demo, dataset)
-    blob = shared_to_bytes(shared)
-    config = make_config(demo, dataset, cid_of(blob).digest)
-    seconds = training_seconds(config, parts, shared)
-    federation = replace(config.federation, name=f"{dataset.name} testnet")
-    ledger = windows(plan.clients, plan.block_seconds, seconds)
-    return replace(config, federation=federation, ledger=ledger), parts, blob
 
 
 def _equip(participant: Participant, keys: Keys) -> None:

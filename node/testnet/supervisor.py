@@ -89,7 +89,7 @@ class Supervisor:
         for job in store_jobs(self._layout, testnet):
             self._keep("starting the stores", [job], self._all_run)
         self._keep("starting the clients", client_jobs(self._layout, testnet), self._registered(testnet))
-        self._keep("starting the coordinator", [coordinator_job(self._layout)], self._all_run)
+        self._keep("starting the coordinator", [coordinator_job(self._layout, testnet)], self._all_run)
         if testnet.plan.explorer:  # nobody waits for it
             self._keep("starting the explorer", [explorer_job(self._layout, testnet)], lambda: True)
 

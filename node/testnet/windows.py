@@ -10,10 +10,7 @@ import time
 
 from chain.deployment import Settings
 from node.config import FederationConfig
-from node.learning.models import initial_tensors
 from node.learning.samples import Samples
-from node.learning.strategies import make_strategy
-from node.learning.training import train
 
 _PROBE_SAMPLES = 64
 _SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
@@ -56,6 +53,11 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
 
 def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
     """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
+    # They need torch, which a testnet that clusters does without.
+    from node.learning.models import initial_tensors
+    from node.learning.strategies import make_strategy
+    from node.learning.training import train
+
     largest = max(parts, key=len)
     trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
     spec, federation = config.model, config.federation

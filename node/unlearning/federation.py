@@ -7,6 +7,7 @@ elsewhere, and go on where they were, whatever ended the last command.
     DIR/chain/state.json      the chain, as anvil writes it
     DIR/coordinator/          keystore and password
     DIR/client-NN/            keystore, password, and the journal, which has the client's points
+    DIR/kubo/                 repository of the Kubo node, where the store is one
     DIR/history/              ledger, store, report and manifest, for `fedgrove audit`
     DIR/certificates/         one for each request that was honoured
 """
@@ -27,6 +28,8 @@ from chain.keys import Keys, load, save
 from chain.ledger import Ledger
 from chain.networks import Network, anvil
 from ipfs.disk import DiskStore
+from ipfs.kubo import KuboStore
+from ipfs.local_node import LocalKubo
 from ipfs.store import ContentStore
 from node.auditing.archive import STORE, VERIFIED, chain_facts, write_archive
 from node.auditing.certificate import Certificate, certify
@@ -34,7 +37,7 @@ from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.client import Client
 from node.config import FederationConfig, FederationSettings
-from node.content import fetch_model
+from node.content import fetch_model, mirror
 from node.coordinator import Coordinator
 from node.files import exclusive, write_atomically
 from node.journal import Journal
@@ -49,6 +52,7 @@ from node.unlearning.request import Request
 from node.windows import windows
 
 FORMAT = 1
+STORES = ("disk", "kubo")
 COORDINATOR = "coordinator"
 _RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
 _MAX_RECORD_BYTES = 1 << 20
@@ -75,16 +79,19 @@ class LocalFederation:
     config : FederationConfig
     deployment : Deployment
     clients : int
+    store : str
+        ``disk``: in the history; ``kubo``: a node of its own, in a private swarm; or the URL of a Kubo API.
     """
 
     root: Path
     config: FederationConfig
     deployment: Deployment
     clients: int
+    store: str
 
     @classmethod
     def make(
-        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: ClusteringSettings
+        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: ClusteringSettings, store: str = "disk"
     ) -> "LocalFederation":
         """Found a federation whose clients have these points; all or nothing.
 
@@ -114,6 +121,7 @@ class LocalFederation:
         record = {
             "format": FORMAT,
             "clients": len(parts),
+            "store": store,
             "config": config.to_bytes().decode(),
             "deployment": deployment.to_json(),
         }
@@ -138,7 +146,8 @@ class LocalFederation:
             if record["format"] != FORMAT:
                 raise ValueError("another format")
             config = FederationConfig.from_bytes(record["config"].encode())
-            return cls(root, config, Deployment.from_json(record["deployment"]), int(record["clients"]))
+            deployment = Deployment.from_json(record["deployment"])
+            return cls(root, config, deployment, int(record["clients"]), str(record.get("store", "disk")))
         except FileNotFoundError:
             raise LocalFederationError(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
@@ -146,10 +155,10 @@ class LocalFederation:
 
     @contextmanager
     def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
-        """Bring up chain and roles while the block runs."""
+        """Bring up chain, store and roles while the block runs."""
         chain = self.root / "chain"
-        with exclusive(chain), anvil(chain / "state.json") as network:
-            yield Session(self, network, DiskStore(self.root / _HISTORY / STORE), observe)
+        with exclusive(chain), anvil(chain / "state.json") as network, self._open_store() as store:
+            yield Session(self, network, store, observe)
 
     def journal(self, number: int, keys: Keys) -> Journal:
         """The journal of a client."""
@@ -168,6 +177,21 @@ class LocalFederation:
         """Raise LocalFederationError if there is no such client."""
         if not 1 <= number <= self.clients:
             raise LocalFederationError(f"there is no client {number}: they are numbered from 1 to {self.clients}")
+
+    @property
+    def kept(self) -> DiskStore:
+        """The store of the history, which audits need no running node for."""
+        return DiskStore(self.root / _HISTORY / STORE)
+
+    @contextmanager
+    def _open_store(self) -> Iterator[ContentStore]:
+        if self.store == "disk":
+            yield self.kept
+        elif self.store == "kubo":
+            with LocalKubo(self.root / "kubo") as node:
+                yield KuboStore(node.url)
+        else:
+            yield KuboStore(self.store)
 
 
 class Session:
@@ -249,10 +273,12 @@ class Session:
 
     def archive(self) -> Verdict:
         """Audit the history, and keep it for others to audit."""
-        directory = self._federation.root / _HISTORY
+        directory, kept = self._federation.root / _HISTORY, self._federation.kept
         history = capture(self._network, self._federation.deployment)
-        verdict = Auditor(chain_facts(history), history.records(), self._store).run()
-        report = build_report(history, self._store, {})
+        if not isinstance(self._store, DiskStore):
+            mirror(self._store, kept, history.records())
+        verdict = Auditor(chain_facts(history), history.records(), kept).run()
+        report = build_report(history, kept, {})
         report["audit"] = VERIFIED if verdict.verdict == "verified" else {"verdict": verdict.verdict}
         write_archive(directory, history, report)
         return verdict

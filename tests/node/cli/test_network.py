@@ -178,6 +178,9 @@ def test_down_and_status_without_a_testnet(tmp_path):
         (("--alpha", "0"), "--alpha"),
         (("--clients", "4", "--standby", "5"), "--standby"),
         (("--dataset", "nothing"), "data set"),
+        (("--k", "3", "--alpha", "1"), "--alpha is for models"),
+        (("--k", "3", "--wait"), "leave --wait out"),
+        (("--k", "3", "--dataset", "iris"), "points come from gaussian"),
     ],
 )
 def test_a_mistake_in_the_options_is_named(tmp_path, options, named):

@@ -100,7 +100,8 @@ def test_a_mistake_is_one_sentence(tmp_path, options, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--data", "iris"), "--data must be gaussian, celltype, covtype, or a .npz"),
+        (("--store", "ftp://x"), "--store must be disk, kubo or the URL"),
+        (("--data", "iris"), "points come from gaussian, celltype, covtype, or a .npz"),
         (("--data", "mine.npz"), "say how many clusters to look for: --k"),
         (("--data", "mine.npz", "--k", "2"), "mine.npz"),
         (("--data", "celltype"), "give the directory of the data sets"),
@@ -121,3 +122,15 @@ def test_a_simulation_needs_no_ledger(tmp_path):
     simulated = json.loads(result.stdout)
     assert set(simulated["loss_ratios"]) == {"MUFC", "K-FED", "DC-K-means"} and not list(tmp_path.iterdir())
     assert all(ratio > 0.99 for ratio in simulated["loss_ratios"].values())
+
+
+@pytest.mark.processes
+def test_the_store_can_be_a_kubo_node_whose_history_is_audited_without_it(tmp_path):
+    options = ("--points", "90", "--clients", "3", "--k", "2", "--store", "kubo", "--dir", "clusters")
+    assert fedgrove("kmeans", *options, cwd=tmp_path).returncode == 0
+    result = fedgrove("unlearn", "--client", "1", "--points", "0", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "clusters" / "kubo" / "swarm.key").exists()
+    certificate = next((tmp_path / "clusters" / "certificates").iterdir())
+    audited = fedgrove("audit", "clusters/history", "--certificate", str(certificate), cwd=tmp_path)
+    assert audited.returncode == 0, audited.stderr

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,7 +25,10 @@ from ipfs.local_node import LocalKubo
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
 from node.content import fetch_config, fetch_model
+from node.testnet import control
+from node.testnet.layout import Layout, read_record
 from node.testnet.pacer import Pacer
+from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import COMMAND, WINDOWS
 
 SECONDS = 600
@@ -138,3 +142,29 @@ def test_processes_cluster_forget_and_survive(tmp_path):
                 if process.poll() is None:
                     process.kill()
                     process.wait()
+
+
+def test_a_testnet_clusters_and_forgets(tmp_path):
+    np.savez(tmp_path / "mine.npz", points=np.random.default_rng(0).uniform(-1, 1, (90, 2)))
+    options = ("--clients", "3", "--k", "2", "--dataset", "mine.npz", "--store", "disk", "--block-seconds", "0.3")
+    layout = Layout(tmp_path / "testnet")
+
+    def until_round(number: int) -> None:
+        deadline = time.monotonic() + SECONDS
+        while (stands := control.federation(read_record(layout))).round < number or stands.phase != "closed":
+            assert time.monotonic() < deadline, stands
+            time.sleep(1)
+
+    try:
+        up = [sys.executable, "-m", "node.cli", "network", "up", "--no-explorer", *options]
+        subprocess.run(up, cwd=tmp_path, check=True, timeout=SECONDS)
+        until_round(1)
+        mine = layout.participant("client-02")
+        member = ("--config", mine.config, "--keystore", mine.keystore, "--password-file", mine.password)
+        ask = ("unlearn", *map(str, member), "--state", str(mine.state), "--points", "0,4")
+        assert fedgrove(*ask, cwd=tmp_path).returncode == 0
+        until_round(2)
+        certified = fedgrove(*ask, "--certificate", "certificate.json", cwd=tmp_path)
+        assert certified.returncode == 0 and "without the 2 points" in certified.stderr, certified.stderr
+    finally:
+        control.down(layout)

@@ -50,6 +50,14 @@ def test_an_explorer_has_a_port_and_no_key():
     assert explorer_url(testnet(store="disk")) == ""
 
 
+def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append(command))
+    for k in (0, 4):
+        processes.coordinator_job(Layout(tmp_path), testnet(store="disk", k=k)).start()
+    assert ["--data" in command for command in started] == [True, False]
+
+
 def test_a_disk_store_is_one_folder_for_all():
     made, layout = testnet(store="disk"), Layout(Path("/somewhere"))
     assert set(made.ports) == {"chain"}

@@ -16,9 +16,9 @@ from node.learning.datasets import load_dataset
 from node.privacy.accountant import GaussianRelease, epsilon_of
 from node.privacy.records import InvalidRecord, difference, record_from
 from node.report import build_report
+from node.testnet.beginning import beginning
 from node.testnet.layout import TestnetPlan
 from node.testnet.processes import _write_config
-from node.testnet.setup import _terms
 from tests.node.federation import Federation
 from tests.node.uploads.conftest import TERMS
 
@@ -84,7 +84,7 @@ def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
 
 
 def test_a_testnets_files_carry_the_terms(tmp_path):
-    config, *_ = _terms(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"))
+    config = beginning(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits")).config
     assert config.privacy.epsilon == 4.0
     _write_config(tmp_path / "federation.toml", config, NetworkSettings())
     assert load_config(tmp_path / "federation.toml")[0] == config

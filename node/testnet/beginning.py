@@ -1,0 +1,83 @@
+"""What a testnet begins with: the federation's terms, everybody's data, and what lies in the store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ipfs.unixfs import cid_of
+from node.config import FederationConfig, FederationSettings
+from node.kmeans.datasets import Points
+from node.kmeans.settings import ClusteringSettings
+from node.learning.samples import Dataset
+from node.testnet.layout import TestnetPlan
+from node.testnet.windows import training_seconds, windows
+
+_CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The terms, and the arrays of everybody's file of data.
+
+    Attributes
+    ----------
+    config : FederationConfig
+    parts : list of mapping of str to array
+        Each client's.
+    test : mapping of str to array
+        The coordinator's; none where nothing is evaluated.
+    shared : bytes
+        The blob of the shared samples; empty where there are none.
+    """
+
+    config: FederationConfig
+    parts: list[Mapping[str, np.ndarray]]
+    test: Mapping[str, np.ndarray]
+    shared: bytes
+
+
+def beginning(plan: TestnetPlan, data: Dataset | Points) -> Beginning:
+    """Deal samples to train on, or points to cluster where the plan says so.
+
+    Raises
+    ------
+    ValueError
+        The data do not suit the plan.
+    """
+    return _clustering(plan, data) if plan.k else _training(plan, data)
+
+
+def _training(plan: TestnetPlan, dataset: Dataset) -> Beginning:
+    from node.demo import Plan, deal, make_config
+    from node.learning.shared import shared_to_bytes
+
+    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
+    parts, shared = deal(demo, dataset)
+    blob = shared_to_bytes(shared)
+    config = make_config(demo, dataset, cid_of(blob).digest)
+    seconds = training_seconds(config, parts, shared)
+    test = dataset.test()
+    return Beginning(
+        replace(
+            config,
+            federation=replace(config.federation, name=_name(dataset)),
+            ledger=windows(plan.clients, plan.block_seconds, seconds),
+        ),
+        [{"x_train": samples.x, "y_train": samples.y} for samples in parts],
+        {"x_test": test.x, "y_test": test.y},
+        blob,
+    )
+
+
+def _clustering(plan: TestnetPlan, points: Points) -> Beginning:
+    config = FederationConfig(
+        federation=FederationSettings(name=_name(points), rounds=plan.rounds, seed=plan.seed),
+        clustering=ClusteringSettings(k=points.k, dimensions=points.parts[0].shape[1], step=points.step),
+        ledger=windows(plan.clients, plan.block_seconds, _CLUSTERING_SECONDS),
+    )
+    return Beginning(config, [{"points": part} for part in points.parts], {}, b"")
+
+
+def _name(data: Dataset | Points) -> str:
+    return f"{data.name} testnet"
