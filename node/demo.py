@@ -20,6 +20,7 @@ from chain.ledger import Ledger
 from chain.networks import Network
 from ipfs.store import ContentStore
 from node.client import Client
+from node.clustering.settings import ClusterTerms
 from node.config import (
     FederationConfig,
     FederationSettings,
@@ -29,7 +30,7 @@ from node.config import (
     StrategySettings,
 )
 from node.coordinator import Coordinator
-from node.evaluation import evaluator, initial_model
+from node.evaluation import coordinator_tasks, initial_model
 from node.learning import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
@@ -43,6 +44,9 @@ _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
 _DELTA = 1e-3
 _CLIP = 1.0
+_GROUP = 4  # clients whose data are alike, where they are to cluster
+_OTHERS = 0.2
+_ALIKE = 0.5
 SHARED_PER_CLASS = 5
 
 Observer = Callable[[str, Step], None]
@@ -53,7 +57,9 @@ class Plan:
     """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
-    is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none.
+    is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
+    ``clustering`` procfl, clients come in groups that have main labels of their own, compare their data by private
+    intersection in two rounds before the ``rounds``, and train in clusters in the second half of these.
     """
 
     clients: int = 8
@@ -65,23 +71,41 @@ class Plan:
     seed: int = 0
     workers: int = 1
     epsilon: float = 0.0
+    clustering: str = "none"
+
+    @property
+    def ledger_rounds(self) -> int:
+        """Rounds on the ledger: before clusters train, their clients compare their data in two."""
+        return self.rounds + (2 if self.clustering != "none" else 0)
+
+    @property
+    def partition(self) -> PartitionSettings:
+        """How the data are dealt."""
+        if self.clustering == "none":
+            return PartitionSettings(kind="dirichlet", alpha=self.alpha)
+        return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
 
 
 class DemoFailed(RuntimeError):
     """The demonstration cannot go on; the message says why, or who was waited for."""
 
 
-def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes) -> FederationConfig:
-    """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients."""
+def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"") -> FederationConfig:
+    """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients.
+
+    ``counter`` is the coordinator's mailbox key, which clusters need.
+    """
+    clusters = None if plan.clustering == "none" else ClusterTerms(alpha=_ALIKE, counter=counter.hex())
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
-        federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.rounds, seed=plan.seed),
+        federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.ledger_rounds, seed=plan.seed),
         training=default_settings(dataset.name),
         strategy=StrategySettings(plan.strategy),
         masking=MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
         shared=SharedSettings(shared_digest.hex()),
         ledger=windows(plan.clients),
         privacy=_privacy(plan),
+        clusters=clusters,
     )
 
 
@@ -103,8 +127,7 @@ def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
         The data do not suit the plan.
     """
     training = dataset.train()
-    settings = PartitionSettings(kind="dirichlet", alpha=plan.alpha)
-    parts, shared = partition.deal(training, plan.clients, settings, SHARED_PER_CLASS, plan.seed)
+    parts, shared = partition.deal(training, plan.clients, plan.partition, SHARED_PER_CLASS, plan.seed)
     assert shared is not None
     return [training.take(part) for part in parts], shared
 
@@ -165,14 +188,14 @@ class Demo:
     # --- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
-        plan = self._plan
+        plan, keys = self._plan, Keys.generate()
         try:
             training, shared = deal(self._plan, self._dataset)
-            config = make_config(plan, self._dataset, self._store.put(shared_to_bytes(shared)).digest)
+            digest = self._store.put(shared_to_bytes(shared)).digest
+            config = make_config(plan, self._dataset, digest, keys.mailbox_public)
             initial = initial_model(config)
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None
-        keys = Keys.generate()
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
         self.deployment = deploy(
             self._network,
@@ -183,8 +206,8 @@ class Demo:
             activation_delay=config.membership.activation_delay,
         )
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
-        score = evaluator(config, self._dataset.test())
-        coordinator = Coordinator(self._ledger(keys), self._store, config, initial, score)
+        roles = coordinator_tasks(config, keys, self._dataset.test())
+        coordinator = Coordinator(self._ledger(keys), self._store, config, initial, **roles)
         clients = []
         for number, samples in enumerate(training):
             client_keys = Keys.generate()

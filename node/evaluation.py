@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from chain.keys import Keys
 from node.clustering.state import ClusterState
 from node.clustering.stated import Counts
 from node.config import FederationConfig, InvalidConfig
@@ -12,6 +13,8 @@ from node.learning.models import initial_tensors
 from node.learning.samples import Samples
 from node.learning.strategies import make_strategy
 from node.learning.training import evaluate
+from node.masking.keys import public_key
+from node.statements import ClusterStatements
 from node.tensors import Layout, Tensors, dump
 from node.uploads.kinds import kind_of
 
@@ -48,6 +51,32 @@ def evaluator(config: FederationConfig, test: Samples) -> Evaluator:
         return result.accuracy, result.loss, result.samples
 
     return score
+
+
+def coordinator_tasks(config: FederationConfig, keys: Keys, test: Samples | None) -> dict[str, Callable]:
+    """What a coordinator does beside driving rounds: it evaluates models, and states what clusters need.
+
+    Parameters
+    ----------
+    test : Samples or None
+        Without, nothing is evaluated.
+
+    Raises
+    ------
+    InvalidConfig
+        Clusters cannot do without the test samples, or the keys are not those that the terms name.
+    """
+    tasks: dict[str, Callable] = {} if test is None else {"evaluate": evaluator(config, test)}
+    if config.clusters is None:
+        return tasks
+    if config.clusters.psi == "ecdh" and config.clusters.counter_key not in map(
+        public_key, (keys.mailbox, *keys.past_mailboxes)
+    ):
+        raise InvalidConfig("clusters.counter is not the mailbox key of the coordinator: see fedgrove keys show")
+    if test is None and config.clusters.seats:
+        raise InvalidConfig("clusters.seats is above 0: give test data, on which models are watched")
+    watch = public_test(config, test) if config.clusters.seats else None
+    return {**tasks, "statements": ClusterStatements(keys, watch)}
 
 
 def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +17,11 @@ from chain.keys import Keys
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.clustering.committee import Ballot
+from node.clustering.comparing import Comparing, Party, Received, comparing, part_of, upload
 from node.clustering.course import Course
-from node.clustering.ecdh import EcdhClient, new_secret
 from node.clustering.evidence import SALT_BYTES, Direction, Evidence, Rule, direction, resampled
-from node.clustering.hash_to_curve import POINT_BYTES
 from node.clustering.mailbox import OVERHEAD, NotForReader, seal, unseal
-from node.clustering.messages import InvalidMessage, message_bytes
-from node.clustering.sets import MAX_ELEMENTS, elements, label_counts
+from node.clustering.sets import MAX_ELEMENTS, label_counts
 from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Counts
 from node.clustering.training import choose_cluster
@@ -36,13 +35,16 @@ from node.learning.strategies.base import Strategy
 from node.learning.training import DivergedTraining, evaluate, train
 from node.local_training import LocalTraining
 from node.local_work import CannotTakePart, Diverged
+from node.masking.keys import SECRET_BYTES
 from node.rounds import RoundRecords, Rounds
 from node.tensors import Layout, Tensors, flatten, unflatten
-from node.uploads.clusters import answer_lengths, course_of, session_of, shown_to, state_before
+from node.uploads.clusters import course_of, session_of, shown_to, state_before
 from node.uploads.kind import UploadRound
 
 _SECRET = "comparison"
-_ROUND_BYTES = 8
+
+Work = tuple[Any, ...]
+"""A function and its arguments, which go to a worker."""
 
 
 class LocalClusters:
@@ -76,7 +78,7 @@ class LocalClusters:
         self._executor = executor
         self._course: Course = course_of(config)
         self._training = _ClusterTraining(store, config, samples, journal, executor, place, self._course)
-        self._judging: tuple[int, Future] | None = None
+        self._running: tuple[int, Future] | None = None
 
     def samples(self, entry: RoundRecords, client: int) -> int:
         """What the client states when it draws: the size of its set, or in the second stage its cluster's number.
@@ -104,13 +106,14 @@ class LocalClusters:
         """
         round = self._place(entry)
         state: ClusterState = round.previous
-        if state.stage not in ("blind", "answer") and self._journal.kept(_SECRET):
-            self._journal.keep(_SECRET, b"")
         match state.stage:
             case "blind":
-                return self._compared(session_of(round), client, self._secret(entry.number, fresh=True)).blinded
-            case "answer":
+                return self._first(round, client)
+            case "ask" | "answer" | "report":
                 return self._answers(round, state, client)
+        if self._journal.kept(_SECRET):
+            self._journal.keep(_SECRET, b"")
+        match state.stage:
             case "labels":
                 return label_counts(self._samples.y, self._course.labels)
             case "show":
@@ -129,39 +132,70 @@ class LocalClusters:
 
     # --- comparisons ------------------------------------------------------------------------------------------------
 
-    def _compared(self, session: bytes, client: int, secret: bytes) -> EcdhClient:
-        counts = label_counts(self._samples.y, self._course.labels)
-        return EcdhClient(session, client, elements(counts), secret)
+    def _first(self, round: UploadRound, client: int) -> bytes | None:
+        """The first message of a comparison; its secret is in the journal before."""
+        session = session_of(round)
+        secret = self._secret(session)
+        if secret is None:
+            secret = os.urandom(SECRET_BYTES)
+            self._journal.keep(_SECRET, session + secret)
+        return self._computed(round, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
 
-    def _secret(self, number: int, fresh: bool = False) -> bytes:
-        """The secret of the comparison that began in a round; empty when this client has none."""
-        kept = self._journal.kept(_SECRET) or b""
-        if int.from_bytes(kept[:_ROUND_BYTES]) == number:
-            return kept[_ROUND_BYTES:]
-        if not fresh:
-            return b""
-        secret = new_secret(os.urandom)
-        self._journal.keep(_SECRET, number.to_bytes(_ROUND_BYTES) + secret)
-        return secret
-
-    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> bytes:
-        """Answers to everybody's blinded set, sealed to the counter."""
+    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> bytes | None:
+        """What follows from others' messages, sealed to the counter if it is for nobody else."""
         if client not in state.sets:
             return b""
-        session = session_of(round)
-        secret = self._secret(round.rounds.base_of(round.entry.number).number)
-        if not secret:
+        session, psi = bytes.fromhex(state.session), self._course.terms.psi
+        secret = self._secret(session)
+        if secret is None:
             raise CannotTakePart("its journal has lost the secret of its comparisons")
-        own = self._compared(session, client, secret)
-        parts = []
-        for partner, length in answer_lengths(state, client).items():
-            digest, size = state.sets[partner]
-            blinded = self._store.fetch(bytes.fromhex(digest), message_bytes(size, POINT_BYTES))
-            try:
-                parts.append(own.answer(partner, blinded))
-            except InvalidMessage:
-                parts.append(bytes(length))  # what does not fit has nothing in common
-        return seal(self._course.terms.counter_key, b"".join(parts), session, os.urandom)
+        protocol = comparing(psi)
+
+        def work() -> Work:
+            partners = protocol.lengths(state.stage, state.sizes, client)
+            received = {partner: self._received(round, state, protocol, client, partner) for partner in partners}
+            return upload, psi, self._party(session, client, secret), state.stage, state.sizes, received
+
+        plain = self._computed(round, work)
+        if plain is None or not protocol.sealed:
+            return plain
+        return seal(self._course.terms.counter_key, plain, session, os.urandom)
+
+    def _received(
+        self, round: UploadRound, state: ClusterState, protocol: Comparing, client: int, partner: int
+    ) -> Received:
+        digest, size = state.sets[partner]
+        first = self._store.fetch(bytes.fromhex(digest), protocol.first_bytes(size))
+        before = protocol.stages[protocol.stages.index(state.stage) - 1]
+        base = round.rounds.base_of(round.entry.number)
+        if before == "blind" or partner not in base.commits:
+            return Received(first)
+        lengths = protocol.lengths(before, state.sizes, partner)
+        found = fetch_available(self._store, {partner: base.commits[partner].digest}, sum(lengths.values()))
+        return Received(first, part_of(lengths, client, found.get(partner, b"")))
+
+    def _party(self, session: bytes, client: int, secret: bytes) -> Party:
+        counts = label_counts(self._samples.y, self._course.labels)
+        return Party(session, client, tuple(counts.tolist()), secret)
+
+    def _secret(self, session: bytes) -> bytes | None:
+        """The secret of a comparison; None if this client has none."""
+        kept = self._journal.kept(_SECRET) or b""
+        return kept[len(session) :] if kept.startswith(session) else None
+
+    def _computed(self, round: UploadRound, work: Callable[[], Work]) -> Any:
+        """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
+        number = round.entry.number
+        if self._running is None or self._running[0] != number:
+            function, *arguments = work()
+            if self._executor is not None:
+                future = self._executor.submit(function, *arguments)
+            else:
+                future = Future()
+                future.set_result(function(*arguments))
+            self._running = (number, future)
+        future = self._running[1]
+        return future.result() if future.done() else None
 
     # --- training ---------------------------------------------------------------------------------------------------
 
@@ -195,24 +229,13 @@ class LocalClusters:
 
     def _votes(self, round: UploadRound, state: ClusterState, client: int) -> bytes | None:
         """This judge's ballots on each suspected cluster that it is to judge; None while it trains for them."""
-        number = round.entry.number
         cases = [case for case in state.cases if client in case.committee]
-        if self._judging is None or self._judging[0] != number:
-            tasks = [self._task(round, state, case, client) for case in cases]
-            self._judging = (number, self._submit(tasks))
-        future = self._judging[1]
-        if not future.done():
+        found = self._computed(round, lambda: (_judge_all, [self._task(round, state, case, client) for case in cases]))
+        if found is None:
             return None
-        for found in future.result():
-            self._journal.keep(f"evidence-{number}-{found.cluster}", found.evidence)
-        return b"".join(found.ballot for found in future.result())
-
-    def _submit(self, tasks: "list[_Judging]") -> Future:
-        if self._executor is not None:
-            return self._executor.submit(_judge_all, tasks)
-        done: Future = Future()
-        done.set_result(_judge_all(tasks))
-        return done
+        for each in found:
+            self._journal.keep(f"evidence-{round.entry.number}-{each.cluster}", each.evidence)
+        return b"".join(each.ballot for each in found)
 
     def _task(self, round: UploadRound, state: ClusterState, case: Case, client: int) -> "_Judging":
         length = 4 * state.layout.length + OVERHEAD
@@ -221,7 +244,7 @@ class LocalClusters:
         blobs = fetch_available(self._store, digests, length * len(case.committee))
         place = length * case.committee.index(client)
         shown = {m: self._open(round, m, client, blob[place : place + length]) for m, blob in blobs.items()}
-        size = {member: state.sets[member][1] for member in (*case.members, client)}
+        size = state.sizes
         config = self._config
         return _Judging(
             cluster=case.cluster,
@@ -287,6 +310,10 @@ class _ClusterTraining(LocalTraining):
             return model, {**place, "seed": self._config.federation.seed}
         own = next((case.cluster for case in state.cases if client in case.members), 0)
         return self.began(round).model_of(own if state.stage == "show" else 0), self.again(state)
+
+
+def _first(psi: str, party: Party) -> bytes:
+    return comparing(psi).first(party)
 
 
 @dataclass(frozen=True)

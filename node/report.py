@@ -32,8 +32,9 @@ from chain.records import (
 )
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
+from node.clustering.state import ClusterState
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, Metrics, fetch_config
+from node.content import MAX_JSON_BYTES, Metrics, fetch_config, fetch_model
 from node.rounds import RoundRecords, Rounds
 
 CALLS: dict[type[Record], str] = {
@@ -118,7 +119,8 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
     Returns
     -------
     dict
-        JSON-ready: ``rounds``, ``gas`` (per call), ``bytes`` (upload per round and client), ``config``, ``ledger``.
+        JSON-ready: ``rounds``, ``gas`` (per call), ``bytes`` (upload per round and client), ``config``, ``ledger``;
+        ``clusters`` where the terms have them.
     """
     records = history.records()
     rounds = Rounds()
@@ -127,7 +129,9 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
     ended = rounds.ended()
     config = fetch_config(store, ended[0].opened.config_digest) if ended else None
     gas = _gas_of_rounds(records, history)
+    clusters = {"clusters": _clusters(rounds, store, config)} if config and config.clusters else {}
     return {
+        **clusters,
         "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended],
         "gas": gas_table(records, history),
         "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
@@ -163,6 +167,17 @@ def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
                 size = sum(map(len, store.stream(record.digest, _ANY_SIZE)))
                 total[str(client)] = total.get(str(client), 0) + size
     return total
+
+
+def _clusters(rounds: Rounds, store: ContentStore, config: FederationConfig) -> dict:
+    """Who is in which cluster at the end, what follows from whom they are like, and who was expelled."""
+    state: ClusterState = fetch_model(store, rounds.model_digest, config)
+    return {
+        "members": [list(members) for members in state.clusters],
+        "clients": list(state.clients),
+        "overlaps": [list(row) for row in state.overlaps],
+        "expelled": sorted(state.expelled),
+    }
 
 
 def _gas_of_rounds(records: list[Record], history: History) -> dict[int, int]:

@@ -1,17 +1,18 @@
 """What the coordinator of a federation with clusters states: overlaps that it counted, right answers that it found."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import combinations
 
 from chain.keys import Keys
 from ipfs.store import BlobError
+from node.clustering.comparing import Ecdh, part_of
 from node.clustering.ecdh import Comparison
-from node.clustering.hash_to_curve import POINT_BYTES
-from node.clustering.mailbox import NotForReader, unseal
-from node.clustering.messages import InvalidMessage, message_bytes
+from node.clustering.mailbox import OVERHEAD, NotForReader, unseal
+from node.clustering.messages import InvalidMessage
 from node.clustering.state import ClusterState
 from node.clustering.stated import Counts, Stated
 from node.tensors import Tensors
-from node.uploads.clusters import answer_lengths, session_of
 from node.uploads.kind import UploadRound
 
 LabelTest = Callable[[Tensors], tuple[Counts, Counts]]
@@ -25,13 +26,14 @@ class ClusterStatements:
     ----------
     keys : Keys
         Of the coordinator; its mailbox key is the terms' ``clusters.counter``.
-    test : callable
-        Tests a model on the public samples.
+    test : callable or None
+        Tests a model on the public samples; not needed where there are no committees.
     """
 
-    def __init__(self, keys: Keys, test: LabelTest) -> None:
+    def __init__(self, keys: Keys, test: LabelTest | None = None) -> None:
         self._mailboxes = (keys.mailbox, *keys.past_mailboxes)
         self._test = test
+        self._comparing = Ecdh()
 
     def __call__(self, round: UploadRound, state: ClusterState) -> Stated | None:
         """What is to be stated of a round that ends with this state; None where nothing is."""
@@ -50,34 +52,27 @@ class ClusterStatements:
 
     def _overlaps(self, round: UploadRound, state: ClusterState) -> tuple[Counts, ...]:
         """How much all pairs have in common. A pair whose messages do not fit has nothing."""
-        clients, session = state.clients, session_of(round)
+        clients, session = state.clients, bytes.fromhex(state.session)
         blinded = {client: self._blinded(round, state, client) for client in clients}
-        answers = {client: self._answers(round, state, client, session) for client in clients}
-        rows = [[0] * len(clients) for _ in clients]
-        for place, left in enumerate(clients):
-            rows[place][place] = state.sets[left][1]
-            for other, right in enumerate(clients[:place]):
-                pair = Comparison(session, right, left, blinded[right], blinded[left])
-                try:
-                    found = pair.count(answers[right].get(left, b""), answers[left].get(right, b""))
-                except InvalidMessage:
-                    continue
-                rows[place][other] = rows[other][place] = found.overlap
-        return tuple(map(tuple, rows))
+        answers = {client: self._answers(round, state, client) for client in clients}
+        rows = {client: dict.fromkeys(clients, 0) | {client: state.sizes[client]} for client in clients}
+        for left, right in combinations(clients, 2):
+            pair = Comparison(session, left, right, blinded[left], blinded[right])
+            with suppress(InvalidMessage):
+                found = pair.count(answers[left].get(right, b""), answers[right].get(left, b""))
+                rows[left][right] = rows[right][left] = found.overlap
+        return tuple(tuple(row.values()) for row in rows.values())
 
     def _blinded(self, round: UploadRound, state: ClusterState, client: int) -> bytes:
         digest, size = state.sets[client]
-        return round.store.fetch(bytes.fromhex(digest), message_bytes(size, POINT_BYTES))
+        return round.store.fetch(bytes.fromhex(digest), self._comparing.first_bytes(size))
 
-    def _answers(self, round: UploadRound, state: ClusterState, client: int, session: bytes) -> dict[int, bytes]:
+    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""
-        lengths = answer_lengths(state, client)
-        limit = sum(lengths.values()) + (1 << 10)
+        lengths = self._comparing.lengths("answer", state.sizes, client)
+        digest, size = round.entry.commits[client].digest, OVERHEAD + sum(lengths.values())
         try:
-            plain = unseal(self._mailboxes, round.store.fetch(round.entry.commits[client].digest, limit), session)
+            plain = unseal(self._mailboxes, round.store.fetch(digest, size), bytes.fromhex(state.session))
         except (BlobError, NotForReader):
             return {}
-        found = {}
-        for partner, length in lengths.items():
-            found[partner], plain = plain[:length], plain[length:]
-        return found
+        return {partner: part_of(lengths, partner, plain) for partner in lengths}

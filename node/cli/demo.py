@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from node.demo import Plan  # needs torch, which the other commands do without
 
 MASKINGS = ("bbtsa", "pairwise")
+CLUSTERINGS = ("none", "procfl")
 
 
 def demo(
@@ -53,6 +54,9 @@ def demo(
     epsilon: Annotated[
         float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
     ] = 0.0,
+    clustering: Annotated[
+        str, typer.Option(help="none, or procfl: clients whose data are alike find each other and train together.")
+    ] = "none",
     seed: Annotated[
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,
@@ -72,6 +76,9 @@ def demo(
 
     _check_choice("--strategy", strategy, STRATEGIES)
     _check_choice("--masking", masking, MASKINGS)
+    _check_choice("--clustering", clustering, CLUSTERINGS)
+    if clustering != "none" and epsilon:
+        raise CommandError("--epsilon and --clustering exclude each other: clusters have no privacy mechanism")
     if not 0 <= drop < 1:
         raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")
     if not 0.001 <= alpha <= 1e6:
@@ -81,7 +88,7 @@ def demo(
     if explorer:
         check_installed()
     data = load_dataset(dataset, data_dir)
-    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon)
+    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon, clustering)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
@@ -110,7 +117,7 @@ def _run(
     """Run and audit; ``show`` serves pages about a deployment, and gives their address."""
     from node.demo import Demo, DemoFailed
 
-    with DemoDisplay(plan.rounds) as display, ExitStack() as pages:
+    with DemoDisplay(plan.ledger_rounds) as display, ExitStack() as pages:
 
         def observe(role: str, step: Step) -> None:
             display.observe(role, step)

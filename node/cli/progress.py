@@ -112,6 +112,9 @@ def print_rounds(report: dict) -> None:
             f"{entry['seconds']:.1f}",
         )
     console.print(table)
+    if "clusters" in report:
+        members = [", ".join(map(str, cluster)) or "nobody" for cluster in report["clusters"]["members"]]
+        console.print(f"clusters: {' | '.join(members)}", soft_wrap=True)
     if report["rounds"]:
         console.print(f"model: {report['rounds'][-1]['model_cid']}", soft_wrap=True)
 

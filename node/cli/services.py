@@ -101,8 +101,9 @@ def coordinator(
     from node.coordinator import Coordinator
 
     terms, reach = load_config(config)
-    score = _score(terms, data)
+    test = _test_data(terms, data)
     keys = load(keystore, read_password(password_file))
+    score = _tasks(terms, keys, test, standby)
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
@@ -159,16 +160,24 @@ def _private_data(data: Path, terms: FederationConfig) -> "Samples | np.ndarray"
     return samples
 
 
-def _score(terms: FederationConfig, data: Path | None) -> dict[str, Callable]:
-    """How models are evaluated, where there are data for that."""
+def _test_data(terms: FederationConfig, data: Path | None) -> "Samples | None":
+    """What models are evaluated on; None where there are no data for that."""
     if data is None:
-        return {}
+        return None
     if terms.clustering is not None:
         raise CommandError("--data is for models: K-means needs no test data, leave it out")
-    from node.evaluation import evaluator
     from node.learning.userdata import part_from_file
 
-    return {"evaluate": evaluator(terms, part_from_file(data, "test", terms.model))}
+    return part_from_file(data, "test", terms.model)
+
+
+def _tasks(terms: FederationConfig, keys: Keys, test: "Samples | None", standby: bool) -> dict[str, Callable]:
+    """What the coordinator does beside driving rounds; a stand-by does not count for clusters."""
+    if test is None and (terms.clusters is None or standby):
+        return {}
+    from node.evaluation import coordinator_tasks, evaluator
+
+    return {"evaluate": evaluator(terms, test)} if standby else coordinator_tasks(terms, keys, test)
 
 
 def _serve(

@@ -1,11 +1,12 @@
 """What a federation with clusters does next, and with whom: all of it follows from the state and what is stated.
 
-    blind → answer → (count) → [labels] → train → … → train
-                                            ↑ (watch) → [sort → (sorted)] → show → vote
+    blind → … → [labels] → train → … → train
+                             ↑ (watch) → [sort → (sorted)] → show → vote
 
-Two rounds of comparisons, one of label counts if there are committees, then training. Where a model fell on the public
-set, members show their models, and committees vote (Xu et al. 2025, algorithms 1 to 3). In the first stage of training
-there is one model: when it fell, its clients train once more in parts that do not overlap, to find whose part is bad.
+First comparisons (``node.clustering.comparing``), then a round of label counts if there are committees, then training.
+Where a model fell on the public set, members show their models, and committees vote (Xu et al. 2025, algorithms 1 to
+3). In the first stage of training there is one model: when it fell, its clients train once more in parts that do not
+overlap, to find whose part is bad.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,17 +70,23 @@ class Course:
         if (stated is None) == (state.stage in ("count", "watch", "sorted")):
             raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
         if state.stage == "count":
-            return self._clustered(state, stated)
+            return self.clustered(state, stated.overlaps)
         if state.stage == "watch":
             return self._watched(state, stated)
         return self._sorted(state, stated) if state.stage == "sorted" else state
 
-    def _clustered(self, state: ClusterState, stated: Stated) -> ClusterState:
-        """Clusters that follow from the overlaps (algorithm 2)."""
-        sizes = [state.sets[client][1] for client in state.clients]
-        if len(stated.overlaps) != len(sizes) or [row[k] for k, row in enumerate(stated.overlaps)] != sizes:
+    def clustered(self, state: ClusterState, overlaps: tuple[Counts, ...]) -> ClusterState:
+        """Clusters that follow from the overlaps (algorithm 2).
+
+        Raises
+        ------
+        InvalidStatement
+            No sets of these sizes have such overlaps.
+        """
+        sizes = [state.sizes[client] for client in state.clients]
+        if len(overlaps) != len(sizes) or [row[k] for k, row in enumerate(overlaps)] != sizes:
             raise InvalidStatement("the overlaps are not those of the sets that were compared")
-        compared = replace(state, overlaps=stated.overlaps)
+        compared = replace(state, overlaps=overlaps)
         try:
             found = candidates(compared.similarity, self.terms.alpha)
         except (Inconsistent, ValueError) as fault:

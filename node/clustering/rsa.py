@@ -62,6 +62,23 @@ def asker_of(left: int, right: int) -> int:
     return min(left, right) if (left + right) % 2 else max(left, right)
 
 
+def offer_bytes(size: int, bits: int) -> int:
+    """Length of a signer's message 1 about a set of so many elements."""
+    return message_bytes(1 + ROOTS, bits // 8) + message_bytes(size, TAG_BYTES)
+
+
+def offered(offer: bytes, session: bytes, signer: int, bits: int) -> int:
+    """Elements of the set behind a signer's message 1.
+
+    Raises
+    ------
+    InvalidMessage
+        The offer is malformed, or its key is not proven to hide what is asked under it.
+    """
+    nobody = RsaAsker(session, signer, np.empty(0, np.uint64), bytes(SECRET_BYTES), bits)
+    return len(nobody._read(signer, offer)[1])
+
+
 @dataclass(frozen=True)
 class RsaKey:
     """A signer's key for one clustering: of three primes, which halves the work of two (RFC 8017, section 3.2).

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from node.clustering.comparing import comparing
 from node.clustering.cover import as_threshold
 from node.clustering.evidence import Rule
 from node.clustering.training import global_rounds
@@ -70,17 +71,20 @@ class ClusterTerms(ProCflSettings):
     Attributes
     ----------
     psi : str
-        ``ecdh``: how overlaps are found. The paper's RSA is in simulations only.
+        How overlaps are found: ``ecdh``, or ``rsa`` as in the paper, which tells each client that asks which elements
+        are common.
     counter : str
-        X25519 mailbox key of the coordinator, hexadecimal: it alone opens the answers of the comparisons, and counts.
+        X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
     """
 
-    psi: Literal["ecdh"] = "ecdh"
+    psi: Literal["ecdh", "rsa"] = "ecdh"
     counter: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check(self.psi in ("ecdh", "rsa"), "psi", "ecdh or rsa", self.psi)
         fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
+        fine = fine or (self.psi == "rsa" and not self.counter)
         _check(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
 
     @property
@@ -90,8 +94,8 @@ class ClusterTerms(ProCflSettings):
 
     @property
     def first_rounds(self) -> int:
-        """Rounds before the first that trains: two of comparisons and, for committees, one of label counts."""
-        return 3 if self.seats else 2
+        """Rounds before the first that trains: those of comparisons and, for committees, one of label counts."""
+        return len(comparing(self.psi).stages) + (self.seats > 0)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from node.clustering.stated import Counts
 from node.clustering.training import Cluster
 from node.tensors import InvalidModel, Layout, Tensors, dump, load
 
-STAGES = ("blind", "answer", "count", "labels", "train", "watch", "sort", "sorted", "show", "vote")
+STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch", "sort", "sorted", "show", "vote")
 """What the next round does. ``count``, ``watch`` and ``sorted`` wait for what the coordinator states first."""
 
 _MODELS = ("models", "references", "trials")
@@ -63,10 +63,12 @@ class ClusterState:
         One in the first stage of training, then one a cluster.
     trained : int
         Rounds of training so far.
+    session : str
+        Names the comparisons, hexadecimal.
     sets : mapping of int to (str, int)
-        Blinded sets by client, ascending: digest of the blob (hexadecimal) and number of elements.
+        First messages of the comparisons by client, ascending: digest of the blob (hexadecimal), elements of its set.
     clients : Cluster
-        Who answered all others, ascending: rows of ``overlaps``.
+        Who took part in the comparisons to their end, ascending: rows of ``overlaps``.
     overlaps : tuple of Counts
     clusters : tuple of Cluster
         Members, without those who were expelled.
@@ -93,6 +95,7 @@ class ClusterState:
     stage: str
     models: tuple[Tensors, ...] = field(repr=False)
     trained: int = 0
+    session: str = ""
     sets: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     clients: Cluster = ()
     overlaps: tuple[Counts, ...] = field(default=(), repr=False)
@@ -117,6 +120,11 @@ class ClusterState:
     def layout(self) -> Layout:
         """Of each model."""
         return Layout.of(self.models[0])
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """Elements of each set that is compared, by client."""
+        return {client: size for client, (_, size) in self.sets.items()}
 
     @cached_property
     def similarity(self) -> Similarity:
@@ -196,7 +204,8 @@ def _from_head(head: dict[str, Any]) -> ClusterState:
         found[name] = {int(key): _whole(value) for key, value in head[name].items()}
     found["sets"] = {int(key): (_digest(digest), _whole(size)) for key, (digest, size) in head["sets"].items()}
     found["cases"] = tuple(Case(**{name: _tuples(value) for name, value in case.items()}) for case in head["cases"])
-    state = ClusterState(head["stage"], (), _whole(head["trained"]), began=_digest(head["began"]), **found)
+    digests = {name: _digest(head[name]) for name in ("began", "session")}
+    state = ClusterState(head["stage"], (), _whole(head["trained"]), **digests, **found)
     if state.stage not in STAGES or set(head) != set(_HEAD):
         raise ValueError
     if state.overlaps and state.similarity.clients != len(state.clients):

@@ -15,17 +15,15 @@ import numpy as np
 
 from ipfs.store import ContentStore, Malformed, TooLarge
 from node.clustering.committee import Ballot
+from node.clustering.comparing import comparing
 from node.clustering.course import FEWEST, Course
-from node.clustering.ecdh import read_points
-from node.clustering.hash_to_curve import POINT_BYTES
 from node.clustering.mailbox import OVERHEAD
-from node.clustering.messages import TAG_BYTES, InvalidMessage, message_bytes
+from node.clustering.messages import InvalidMessage
 from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Counts, InvalidStatement
 from node.clustering.training import Cluster
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
-from node.masking.context import RoundContext
 from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
@@ -76,22 +74,15 @@ def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig
 
 
 def session_of(round: UploadRound) -> bytes:
-    """Names the comparisons that are made or answered in a round: those of the round of the blinded sets."""
-    entry = round.entry if round.previous.stage == "blind" else round.rounds.base_of(round.entry.number)
-    context = RoundContext(round.graph.context.chain_id, round.graph.context.ledger, entry.number)
-    return hashlib.sha256(_SESSION + context.to_bytes() + entry.opened.config_digest).digest()
+    """Names the comparisons that a round of first messages begins."""
+    digest = round.entry.opened.config_digest
+    return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
 
 
 def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
     """Context of a model that a member shows to a judge; the same when it is opened, a round later."""
     context, began = round.graph.context, round.previous.began
     return f"fedgrove shown model 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
-
-
-def answer_lengths(state: ClusterState, client: int) -> dict[int, int]:
-    """Bytes of a client's answer to each partner, in the order of its upload."""
-    others = ((partner, size) for partner, (_, size) in state.sets.items() if partner != client)
-    return {partner: message_bytes(size, TAG_BYTES) for partner, size in others}
 
 
 def label_layout(labels: int) -> Layout:
@@ -105,6 +96,7 @@ class ClusterUploads(UploadKind):
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._course = course_of(config)
+        self._comparing = comparing(config.clusters.psi)
 
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * layout.length
@@ -118,9 +110,9 @@ class ClusterUploads(UploadKind):
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
             case "blind":
-                return message_bytes(round.entry.draws[client].samples, POINT_BYTES)
-            case "answer":
-                return OVERHEAD + sum(answer_lengths(state, client).values()) if client in state.sets else 0
+                return self._comparing.first_bytes(round.entry.draws[client].samples)
+            case "ask" | "answer" | "report":
+                return self._answer_bytes(state, client)
             case "show":
                 return len(case.committee) * (OVERHEAD + 4 * state.layout.length) if case else 0
             case "vote":
@@ -148,7 +140,7 @@ class ClusterUploads(UploadKind):
         match state.stage:
             case "blind":
                 return Outcome(self._blinded(round, state))
-            case "answer":
+            case "ask" | "answer" | "report":
                 return Outcome(self._answered(round, state))
             case "labels":
                 return Outcome(self._labelled(round, state, record))
@@ -172,17 +164,32 @@ class ClusterUploads(UploadKind):
         session, sets = session_of(round), {}
         for client, data in _read(round, self).items():
             try:
-                sets[client] = (round.entry.commits[client].digest.hex(), len(read_points(data, session, client)))
+                sets[client] = (round.entry.commits[client].digest.hex(), self._comparing.size(data, session, client))
             except InvalidMessage:
                 continue
-        return replace(state, stage="answer" if len(sets) >= FEWEST else "blind", sets=dict(sorted(sets.items())))
+        if len(sets) < FEWEST:
+            return state
+        found = dict(sorted(sets.items()))
+        return replace(state, stage=self._comparing.stages[1], session=session.hex(), sets=found, clients=tuple(found))
+
+    def _answer_bytes(self, state: ClusterState, client: int) -> int:
+        if client not in state.sets:
+            return 0
+        size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
+        return size + OVERHEAD if self._comparing.sealed else size
 
     def _answered(self, round: UploadRound, state: ClusterState) -> ClusterState:
-        """Who answered. What the answers say only the counter can tell."""
-        clients = tuple(sorted(client for client in _read(round, self) if client in state.sets))
-        if len(clients) < FEWEST:
-            return replace(state, stage="blind", sets={})
-        return replace(state, stage="count", clients=clients)
+        """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
+        stages = self._comparing.stages
+        if state.stage != stages[-1]:
+            return replace(state, stage=stages[stages.index(state.stage) + 1])
+        found = {client: data for client, data in _read(round, self).items() if client in state.sets}
+        if len(found) < FEWEST:
+            return ClusterState.first(state.models[0])
+        answered = replace(state, stage="count", clients=tuple(sorted(found)))
+        if self._comparing.sealed:
+            return answered
+        return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
     def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The label counts of each part together, if they add up to the sizes of its sets."""
@@ -192,7 +199,7 @@ class ClusterUploads(UploadKind):
             if positions:
                 words = unmasked_sum(round, record, label_layout(self._course.labels), positions)
                 counts = tuple(words.tolist())
-            size = sum(state.sets[client][1] for client in _clients(round, positions))
+            size = sum(state.sizes[client] for client in _clients(round, positions))
             found.append(counts if sum(counts) == size else ())
         if not any(found):
             found = [(1,) * self._course.labels] * len(found)

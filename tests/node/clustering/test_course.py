@@ -1,0 +1,234 @@
+"""What a federation with clusters does next: every way from comparisons to verdicts, and statements that cannot be."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from node.clustering.committee import Ballot
+from node.clustering.course import Course
+from node.clustering.settings import ClusterTerms
+from node.clustering.similarity import in_the_clear
+from node.clustering.state import Case, ClusterState
+from node.clustering.stated import InvalidStatement, Stated
+from node.tensors import InvalidModel
+
+TERMS = ClusterTerms(alpha=0.5, global_share=0.5, seats=2, tolerance=0.1, pause=2, counter="ab" * 32)
+COURSE = Course(TERMS, rounds=11, labels=2)
+COUNTS = np.array([[20, 1], [18, 2], [19, 0], [1, 20], [0, 18], [2, 22], [3, 19]])
+"""Of clients 2, 3, 5, 7, 8, 9 and 10: two groups, of three and of four."""
+CLIENTS = (2, 3, 5, 7, 8, 9, 10)
+FIRST, SECOND = (2, 3, 5), (7, 8, 9, 10)
+TESTED = (100, 100)
+
+
+def model(number: float):
+    return {"weight": np.full((2, 2), number, np.float32), "bias": np.full(2, -number, np.float32)}
+
+
+def overlaps():
+    return tuple(map(tuple, in_the_clear(COUNTS).overlaps.tolist()))
+
+
+def compared() -> ClusterState:
+    """All have answered; the coordinator is to count."""
+    sets = {client: ("cd" * 32, int(counts.sum())) for client, counts in zip(CLIENTS, COUNTS, strict=True)}
+    return ClusterState("count", (model(0),), sets=sets, clients=CLIENTS)
+
+
+def clustered() -> ClusterState:
+    """The clusters, in the order of the clients."""
+    return replace(COURSE.heard(compared(), Stated(overlaps=overlaps())), clusters=(FIRST, SECOND))
+
+
+def watched(found, *, trained=1, models=(1,), **changes) -> ClusterState:
+    """After a round of training, when models were tested."""
+    groups = (CLIENTS,) if len(models) == 1 else (FIRST, SECOND)
+    state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=trained, groups=groups)
+    state = replace(state, models=tuple(map(model, models)), began="ef" * 32, **changes)
+    return COURSE.heard(state, Stated(right=found, tested=TESTED))
+
+
+def reference(*right, **changes):
+    """What is kept of good rounds before."""
+    return {"references": tuple(map(model, range(10, 10 + len(right)))), "right": right, "tested": TESTED, **changes}
+
+
+# --- comparisons and clusters -----------------------------------------------------------------------------------------
+
+
+def test_clusters_follow_from_the_overlaps():
+    state = COURSE.heard(compared(), Stated(overlaps=overlaps()))
+    assert state.stage == "labels" and set(state.clusters) == {FIRST, SECOND}
+    assert replace(TERMS, seats=0).first_rounds == 2 and TERMS.first_rounds == 3
+    assert Course(replace(TERMS, seats=0), 11, 2).heard(compared(), Stated(overlaps=overlaps())).stage == "train"
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value"), [(0, 0, 22), (0, 1, 99), (0, 1, 1), (2, 5, 20)], ids=["size", "above", "one", "other"]
+)
+def test_overlaps_that_no_sets_can_have_are_refused(row, column, value):
+    wrong = [list(counts) for counts in overlaps()]
+    wrong[row][column] = value
+    with pytest.raises(InvalidStatement):
+        COURSE.heard(compared(), Stated(overlaps=tuple(map(tuple, wrong))))
+
+
+@pytest.mark.parametrize("stage", ["blind", "answer", "labels", "train", "sort", "show", "vote"])
+def test_a_statement_that_nobody_called_for_is_refused(stage):
+    state = replace(compared(), stage=stage)
+    assert COURSE.heard(state, None) is state
+    with pytest.raises(InvalidStatement):
+        COURSE.heard(state, Stated(overlaps=overlaps()))
+
+
+@pytest.mark.parametrize("stage", ["count", "watch", "sorted"])
+def test_a_statement_that_is_called_for_must_be_there(stage):
+    with pytest.raises(InvalidStatement):
+        COURSE.heard(replace(compared(), stage=stage), None)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_each_stage_do_not_overlap_and_can_mask():
+    state = replace(clustered(), labels=((57, 3), (6, 79)))
+    everybody = dict.fromkeys((1, *CLIENTS), 1)  # client 1 came when all had compared
+    assert COURSE.groups(replace(state, stage="labels"), everybody) == (FIRST, SECOND)
+    assert COURSE.groups(replace(state, stage="train"), everybody) == (CLIENTS,)
+    assert COURSE.groups(replace(state, stage="vote"), everybody) == ()
+    alone = replace(state, stage="train", trained=COURSE.last_global)
+    chosen = {client: 1 if client in FIRST else 2 for client in CLIENTS}
+    assert COURSE.groups(alone, chosen) == (FIRST, SECOND)
+    assert COURSE.groups(alone, {**chosen, 3: 2}) == ((), SECOND)  # not a member of it, and two cannot mask
+    assert COURSE.groups(alone, {**chosen, 8: 9}) == (FIRST, (7, 9, 10))
+
+
+def test_weights_sum_to_one_and_all_clusters_weigh_the_same_at_first():
+    state = replace(clustered(), stage="train")
+    first = COURSE.weights(state, CLIENTS)
+    assert sum(first.values()) == 1 and sum(first[client] for client in FIRST) == Fraction(1, 2)
+    later = COURSE.weights(replace(state, trained=COURSE.last_global), SECOND)
+    assert set(later.values()) == {Fraction(1, 4)}
+
+
+def test_who_is_in_two_clusters_prefers_the_one_like_it():
+    state = replace(clustered(), clusters=(FIRST, (5, *SECOND)))
+    assert COURSE.options(state, 5) == (0, 1) and COURSE.options(state, 7) == (1,) and COURSE.options(state, 1) == ()
+    assert COURSE.parts(state, CLIENTS) == (FIRST, SECOND)
+
+
+# --- the watch --------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_trained_model_is_the_first_reference():
+    state = watched(((50, 60),))
+    assert state.stage == "train" and state.right == ((50, 60),)
+    assert state.references[0]["weight"][0, 0] == 1
+
+
+def test_a_better_model_becomes_the_reference_and_a_little_worse_one_does_not():
+    better = watched(((60, 60),), **reference((50, 60)))
+    assert better.right == ((60, 60),) and better.references[0]["weight"][0, 0] == 1
+    worse = watched(((50, 58),), **reference((50, 60)))
+    assert worse.stage == "train" and worse.references[0]["weight"][0, 0] == 10
+
+
+def test_when_the_one_model_fell_its_clients_train_in_parts():
+    state = watched(((20, 30),), **reference((50, 60)))
+    assert state.stage == "sort"
+    parts = replace(state, stage="sorted", trials=(model(7), model(8)), groups=(FIRST, SECOND))
+    found = COURSE.heard(parts, Stated(right=((10, 60), (50, 61)), tested=TESTED))
+    assert found.stage == "show" and not found.trials
+    assert [(case.cluster, case.members) for case in found.cases] == [(0, FIRST)]
+    assert len(found.cases[0].committee) == 2 and set(found.cases[0].committee) <= set(SECOND)
+    assert watched(((20, 30),), trained=2, **reference((50, 60), judged=found.judged)).stage == "train"
+    assert watched(((20, 30),), trained=3, **reference((50, 60), judged=found.judged)).stage == "sort"
+
+
+def test_no_part_is_judged_when_none_is_worse_than_the_reference():
+    state = watched(((20, 30),), **reference((50, 60)))
+    parts = replace(state, stage="sorted", trials=(model(7), model(8)), groups=(FIRST, SECOND))
+    assert COURSE.heard(parts, Stated(right=((50, 60), (50, 61)), tested=TESTED)).stage == "train"
+
+
+def test_a_cluster_that_fell_on_its_own_labels_is_judged_and_no_other():
+    state = watched(((10, 90), (0, 60)), models=(1, 2), trained=5, **reference((50, 60)))
+    assert state.stage == "show" and [case.cluster for case in state.cases] == [0]
+    assert (
+        len(state.references) == 2 and state.references[1]["weight"][0, 0] == 10
+    )  # 60 of 100, less on the first label
+    paused = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60), judged={0: 4}))
+    assert paused.stage == "train"
+
+
+def test_the_expelled_leave_and_the_others_go_on_from_the_best_model():
+    state = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)))
+    (case,) = state.cases
+    judged = replace(state, stage="vote")
+    ballots = [Ballot(judge, (True, False, False), bytes(32)) for judge in case.committee]
+    found = COURSE.voted(judged, {0: ballots})
+    assert found.expelled == {2: 0} and found.clusters == ((3, 5), SECOND) and found.cases[0].against == (2, 0, 0)
+    assert found.models[0]["weight"][0, 0] == 10 and found.models[1]["weight"][0, 0] == 2
+    assert found.judged == {0: 5} and found.stage == "train"
+    half = COURSE.voted(judged, {0: ballots[:1]})
+    assert half.expelled == {} and half.clusters == state.clusters and half.models[0]["weight"][0, 0] == 1
+
+
+def test_two_suspected_clusters_do_not_judge_each_other():
+    state = watched(((10, 90), (50, 10)), models=(1, 2), trained=5, **reference((50, 60)))
+    assert state.stage == "train" and state.cases == ()  # nobody is left to judge
+
+
+@pytest.mark.parametrize(
+    ("right", "tested"),
+    [(((1, 1), (1, 1)), TESTED), (((1,),), (1,)), (((101, 1),), TESTED), (((0, 0),), (0, 0)), ((), ())],
+)
+def test_tests_that_cannot_be_are_refused(right, tested):
+    state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=1, groups=(CLIENTS,))
+    with pytest.raises(InvalidStatement):
+        COURSE.heard(state, Stated(right=right, tested=tested))
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def full() -> ClusterState:
+    state = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)))
+    return replace(state, expelled={7: 1}, trials=(model(4),), cases=(Case(0, FIRST, (7, 8), (1, 0, 2)),))
+
+
+@pytest.mark.parametrize("state", [ClusterState.first(model(3)), compared(), clustered(), full()])
+def test_a_state_survives_its_bytes(state):
+    data = state.to_bytes()
+    again = ClusterState.from_bytes(data, state.layout)
+    assert again.to_bytes() == data
+    assert again.cases == state.cases and again.sets == state.sets and again.overlaps == state.overlaps
+
+
+def test_hostile_states_are_refused():
+    data, rng = full().to_bytes(), np.random.default_rng(0)
+    head = 8 + int.from_bytes(data[:8])
+    for place in [*range(12), *rng.integers(0, head, 150).tolist()]:
+        changed = bytearray(data)
+        changed[place] ^= 1 << int(rng.integers(8))
+        try:
+            found = ClusterState.from_bytes(bytes(changed))
+        except InvalidModel:
+            continue
+        assert found.to_bytes() == bytes(changed)
+    for wrong in (b"", data[:100], data + b"\0", bytes(8) + data[8:], (1 << 60).to_bytes(8) + data[8:], b"[" * 9000):
+        with pytest.raises(InvalidModel):
+            ClusterState.from_bytes(wrong)
+    with pytest.raises(InvalidModel):
+        ClusterState.from_bytes(data, ClusterState.first({"weight": np.ones(3, np.float32)}).layout)
+
+
+def test_statements_survive_their_tables_and_nothing_else_does():
+    stated = Stated(overlaps(), ((1, 2),), (3, 4))
+    assert Stated.from_table(stated.to_table()) == stated
+    table = stated.to_table()
+    for wrong in (None, [], {}, {**table, "more": 1}, {**table, "tested": [-1, 2]}, {**table, "tested": [True, 2]}):
+        with pytest.raises(InvalidStatement):
+            Stated.from_table(wrong)
