@@ -108,7 +108,7 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
 
 
 def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
-    from node.kmeans.baselines import DCKMeans, k_fed
+    from node.kmeans.baselines import DCKMeans, k_fed, simplified
     from node.kmeans.grid import Grid
     from node.kmeans.simulation import Federation, Settings
 
@@ -117,6 +117,7 @@ def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
     trained = running.train()
     best = reference_loss(points.points, points.k, seed, restarts=10)
     rivals = {
+        "MUFC without privacy": simplified(points.parts, points.k, np.random.default_rng(seed)),
         "K-FED": k_fed(points.parts, points.k, np.random.default_rng(seed)),
         "DC-K-means": DCKMeans(points.parts, points.k, np.random.default_rng(seed)).result(),
     }
