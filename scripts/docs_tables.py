@@ -11,7 +11,7 @@ from chain import tree
 from chain.deployment import Settings
 from node.clustering.evidence import Rule
 from node.clustering.poisoning import AttackSettings
-from node.clustering.settings import METHODS
+from node.clustering.settings import METHODS, ClusterTerms
 from node.config import NetworkSettings
 from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
@@ -49,6 +49,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "network": ("reference.md", network),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{f"clustering {name}": ("clustering.md", lambda kind=kind: _fields(kind)) for name, kind in METHODS.items()},
+    "clusters": ("clustering.md", lambda: _fields(ClusterTerms)),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{
