@@ -23,7 +23,7 @@ PLACES = 256
 _GUARD = 128  # further bits while they are computed
 _LIST = 64  # bits of the list
 _DOUBT = np.uint64(1 << 20)  # units of 2⁻⁶⁴; doubles make the list wrong by less than 2¹⁸ (see ``Residue.ends``)
-_MOST_BINS = 1 << 14
+_MOST_BINS = 1 << 16
 
 
 class Intervals:

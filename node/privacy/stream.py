@@ -10,20 +10,24 @@ MAX_BYTES = 3 << 17
 """Most that one call may take."""
 
 _BLOCK = 16
-_ZEROS = memoryview(bytes(MAX_BYTES))
 
 
 class Stream:
-    """An AES-256-CTR key stream under a key that is drawn for it, as numpy arrays."""
+    """An AES-256-CTR key stream under a key that is drawn for it, as numpy arrays.
+
+    What was taken before is encrypted in place of zeros, which would have to be fetched: random words too, as each byte
+    has a new one of the key stream in it.
+    """
 
     def __init__(self, random: Random) -> None:
         self._cipher = keystream(random(32))
-        self._scratch = bytearray(MAX_BYTES + _BLOCK - 1)  # the cipher asks for room for one more block
+        self._scratch = memoryview(bytearray(MAX_BYTES + _BLOCK - 1))  # the cipher asks for room for one more block
 
     def take(self, count: int, dtype: DTypeLike) -> np.ndarray:
         """The next ``count`` uniform words, at most ``MAX_BYTES``; the array is overwritten by the next call."""
         words = np.dtype(dtype)
-        self._cipher.update_into(_ZEROS[: count * words.itemsize], self._scratch)
+        size = count * words.itemsize
+        self._cipher.update_into(self._scratch[:size], self._scratch)
         return np.frombuffer(self._scratch, words, count)
 
     def integer(self, bits: int) -> int:

@@ -123,10 +123,9 @@ class Triangles:
         symbols = np.divmod(found, len(self.weights))
         # In an interval of q_j·q_j′ all points are alike, so that quotient and remainder are uniform and independent.
         uniform = np.divmod(points[starred] - self.rest.ends[found - 1], self.weights[symbols[1]])
-        for side in (0, 1):
-            here = np.flatnonzero(symbols[side] == len(self.weights) - 1)
-            draws = self.residue.draw(uniform[side][here], stream) - sums[here, side]
-            words[2 * places[here] + side] += (step * draws).astype(np.uint32)
+        side, pair = np.nonzero(np.equal(symbols, len(self.weights) - 1))
+        draws = self.residue.draw(np.stack(uniform)[side, pair], stream) - sums[pair, side]
+        words[2 * places[pair] + side] += (step * draws).astype(np.uint32)
 
     @property
     def log_ratio(self) -> float:
