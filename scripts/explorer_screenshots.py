@@ -13,12 +13,14 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from node.auditing.archive import STORE
+from node.cli.bench_explorer import find_chromium
 from node.explorer.cache import open_index
 from node.explorer.server import serving
 from node.explorer.sources import DirectorySource
 from node.explorer.watch import Watch
 
 WIDTH = 1200
+PATIENCE = 120_000  # milliseconds
 
 
 def main(run: Path, target: Path) -> None:
@@ -29,7 +31,9 @@ def main(run: Path, target: Path) -> None:
         shutil.copytree(run, runs / "tampered")
         target = target.resolve()
         os.chdir(scratch)  # pages name paths as they were given: none of this machine's in a picture
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
+        )
         with explorer(Path("runs/first")) as (address, watch):
             number = watch.index.value("SELECT number FROM rounds ORDER BY drawn - committed DESC, number LIMIT 1")
             model = watch.index.value("SELECT model FROM rounds WHERE number = 2")
@@ -55,8 +59,8 @@ def explorer(run: Path):
 def take(page: Page, address: str, target: Path, height: int, width: int = WIDTH, part: str = "") -> None:
     """Picture a page as far as a window of this size shows it, or the first of its elements that a selector names."""
     page.set_viewport_size({"width": width, "height": height})
-    page.goto(address)
-    (page.locator(part).first if part else page).screenshot(path=target)
+    page.goto(address, timeout=PATIENCE)
+    (page.locator(part).first if part else page).screenshot(path=target, timeout=PATIENCE)
 
 
 def damage(path: Path) -> None:

@@ -23,6 +23,7 @@ from node.standing import Standing
 INTERVAL_SECONDS = 1.0
 MISSING_SECONDS = 20.0
 TELL_SECONDS = 0.5
+STOP_SECONDS = 5.0
 BLOBS_AT_ONCE = 200
 # What an audit finds wrong with the history as a whole, or with a run's files, rather than with one record.
 _NOT_OF_A_RECORD = ("chain", "ledger", "archive", "manifest.json", "report.json", "file ")
@@ -115,8 +116,9 @@ class Watch:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        for thread in self._threads:
-            thread.join(timeout=5)
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in self._threads:  # one that waits for a store ends with the process
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def settle(self) -> Sight:
         """Return when what was there was read, surveyed and audited once, or could not be; for an export."""

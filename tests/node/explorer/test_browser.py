@@ -1,9 +1,7 @@
 """The pages in a real browser: over a finished run, a tampered run, a live run and an export; usable by everybody."""
 
 import functools
-import os
 import re
-import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +13,7 @@ from chain.networks import embedded
 from chain.records import Closed
 from ipfs.unixfs import cid_of
 from node.auditing.archive import STORE, audit_directory
+from node.cli.bench_explorer import find_chromium
 from node.explorer.cache import open_index
 from node.explorer.export import export
 from node.explorer.server import serving
@@ -25,7 +24,7 @@ from tests.node.explorer.conftest import damage, exploring
 from tests.node.federation import Federation
 
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = os.environ.get("FEDGROVE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = find_chromium()
 PATIENCE = 120_000  # milliseconds; machines that run other things at the same time are slow
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")

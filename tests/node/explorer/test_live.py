@@ -1,19 +1,41 @@
 """Over a live ledger: the index follows the chain step by step, says what ``fedgrove status`` says, and is mended."""
 
+import threading
+
 import pytest
+from fastapi.testclient import TestClient
 
 from chain.networks import embedded
+from chain.records import Shared
+from ipfs.kubo import KuboStore
+from ipfs.local_node import LocalKubo
+from node.content import mirror
+from node.explorer.cache import open_index
+from node.explorer.export import export
 from node.explorer.index import Index
+from node.explorer.server import make_app
 from node.explorer.sources import LiveSource
 from node.explorer.terms import latest_config
 from node.explorer.watch import Watch
 from node.learning.settings import TrainingSettings
 from node.rounds import Rounds
 from node.standing import standing
+from tests.ipfs.kubo_nodes import needs_kubo
+from tests.node.explorer.conftest import HOME
+from tests.node.explorer.test_export import links
 from tests.node.explorer.test_index import contents
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+def snapshot(federation, directory):
+    """Export what is there now."""
+    source = LiveSource(federation.network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
+    with open_index(source, directory / "cache") as index:
+        with Watch(source, index) as watch:
+            watch.settle()
+        export(watch, directory / "site", 1 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +59,8 @@ def life(tmp_path_factory):
         coordinator, clients = federation.coordinator(), federation.clients()
         while federation.turn(coordinator, clients):
             look()
+            if "committed" in federation.said("client 1") and not (directory / "site").exists():
+                snapshot(federation, directory)
         look()
         yield federation, source, index, sights
         index.close()
@@ -82,6 +106,83 @@ def test_an_index_that_departs_from_the_chain_is_mended(life):
     for table in before.keys() - {"transactions", "records"}:
         assert after[table] == before[table], table
     assert not source.read(index)
+
+
+@needs_kubo
+def test_over_a_kubo_node_it_sees_the_same_and_what_the_node_does_not_find(life, tmp_path):
+    federation, _, _, _ = life
+    records = federation.history().records()
+    lost = next(record for record in records if isinstance(record, Shared))
+    with LocalKubo(tmp_path / "kubo") as node:
+        store = KuboStore(node.url, timeout=1.0)
+        mirror(federation.store, store, (record for record in records if record is not lost))
+        source = LiveSource(federation.network, federation.deployment, store, "embedded", "fedgrove audit …")
+        with open_index(source, tmp_path / "cache") as index, Watch(source, index) as watch:
+            sight = watch.settle()
+            blobs = index.rows("SELECT * FROM blobs")
+            pages = TestClient(make_app(watch), base_url=HOME)
+            model = next(row["digest"].hex() for row in blobs if row["role"] == "model")
+            page, raw = (pages.get(path) for path in (f"/blobs/{model}/", f"/raw/{model}"))
+    assert sight.verdict.verdict == "verified" and [each.client for each in sight.verdict.remarks] == [lost.client]
+    assert {row["digest"]: row["cid"] for row in blobs} == {
+        row["digest"]: str(federation.store.root(row["digest"]).cid) if row["digest"] != lost.digest else None
+        for row in blobs
+    }
+    assert [row["digest"] for row in blobs if row["state"] != "held"] == [lost.digest]
+    assert "parameters, as the file itself states" in page.text
+    assert raw.content == federation.store.fetch(bytes.fromhex(model), 1 << 24)
+
+
+class Slow:
+    """A store that looks for each blob until it is let go, as a networked one does for half a minute."""
+
+    def __init__(self, store, go: threading.Event) -> None:
+        self._store = store
+        self._go = go
+
+    def root(self, digest):
+        assert self._go.wait(120)
+        return self._store.root(digest)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_a_store_that_takes_its_time_holds_up_neither_chain_nor_audit(life, tmp_path):
+    federation, _, _, _ = life
+    go = threading.Event()
+    store = Slow(federation.store, go)
+    source = LiveSource(federation.network, federation.deployment, store, "embedded", "fedgrove audit …")
+    with open_index(source, tmp_path) as index, Watch(source, index, interval=0.05) as watch:
+        with watch.changed:
+            assert watch.changed.wait_for(lambda: watch.sight.verdict and watch.sight.standing, timeout=120)
+        assert watch.sight.verdict.verdict == "verified" and watch.sight.standing.phase == "closed"
+        assert index.value("SELECT count(*) FROM blobs WHERE state = 'held'") == 0
+        go.set()
+        watch.settle()
+        assert index.value("SELECT count(*) FROM blobs WHERE state != 'held'") == 0
+
+
+def test_an_audit_that_breaks_off_does_not_leave_the_pages_saying_that_it_goes_on(life, tmp_path, monkeypatch):
+    _, source, _, _ = life
+    monkeypatch.setattr(source, "audit", lambda _: 1 / 0)
+    complaints = []
+    monkeypatch.setattr(threading, "excepthook", complaints.append)
+    with open_index(source, tmp_path) as index, Watch(source, index) as watch:
+        sight = watch.settle()
+    assert sight.verdict.verdict == "cannot tell" and "ZeroDivisionError" in sight.verdict.reason
+    assert not sight.auditing and len(complaints) == 1
+
+
+def test_an_export_of_a_round_that_goes_on_shows_what_was_there(life):
+    federation, _, _, _ = life
+    site = federation.directory / "site"
+    overview = (site / "index.html").read_text()
+    assert "Verified so far" in overview and "running" in overview
+    assert "data-events" not in overview and "live</span>" not in overview
+    assert "Masked update" in (site / "rounds" / "1" / "index.html").read_text()
+    for page, path in links(site):
+        assert (page.parent / path).is_file(), f"{page} links to {path}"
 
 
 def test_a_watch_tells_when_something_is_new(life):

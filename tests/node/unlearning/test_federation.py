@@ -9,7 +9,7 @@ import pytest
 
 from chain.access import Network
 from chain.deployment import Deployment, deploy
-from chain.history import capture
+from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import embedded
@@ -22,6 +22,13 @@ from node.client import Client
 from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model
 from node.coordinator import Coordinator
+from node.explorer.checks import Checks
+from node.explorer.index import Index
+from node.explorer.pages import Pages
+from node.explorer.sources import LiveSource
+from node.explorer.survey import survey
+from node.explorer.views.clients import forgettings
+from node.explorer.watch import Sight, Watch
 from node.journal import Journal
 from node.kmeans.counts import BinCounts
 from node.kmeans.settings import ClusteringSettings
@@ -137,6 +144,7 @@ class Story:
     federation: Federation
     states: dict[str, State]
     requests: dict[str, tuple[int, Request]]
+    history: History
     facts: object
     records: list
     vectors: dict[str, BinCounts]
@@ -184,7 +192,7 @@ def story(tmp_path_factory) -> Story:
         states["lied"] = one.state()
         history = capture(network, one.deployment)
         history.verify()
-        yield Story(one, states, requests, chain_facts(history), history.records(), vectors)
+        yield Story(one, states, requests, history, chain_facts(history), history.records(), vectors)
 
 
 def certificate(story: Story, name: str) -> Certificate:
@@ -263,6 +271,22 @@ def test_a_certificate_says_what_was_computed_again(story, name, recomputed, sen
 def test_a_certificate_names_the_round_that_honoured_the_request_and_not_the_one_that_missed_it(story):
     number = {name: certificate(story, name).table["round"]["number"] for name in ("ordinary", "away", "left")}
     assert number["ordinary"] < number["away"] < number["left"]
+
+
+def test_the_explorer_says_since_which_round_a_request_is_honoured_as_the_certificate_does(story, tmp_path):
+    store = story.federation.store
+    index = Index(tmp_path / "index.sqlite", story.federation.deployment)
+    index.add(story.history)
+    survey(index, store, 1, 10_000)
+    source = LiveSource(story.federation.network, story.federation.deployment, store, "embedded", "fedgrove audit …")
+    overview, models = (Pages(Watch(source, index)).render(path) for path in ("", "models/"))
+    shown = [(each.client, each.round) for each in forgettings(index, Checks(Sight()))]
+    index.close()
+    rounds = {name: certificate(story, name).table["round"]["number"] for name in story.requests}
+    assert shown == [(client, rounds[name]) for name, (client, _) in story.requests.items()]
+    assert "Federated K-means: 2 centres of points with 2 coordinates" in overview
+    assert "all its points, for good" in overview and "not yet" not in overview
+    assert "Accuracy" not in overview and "counts of points over bins" in models
 
 
 @pytest.mark.parametrize(

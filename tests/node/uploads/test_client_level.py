@@ -9,6 +9,11 @@ import pytest
 from chain.records import Closed, Drawn
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
+from node.explorer.index import Index
+from node.explorer.pages import Pages
+from node.explorer.sources import LiveSource
+from node.explorer.survey import survey
+from node.explorer.watch import Watch
 from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
 from node.tensors import flatten
@@ -53,6 +58,21 @@ def test_the_sum_is_that_of_the_clipped_updates_with_the_promised_noise(run, num
     for client in (1, 3, 4):
         update = flatten(run.updates[number, client]) - flatten(run.updates[number, 3 if client == 1 else 1])
         assert abs(residual @ update) / l2_norm(update) / math.sqrt(variance) < 4.9
+
+
+def test_the_explorer_shows_what_was_spent(run, tmp_path):
+    federation = run.federation
+    index = Index(tmp_path / "index.sqlite", federation.deployment)
+    index.add(federation.history())
+    survey(index, federation.store, 1, 10_000)
+    source = LiveSource(federation.network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
+    pages = Pages(Watch(source, index))
+    overview, rounds = pages.render(""), [pages.render(f"rounds/{number}/") for number in (1, 2)]
+    index.close()
+    spent = [metrics.privacy.epsilon for metrics in run.metrics()]
+    assert all(f"ε {epsilon:.4g}<" in page for epsilon, page in zip(spent, rounds, strict=True))
+    assert f"ε {spent[-1]:.4g}<small> of {federation.config.privacy.epsilon}" in overview
+    assert "client-level differential privacy" in overview and "Privacy spent, ε" in overview
 
 
 def test_the_records_say_what_was_released(run):
