@@ -152,11 +152,11 @@ def _private_data(data: Path, terms: FederationConfig) -> "Samples | np.ndarray"
             return points_from_file(data, terms.clustering.grid)
         except PointsError as fault:
             raise CommandError(str(fault)) from None
-    from node.learning.training import warm_up
+    from node.learning.training import keep_freed_memory
     from node.learning.userdata import part_from_file
 
     samples = part_from_file(data, "train", terms.model)
-    warm_up()
+    keep_freed_memory()
     return samples
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim.sgd import sgd
 
 from node.learning import devices, plain_descent
 from node.learning.augment import augment
@@ -32,10 +33,10 @@ __all__ = [
     "ModelSpec",
     "TrainingSettings",
     "evaluate",
+    "keep_freed_memory",
     "prepare",
     "reproducible",
     "train",
-    "warm_up",
 ]
 
 EVALUATION_BATCH = 250
@@ -179,13 +180,11 @@ def prepare(
         return strategy.prepare(model, shared, round=round, rounds=rounds)
 
 
-def warm_up() -> None:
-    """Prepare a process that will train: load what torch loads when it first does (a second), and keep freed memory.
+def keep_freed_memory() -> None:
+    """Let a process that will train keep the memory that it frees, by glibc's mallopt(3).
 
-    The first is for processes whose first round has a deadline. The second is glibc's mallopt(3): without it the
-    buffers that a step frees go back to the system and come again, a page fault for each 4 KiB.
+    Without it the buffers that a step frees go back to the system and come again, a page fault for each 4 KiB.
     """
-    torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
         libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
@@ -211,13 +210,7 @@ def _descend(
     model: Network, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
-    optimizer = torch.optim.SGD(
-        model.parameters(),
-        lr=settings.rate_of(start.round),
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
+    optimizer = _Sgd(model, settings.rate_of(start.round), settings.momentum, settings.weight_decay)
     loss = math.nan
     for epoch in range(settings.epochs):
         term.start_epoch(epoch)
@@ -227,7 +220,7 @@ def _descend(
             batch = _forward(model, images, labels.to(model.device), term)
             cross_entropy = functional.cross_entropy(batch.outputs[-1], batch.y)
             added = term.loss(batch)
-            optimizer.zero_grad()
+            model.zero_grad()
             (cross_entropy if added is None else cross_entropy + added).backward()
             optimizer.step()
             total += cross_entropy.item() * len(labels)
@@ -235,6 +228,22 @@ def _descend(
         if not math.isfinite(loss):
             break
     return loss
+
+
+class _Sgd:
+    """``torch.optim.SGD(fused=True)`` without its class, which imports torch's compiler: a second of every process."""
+
+    def __init__(self, model: Network, rate: float, momentum: float, weight_decay: float) -> None:
+        self._parameters = list(model.parameters())
+        self._buffers: list[torch.Tensor | None] = [None] * len(self._parameters) if momentum else []
+        self._options = {"lr": rate, "momentum": momentum, "weight_decay": weight_decay}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Change the weights by the gradients that they hold."""
+        gradients = [parameter.grad for parameter in self._parameters]
+        plain = {"dampening": 0.0, "nesterov": False, "maximize": False, "fused": True}
+        sgd(self._parameters, gradients, self._buffers, **self._options, **plain)
 
 
 def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -310,7 +319,8 @@ def reproducible() -> Iterator[None]:
     with _lock:
         if _running == 0:
             _outside = torch.get_num_threads(), torch.utils.deterministic.fill_uninitialized_memory
-            torch.use_deterministic_algorithms(True)
+            # As torch.use_deterministic_algorithms, which would import torch's compiler (see _Sgd).
+            torch.set_deterministic_debug_mode("error")
             # A fill of every new buffer finds code that reads before it writes; no kernel here does.
             torch.utils.deterministic.fill_uninitialized_memory = False
         _running += 1
@@ -323,5 +333,5 @@ def reproducible() -> Iterator[None]:
             if _running == 0:
                 threads, fill = _outside
                 torch.set_num_threads(threads)
-                torch.use_deterministic_algorithms(False)
+                torch.set_deterministic_debug_mode("default")
                 torch.utils.deterministic.fill_uninitialized_memory = fill

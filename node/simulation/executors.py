@@ -94,10 +94,10 @@ def start_worker() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
-    from node.learning.training import warm_up
+    from node.learning.training import keep_freed_memory
 
     torch.set_num_threads(1)
-    warm_up()
+    keep_freed_memory()
 
 
 def _end_with_parent() -> None:

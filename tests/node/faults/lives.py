@@ -74,8 +74,8 @@ PASSWORD = "of a test"
 # Transactions that come once: whoever is killed between sending and confirming one must be back before it is mined, for
 # else nobody would ever be killed at the confirmation.
 ONCE = [f"transaction {name}: sent" for name in ("register", "fixSeed", "skip", "fail", "disputeRound")]
-# All that a life imports, also what torch imports when it first trains, and the tests' own main module.
-_PRELOADED = ["tests.node.faults.lives", "torch._dynamo", "torch.fx.experimental.symbolic_shapes", "pytest"]
+# All that a life imports, and the tests' own main module.
+_PRELOADED = ["tests.node.faults.lives", "pytest"]
 
 
 class Liar(Coordinator):

@@ -69,6 +69,16 @@ def test_digits_need_no_files_and_keep_their_split():
     assert np.bincount(first.test().y).min() > 20
 
 
+def test_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits  # a second and a half, so only here
+
+    bunch, digits = load_digits(), load_dataset("digits")
+    theirs = sorted(zip(bunch.images.astype(int).reshape(-1, 64).tolist(), bunch.target, strict=True))
+    parts = (digits.train(), digits.test())
+    ours = [pair for part in parts for pair in zip((part.x.reshape(-1, 64) * 16).tolist(), part.y, strict=True)]
+    assert sorted(ours) == theirs
+
+
 @pytest.mark.parametrize("folder", ["mnist", "MNIST/raw", "."])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_idx_files_are_found_in_the_usual_places(tiny_mnist, contents, tmp_path, folder, zipped):

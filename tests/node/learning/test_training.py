@@ -17,7 +17,15 @@ from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from node.learning.shared import draw_shared
 from node.learning.strategies import make_strategy
-from node.learning.training import DivergedTraining, LocalUpdate, _generator, evaluate, prepare, train, warm_up
+from node.learning.training import (
+    DivergedTraining,
+    LocalUpdate,
+    _generator,
+    evaluate,
+    keep_freed_memory,
+    prepare,
+    train,
+)
 from node.tensors import Tensors, dump
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
@@ -193,7 +201,7 @@ def test_a_thread_may_evaluate_first_and_train_then(digits, shared, start):
 
 def test_a_prepared_process_trains_to_the_same_bytes(digits, shared, start):
     samples = digits.train().take(range(40))
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=warm_up) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=keep_freed_memory) as pool:
         there = pool.submit(run, start, samples, shared)
         assert dump(there.result().tensors) == dump(run(start, samples, shared).tensors)
 
