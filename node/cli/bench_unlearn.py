@@ -73,7 +73,8 @@ def run(
     Returns
     -------
     dict
-        ``{"dataset", "split", "rows": [{"name", "value", "unit", "beside"}, …]}``.
+        ``{"dataset", "split", "kinds", "rows": [{"name", "value", "unit", "beside"}, …]}``; rows on removals are named
+        by their kind first.
     list of Course
         One for each kind.
     """
@@ -84,7 +85,8 @@ def run(
             rows += rows_of(points.name, each)
         rows += _byte_rows(points)
         rows += [_decoding_row(bins) for bins in decoding]
-    return {"dataset": points.name, "split": points.split, "rows": rows}, courses
+    kinds = [removals.text for removals in orders]
+    return {"dataset": points.name, "split": points.split, "kinds": kinds, "rows": rows}, courses
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------

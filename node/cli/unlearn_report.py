@@ -18,9 +18,9 @@ _HEAD = """\
 Written by `fedgrove bench unlearn --out`; docs/unlearning.md says what is clustered, and how it forgets.
 
 Seconds are of processor time on one core: the slowest client's, then the server's. *As the paper counts* leaves out
-masks and decoding, and the server where no centroid was hit. The plain retraining runs scikit-learn's K-means on as
-many points at the server as there are at the clients, as the paper's does; the well-written one is this program's, on
-weighted bins.
+masks and decoding, and the server where no centroid was hit; DC-K-means knows no masks. The plain retraining runs
+scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does; the
+well-written one is this program's, on weighted bins.
 """
 
 
@@ -43,13 +43,29 @@ def page(documents: Sequence[Mapping]) -> str:
     """The page, a section a data set."""
     parts = [_HEAD]
     for each in documents:
-        name = each["dataset"]
-        table = "\n".join(
-            f"| {row['name']} | {row['value']:,} | {row['unit']} | {row['beside']} |" for row in each["rows"]
-        )
-        parts.append(f"## {name}\n\n{each['split']}.\n\n| | | | |\n| --- | --: | --- | --- |\n{table}\n")
-        parts.append(f"![accumulated removal time]({name}.png)\n")
+        kinds, rows = each["kinds"], {row["name"]: row for row in each["rows"]}
+        split = {name: name.split(": ", 1) for name in rows}
+        others = [[name, _value(row), row["beside"]] for name, row in rows.items() if split[name][0] not in kinds]
+        beside = {words[-1]: rows[name]["beside"] for name, words in split.items() if words[0] in kinds}
+        compared = [[name, *(_value(rows.get(f"{kind}: {name}")) for kind in kinds), beside[name]] for name in beside]
+        parts += [f"## {each['dataset']}\n", f"{each['split']}.\n"]
+        parts += [_table(["", "", "beside"], others), _table(["removals", *kinds, "beside"], compared)]
+        parts.append(f"![accumulated removal time]({each['dataset']}.png)\n")
     return "\n".join(parts)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["--:"] * (len(head) - 2), "---"], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _value(row: Mapping | None) -> str:
+    """A figure with its unit; a dash where no request was of that sort."""
+    if row is None:
+        return "–"
+    value = row["value"]
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
+    return f"{shown} {row['unit']}".strip()
 
 
 def removal_figure(courses: Sequence[Course], path: Path) -> None:
@@ -66,6 +82,8 @@ def removal_figure(courses: Sequence[Course], path: Path) -> None:
             panel.set_title(course.removals.text, fontsize="medium")
         for panel in panels[len(courses) :]:
             panel.set_visible(False)
-        figure.supxlabel("requests")
-        figure.supylabel("seconds, accumulated")
+        for panel in panels[-across:]:
+            panel.set_xlabel("requests")
+        for panel in panels[::across]:
+            panel.set_ylabel("seconds, accumulated")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")

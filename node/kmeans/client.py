@@ -105,7 +105,7 @@ class Client:
         rows = np.array(sorted(set(np.asarray(rows, np.intp).tolist())), np.intp)
         if len(rows) and (rows[0] < 0 or rows[-1] >= len(self._points)):
             raise UnknownPoint(f"points are numbered from 0 to {len(self._points) - 1}")
-        if (self.seeding.labels[rows] == REMOVED).any():
+        if REMOVED in self.seeding.labels[rows].tolist():
             raise UnknownPoint("a point was removed before")
         return rows
 

@@ -52,14 +52,14 @@ class BinCounts:
     __hash__ = None
 
     def __add__(self, other: "BinCounts") -> "BinCounts":
-        if self.levels is other.levels:  # of one client before and after: nothing to be sorted
-            return BinCounts.at(self.levels, self.counts + other.counts)
         return BinCounts.of(np.concatenate([self.levels, other.levels]), np.concatenate([self.counts, other.counts]))
 
     def __neg__(self) -> "BinCounts":
         return BinCounts(self.levels, -self.counts)
 
     def __sub__(self, other: "BinCounts") -> "BinCounts":
+        if self.levels is other.levels:  # of one client after and before: nothing to be sorted
+            return BinCounts.at(self.levels, self.counts - other.counts)
         return self + -other
 
     @property

@@ -81,10 +81,10 @@ def forget(
     """
     labels = seeding.labels.copy()
     labels[rows] = REMOVED
-    lost = np.flatnonzero(labels[seeding.centroids] == REMOVED)
-    if not len(lost):
-        return Seeding(seeding.centroids, labels), len(seeding.centroids)
-    kept = seeding.centroids[: lost[0]]
+    states = labels[seeding.centroids].tolist()
+    if REMOVED not in states:
+        return Seeding(seeding.centroids, labels), len(states)
+    kept = seeding.centroids[: states.index(REMOVED)]
     return _extend(points, labels != REMOVED, kept, k, rng), len(kept)
 
 
