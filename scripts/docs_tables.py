@@ -11,7 +11,7 @@ from chain import tree
 from chain.deployment import Settings
 from node.clustering.evidence import Rule
 from node.clustering.poisoning import AttackSettings
-from node.clustering.settings import METHODS, ClusterTerms
+from node.clustering.settings import METHODS, ClusterTerms, ProCflSettings
 from node.config import NetworkSettings
 from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
@@ -43,13 +43,20 @@ def network() -> str:
     return _fields(NetworkSettings)
 
 
+def clusters() -> str:
+    """Keys, defaults and meaning of the ``[clusters]`` table: its own, and those of ProCFL in simulations."""
+    head, line, *own = _fields(ClusterTerms).splitlines()
+    inherited = _fields(ProCflSettings).splitlines()[2:]
+    return "\n".join([head, line, *own, *(row for row in inherited if not row.startswith("| `psi`"))])
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{f"clustering {name}": ("clustering.md", lambda kind=kind: _fields(kind)) for name, kind in METHODS.items()},
-    "clusters": ("clustering.md", lambda: _fields(ClusterTerms)),
+    "clusters": ("reference.md", clusters),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{
