@@ -5,15 +5,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from eth_account.signers.local import LocalAccount
-from web3 import Web3
 
 from chain.errors import BlockTimeout
 from chain.log_index import LogIndex
 from chain.records import Log
 from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
+
+if TYPE_CHECKING:
+    from web3 import Web3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Network(ABC):
         that is asked next may be a little behind.
     """
 
-    web3: Web3
+    web3: "Web3"
     chain_id: int
     can_mine: bool
     poll_seconds: float = 0.0

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-from web3 import Web3
-from web3.providers.base import JSONBaseProvider
 
 from chain.access import Body, Network
 from chain.block_rlp import header_rlp, receipt_rlp, transaction_rlp
@@ -23,6 +22,9 @@ from chain.errors import (
 from chain.hexadecimal import Malformed, to_bytes, to_int
 from chain.records import Log, Position
 from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
+
+if TYPE_CHECKING:
+    from web3 import Web3
 
 BODY_BATCH = 20
 LOG_SPAN = 2_000
@@ -61,9 +63,15 @@ class RpcNetwork(Network):
         self._endpoints = Endpoints([urls] if isinstance(urls, str) else list(urls), expected_chain_id, timeout)
         self.chain_id = self._endpoints.chain_id
         self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
-        self.web3 = Web3(_Provider(self._endpoints))
         self._is_test_node = self._find_test_node()
         self.can_mine = self._is_test_node and self.request("anvil_getAutomine") is True
+
+    @cached_property
+    def web3(self) -> "Web3":
+        """For whatever this interface lacks; made when it is asked for, since its import takes half a second."""
+        from chain.web3_provider import web3_of
+
+        return web3_of(self.request)
 
     def request(self, method: str, *parameters: Any) -> Any:
         """The result of one request. Raises ConnectionFailed or RpcError."""
@@ -178,18 +186,6 @@ class RpcNetwork(Network):
     def _find_test_node(self) -> bool:
         version = self.request("web3_clientVersion")
         return isinstance(version, str) and version.startswith("anvil/")
-
-
-class _Provider(JSONBaseProvider):
-    """The endpoints as web3 wants them."""
-
-    def __init__(self, endpoints: Endpoints) -> None:
-        super().__init__()
-        self._endpoints = endpoints
-
-    def make_request(self, method: str, params: Any) -> dict[str, Any]:
-        result = self._endpoints.ask(lambda node: node.request(method, *params))
-        return {"jsonrpc": "2.0", "id": 0, "result": result}
 
 
 def _head(node: Endpoint) -> int:
