@@ -56,7 +56,7 @@ class Pages:
 
     def render(self, path: str, query: str = "") -> str | None:
         """The page at a path, or None where there is none."""
-        return _Request(self._watch, self._templates, self._has, path).page(query)
+        return _Request(self._watch, self._templates, self._has, path, query).page()
 
     def missing(self, path: str) -> str:
         """The page that says that there is none."""
@@ -66,22 +66,23 @@ class Pages:
 class _Request:
     """One page, on one sight of the history."""
 
-    def __init__(self, watch: Watch, templates: Environment, has: Exists | None, path: str) -> None:
+    def __init__(self, watch: Watch, templates: Environment, has: Exists | None, path: str, query: str = "") -> None:
         self._watch = watch
         self._index = watch.index
         self._sight: Sight = watch.sight
         self._templates = templates
         self._has = has
         self._path = path
+        self._query = query
         self._checks = Checks(self._sight)
 
-    def page(self, query: str) -> str | None:
+    def page(self) -> str | None:
         if self._index is None:
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
         for pattern, make in _ROUTES:
             found = pattern.fullmatch(self._path)
             if found:
-                return make(self, *found.groups()) if pattern is not _SEARCH else self._search(query)
+                return make(self, *found.groups())
         return None
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
@@ -183,12 +184,11 @@ class _Request:
     def _help(self) -> str:
         return self.render("help.html", "How to read this", "help")
 
-    def _search(self, query: str) -> str:
-        results = search(self._index, query) if query.strip() else []
-        return self.render("search.html", "Search", "search", query=inert(query, 200), results=results)
+    def _search(self) -> str:
+        results = search(self._index, self._query) if self._query.strip() else []
+        return self.render("search.html", "Search", "search", query=inert(self._query, 200), results=results)
 
 
-_SEARCH = re.compile(r"search/")
 _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(""), _Request._overview),
     (re.compile(rf"rounds/{_NUMBER}/"), _Request._round),
@@ -198,7 +198,7 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(r"contracts/"), _Request._contracts),
     (re.compile(rf"blobs/{_DIGEST}/"), _Request._blob),
     (re.compile(r"help/"), _Request._help),
-    (_SEARCH, _Request._search),
+    (re.compile(r"search/"), _Request._search),
 ]
 
 

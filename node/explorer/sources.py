@@ -106,7 +106,8 @@ class DirectorySource(_Archive):
     def __init__(self, directory: Path) -> None:
         if not (directory / LEDGER).is_file():
             raise NoArchive(
-                f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`"
+                f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
+                "or `history` in that of `fedgrove kmeans`"
             )
         super().__init__(directory, str(directory), f"fedgrove audit {directory}")
         self._directory = directory
