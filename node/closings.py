@@ -47,7 +47,7 @@ class Closings:
         self._place = place
         self._fraction = fraction
         self._lots: dict[int, float] = {}
-        self._found: dict[tuple[int, bytes], str] = {}
+        self._found: dict[tuple[int, bytes, bytes], str] = {}
 
     def fault(self, entry: RoundRecords) -> str:
         """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
@@ -58,7 +58,7 @@ class Closings:
             The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
         """
         end: Closed = entry.end
-        key = (entry.number, end.model_digest)
+        key = (entry.number, end.model_digest, end.metrics_digest)
         # Nobody else may know which rounds this member looks at.
         lot = self._lots.setdefault(entry.number, random.SystemRandom().random())
         if key not in self._found:

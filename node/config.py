@@ -22,6 +22,7 @@ from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
 
 MAX_CONFIG_BYTES = 1 << 20
+MAX_CLUSTERED = 400
 _OF_MODELS = ("model", "training", "strategy", "shared", "privacy")
 PPM = 1_000_000
 
@@ -346,6 +347,8 @@ def _check_clusters(config: FederationConfig) -> None:
     _check(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
     _check(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
     _check(config.masking.masked == "weights", "masking.masked", f"weights {table}")
+    fine = config.ledger.max_clients <= MAX_CLUSTERED
+    _check(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
     least = config.clusters.first_rounds + 1
     _check(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
 

@@ -81,6 +81,7 @@ class ContentRules:
     _config: FederationConfig | None = None
     _model: Model | None = None
     _recovery: RecoveryRecord | None = None
+    _placed: UploadRound | None = None
 
     def check(self, record: Record) -> None:
         """Raise AuditFailure if the content behind the record is missing, altered or not what it must be."""
@@ -103,6 +104,7 @@ class ContentRules:
                 self._disputed(record)
 
     def _opened(self, record: RoundOpened) -> None:
+        self._placed = None
         if record.round not in self.void:
             self._opening(record)
             return
@@ -270,8 +272,11 @@ class ContentRules:
 
     def _place(self) -> UploadRound:
         """The public inputs of the round being checked."""
-        ledger = (self.facts.chain_id, self.facts.ledger)
-        return upload_round(self.rounds, self.rounds.latest, ledger, self._config, self.store, self._model)
+        if self._placed is None:
+            ledger = (self.facts.chain_id, self.facts.ledger)
+            latest = self.rounds.latest
+            self._placed = upload_round(self.rounds, latest, ledger, self._config, self.store, self._model)
+        return self._placed
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)

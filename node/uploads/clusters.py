@@ -19,11 +19,13 @@ from node.clustering.comparing import comparing
 from node.clustering.course import FEWEST, Course
 from node.clustering.mailbox import OVERHEAD
 from node.clustering.messages import InvalidMessage
+from node.clustering.sets import MAX_ELEMENTS
 from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Counts, InvalidStatement
 from node.clustering.training import Cluster
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
+from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
@@ -110,7 +112,7 @@ class ClusterUploads(UploadKind):
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
             case "blind":
-                return self._comparing.first_bytes(round.entry.draws[client].samples)
+                return self._comparing.first_bytes(min(round.entry.draws[client].samples, MAX_ELEMENTS))
             case "ask" | "answer" | "report":
                 return self._answer_bytes(state, client)
             case "show":
@@ -195,10 +197,8 @@ class ClusterUploads(UploadKind):
         """The label counts of each part together, if they add up to the sizes of its sets."""
         found: list[Counts] = []
         for positions in summed_groups(round.graph, round.survivors):
-            counts: Counts = ()
-            if positions:
-                words = unmasked_sum(round, record, label_layout(self._course.labels), positions)
-                counts = tuple(words.tolist())
+            words = _summed(round, record, label_layout(self._course.labels), positions)
+            counts = () if words is None else tuple(words.tolist())
             size = sum(state.sizes[client] for client in _clients(round, positions))
             found.append(counts if sum(counts) == size else ())
         if not any(found):
@@ -206,19 +206,19 @@ class ClusterUploads(UploadKind):
         return replace(state, stage="train", labels=tuple(found))
 
     def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
-        """The means of all groups; a model stays where too few trained it."""
+        """The means of all groups; a model stays where too few trained it, or one sent what cannot be summed."""
         weights, bound = self._weights(round, state), self.config.masking.bound
         start = state.models if state.stage == "train" else self._began(round, state).models
         models: list[Tensors] = []
         groups: list[Cluster] = []
         for number, positions in enumerate(summed_groups(round.graph, round.survivors)):
-            group = _clients(round, positions)
-            groups.append(group)
-            if not group:
+            words = _summed(round, record, state.layout, positions)
+            if words is None:
+                groups.append(())
                 models.append(start[number if len(start) > 1 else 0])
                 continue
-            total = sum((weights[client] for client in group), Fraction(0))
-            words = unmasked_sum(round, record, state.layout, positions)
+            groups.append(_clients(round, positions))
+            total = sum((weights[client] for client in groups[-1]), Fraction(0))
             models.append(unflatten(decode(words, total.numerator, total.denominator, bound), state.layout))
         if state.stage == "sort":
             return replace(state, stage="sorted", trials=tuple(models), groups=tuple(groups))
@@ -264,6 +264,16 @@ class ClusterUploads(UploadKind):
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:
         return GaussianRelease(0.0)
+
+
+def _summed(round: UploadRound, record: RecoveryRecord, layout: Layout, positions: frozenset[int]) -> np.ndarray | None:
+    """The sum of a group, its masks off; None where nobody's updates are summed, or one has the wrong size."""
+    if not positions:
+        return None
+    try:
+        return unmasked_sum(round, record, layout, positions)
+    except InvalidUpdate:
+        return None  # the audit names who; other groups are none the worse
 
 
 def _masks(round: UploadRound, client: int) -> bool:

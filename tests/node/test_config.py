@@ -1,6 +1,7 @@
 """The configuration: one canonical form, unknown keys refused, one sentence for each mistake."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -194,3 +195,38 @@ def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
     before = State(BinCounts.empty(dimensions), {client: Contribution(1, 5) for client in (1, 2)})
     planned = exchange(terms, before, {1: 5, 2: 5}, Requests({1: 1, 2: 1}), bytes(32))
     assert planned.code.upload_bytes == terms.largest_upload(2)
+
+
+KEY = "0f" * 32
+CLUSTERS = MINIMAL + f'[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n[clusters]\ncounter = "{KEY}"\n'
+
+
+def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
+    config, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\n[clusters.rule]\ntest = "mean"\n'))
+    assert config.clusters.counter_key.hex() == KEY and config.clusters.rule.test == "mean"
+    assert config.clusters.first_rounds == 3
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    rsa, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"')))
+    assert rsa.clusters.first_rounds == 4
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    assert b"clusters" not in plain.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
+        (CLUSTERS + 'psi = "clear"\n', "clusters.psi must be one of ecdh, rsa"),
+        (CLUSTERS + "alpha = 2\n", "clusters: the threshold of similarity is 2"),
+        (CLUSTERS + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1 where there is a"),
+        (CLUSTERS + '[masking]\nmasked = "delta"\n', "masking.masked must be weights where there is a"),
+        (CLUSTERS.replace("rounds = 5", "rounds = 2"), "federation.rounds must be at least 3 where there is a"),
+        (CLUSTERS.replace("rounds = 5", "sampling_rate = 0.5"), "federation.sampling_rate must be 1 where there is a"),
+        (CLUSTERS.replace("max_clients = 100", ""), "ledger.max_clients must be at most 400 where there is a"),
+        (CLUSTERS + '[privacy]\nmechanism = "local"\nepsilon = 1\n', "privacy.mechanism must be none where there is a"),
+        (CLUSTERS.replace(MINIMAL, CLUSTERING), "clusters must be left out where there is a"),
+    ],
+)
+def test_a_mistake_in_clusters_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(InvalidConfig, match="^" + re.escape(sentence)):
+        load_config(write(tmp_path, text))
