@@ -100,7 +100,7 @@ def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it()
 
 def test_the_added_loss_is_one_norm_over_all_layers_and_samples():
     """Eq. 7, written out: refreshed attributions of the local model, the global model's behaviour as the target."""
-    strategy, shared = FedAom(q=3, shared_batch=10), random_samples(10, 1)
+    strategy, shared = FedAom(q=3, shared_batch=10, refresh=1), random_samples(10, 1)
     model, local = (build_model("small-cnn", (1, 8, 8), 5, seed=seed) for seed in (0, 1))
     term = begin(strategy, model, shared)
     with torch.no_grad():
