@@ -69,6 +69,8 @@ class Course:
         """
         if (stated is None) == (state.stage in ("count", "watch", "sorted")):
             raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
+        if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
+            raise InvalidStatement(f"the state counts other than {self.labels} labels")
         if state.stage == "count":
             return self.clustered(state, stated.overlaps)
         if state.stage == "watch":

@@ -183,8 +183,11 @@ class ClusterState:
             head = json.loads(data[_LENGTH_BYTES:end])
             counts = {name: head.pop(name) for name in _MODELS}
             state = replace(_from_head(head), **_unstacked(load(data[end:]), counts))
+            sound = _holds_together(state)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, Inconsistent) as fault:
             raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
+        if not sound:
+            raise InvalidModel("the state speaks of clients, clusters or models that there are not")
         models = [model for kind in _MODELS for model in getattr(state, kind)]
         if any(Layout.of(model) != (layout or state.layout) for model in models):
             raise InvalidModel("a model of the clusters has other tensors than the federation's")
@@ -199,20 +202,40 @@ _HEAD = tuple(item.name for item in fields(ClusterState) if item.name not in _MO
 def _from_head(head: dict[str, Any]) -> ClusterState:
     """The state without its models."""
     nested = ("overlaps", "clusters", "labels", "groups", "right")
-    found = {name: _tuples(value) for name, value in head.items() if name in (*nested, "clients", "tested")}
+    found: dict[str, Any] = {name: tuple(map(_row, head[name])) for name in nested}
+    found |= {name: _row(head[name]) for name in ("clients", "tested")}
     for name in ("judged", "expelled"):
         found[name] = {int(key): _whole(value) for key, value in head[name].items()}
     found["sets"] = {int(key): (_digest(digest), _whole(size)) for key, (digest, size) in head["sets"].items()}
-    found["cases"] = tuple(Case(**{name: _tuples(value) for name, value in case.items()}) for case in head["cases"])
+    found["cases"] = tuple(map(_case, head["cases"]))
     digests = {name: _digest(head[name]) for name in ("began", "session")}
     state = ClusterState(head["stage"], (), _whole(head["trained"]), **digests, **found)
     if state.stage not in STAGES or set(head) != set(_HEAD):
         raise ValueError
-    if state.overlaps and state.similarity.clients != len(state.clients):
-        raise ValueError
-    if len(state.labels) not in (0, len(state.clusters)):
-        raise ValueError
     return state
+
+
+def _holds_together(state: ClusterState) -> bool:
+    """Whether no part of a state speaks of clients, clusters or models that there are not."""
+    several, compared = len(state.clusters), frozenset(state.clients)
+    spoken_of = [client for group in (*state.clusters, *state.groups, state.expelled) for client in group]
+    spoken_of += [client for case in state.cases for client in (*case.members, *case.committee)]
+    numbers = [*state.judged, *state.expelled.values(), *(case.cluster for case in state.cases)]
+    models = (0, 1, several)
+    groups = {"watch": len(state.models), "sorted": len(state.trials)}.get(state.stage, len(state.groups))
+    return (
+        list(state.clients) == sorted(compared)
+        and compared <= state.sets.keys()
+        and (not state.overlaps or state.similarity.clients == len(state.clients))
+        and compared.issuperset(spoken_of)
+        and all(number < several for number in numbers)
+        and all(len(each) in models for each in (state.models, state.references, state.trials, state.groups))
+        and len(state.groups) == groups
+        and len(state.right) == len(state.references)
+        and len(state.labels) in (0, several)
+        and (bool(state.labels) or state.stage not in ("watch", "sorted"))
+        and (bool(state.references) or state.stage != "sorted")
+    )
 
 
 def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[Tensors, ...]]:
@@ -225,8 +248,14 @@ def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[T
     return {kind: tuple(several) for kind, several in found.items()}
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else _whole(value)
+def _case(table: dict[str, Any]) -> Case:
+    return Case(_whole(table["cluster"]), *(_row(table[name]) for name in ("members", "committee", "against")))
+
+
+def _row(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise ValueError
+    return tuple(map(_whole, values))
 
 
 def _whole(value: Any) -> int:

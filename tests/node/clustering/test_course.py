@@ -196,7 +196,7 @@ def test_tests_that_cannot_be_are_refused(right, tested):
 
 def full() -> ClusterState:
     state = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)))
-    return replace(state, expelled={7: 1}, trials=(model(4),), cases=(Case(0, FIRST, (7, 8), (1, 0, 2)),))
+    return replace(state, expelled={7: 1}, trials=(model(4),) * 2, cases=(Case(0, FIRST, (7, 8), (1, 0, 2)),))
 
 
 @pytest.mark.parametrize("state", [ClusterState.first(model(3)), compared(), clustered(), full()])
@@ -223,6 +223,31 @@ def test_hostile_states_are_refused():
             ClusterState.from_bytes(wrong)
     with pytest.raises(InvalidModel):
         ClusterState.from_bytes(data, ClusterState.first({"weight": np.ones(3, np.float32)}).layout)
+
+
+WRONG = {
+    "a member who never compared": {"clusters": ((2, 3, 6), SECOND)},
+    "a cluster that is not there": {"judged": {2: 1}},
+    "an expelled stranger": {"expelled": {1: 0}},
+    "a judge from nowhere": {"cases": (Case(0, FIRST, (4,)),)},
+    "more models than clusters": {"models": (model(1),) * 3},
+    "references without scores": {"right": ()},
+    "groups of no model": {"stage": "watch", "groups": (FIRST,)},
+    "no labels to watch": {"stage": "watch", "labels": ()},
+    "clients out of order": {"clients": (3, 2, *CLIENTS[2:])},
+    "no set": {"sets": {}},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_state_that_does_not_hold_together_is_refused(wrong):
+    with pytest.raises(InvalidModel):
+        ClusterState.from_bytes(replace(full(), **WRONG[wrong]).to_bytes())
+
+
+def test_a_state_of_other_labels_is_refused():
+    with pytest.raises(InvalidStatement):
+        COURSE.heard(replace(full(), stage="train", labels=((1, 2, 3), ())), None)
 
 
 def test_statements_survive_their_tables_and_nothing_else_does():
