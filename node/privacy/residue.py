@@ -46,6 +46,8 @@ class Intervals:
         """How many intervals end at or before each of ``points``, uint64 and not beyond the last end; int32."""
         found = self._guide[points >> self._shift]
         later = np.flatnonzero(self.ends.take(found, mode="clip") <= points)
+        found[later] += 1  # mostly it is the next one
+        later = later[self.ends.take(found[later], mode="clip") <= points[later]]
         found[later] = np.searchsorted(self.ends, points[later], side="right")
         return found
 

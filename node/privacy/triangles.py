@@ -123,8 +123,9 @@ class Triangles:
         symbols = np.divmod(found, len(self.weights))
         # In an interval of q_j·q_j′ all points are alike, so that quotient and remainder are uniform and independent.
         uniform = np.divmod(points[starred] - self.rest.ends[found - 1], self.weights[symbols[1]])
-        side, pair = np.nonzero(np.equal(symbols, len(self.weights) - 1))
-        draws = self.residue.draw(np.stack(uniform)[side, pair], stream) - sums[pair, side]
+        stars = np.flatnonzero(np.concatenate(symbols) == len(self.weights) - 1)  # of all first outcomes, then second
+        side, pair = np.divmod(stars, max(1, len(found)))
+        draws = self.residue.draw(np.concatenate(uniform)[stars], stream) - sums[pair, side]
         words[2 * places[pair] + side] += (step * draws).astype(np.uint32)
 
     @property
