@@ -1,7 +1,7 @@
 """Settings of all tests: hypothesis never judges by the clock, and in CI it tries the same examples every time.
 
 Tests of one file run in one worker, since they share fixtures, unless a test names a group of its own. Groups that take
-minutes begin first, so that no worker waits for one at the end (with ``--no-loadscope-reorder``).
+longest begin first, so that no worker waits for one at the end (with ``--no-loadscope-reorder``).
 """
 
 import os
@@ -15,8 +15,13 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 TESTS = Path(__file__).parent
+# The longest first.
 LONG = [
-    TESTS / name for name in ("node/testnet", "node/faults", "test_docs.py", "node/cli", "node/simulation", "contracts")
+    TESTS / name
+    for name in (
+        *("node/testnet", "node/cli/test_network.py", "node/faults", "contracts", "test_docs.py", "node/cli"),
+        *("node/simulation", "node/test_demo.py", "node/explorer", "node/uploads"),
+    )
 ]
 
 
@@ -25,4 +30,4 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
-    items.sort(key=lambda item: not any(item.path.is_relative_to(path) for path in LONG))
+    items.sort(key=lambda item: next((at for at, path in enumerate(LONG) if item.path.is_relative_to(path)), len(LONG)))

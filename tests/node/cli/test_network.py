@@ -14,6 +14,7 @@ import pytest
 
 from node.testnet import control
 from node.testnet.identity import Identity
+from node.testnet.layout import Layout
 from tests.node.cli.test_bad_input import fedgrove
 
 PATIENCE = 90.0
@@ -153,9 +154,13 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
     command = [sys.executable, "-m", "node.cli", "network", "up", *QUIET]
-    for seconds in (1.5, 3.0, 4.0, 5.0, 6.0):
+    layout = Layout(place / "testnet")
+    half_made = (layout.unfinished, layout.participant("client-02").keystore, layout.config)
+    for made in (*half_made, layout.record, layout.supervisor):
         with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            time.sleep(seconds)
+            while not made.exists():
+                assert process.poll() is None
+                time.sleep(0.005)
             process.kill()
     last = up(*QUIET, cwd=place)
     assert last.returncode == 0, last.stderr
