@@ -91,7 +91,7 @@ def run(layout: Layout, options: argparse.Namespace) -> dict:
     speed = ("--block-seconds", options.block_seconds, "--standby", options.standby, "--no-explorer")
     _must("network", "up", "--dir", layout.root, *plan, *stores, *speed)
     testnet = read_record(layout)
-    kills = harass(layout, testnet, random.Random(options.seed), options.pause, options.limit)
+    kills = harass(layout, testnet, options)
     restarts = sum(one.restarts for one in look(layout).kept)
     rounds = [outcome(entry) for entry in _rounds(testnet).rounds.values()]
     if len(rounds) != options.rounds or not any(one.outcome == "closed" for one in rounds):
@@ -105,8 +105,9 @@ def run(layout: Layout, options: argparse.Namespace) -> dict:
     return {"rounds": table, "kills": dict(kills), "restarts": restarts, "audit": verdict}
 
 
-def harass(layout: Layout, testnet: Testnet, chooser: random.Random, pause: float, limit: float) -> Counter[str]:
+def harass(layout: Layout, testnet: Testnet, options: argparse.Namespace) -> Counter[str]:
     """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
+    chooser, pause, limit = random.Random(options.seed), options.pause, options.limit
     kills: Counter[str] = Counter()
     deck: list[str] = []
     away: dict[str, int] = {}
@@ -116,7 +117,8 @@ def harass(layout: Layout, testnet: Testnet, chooser: random.Random, pause: floa
         if time.monotonic() > deadline:
             raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
         away = {name: size for name, size in away.items() if _size(layout, name) == size}
-        if time.monotonic() > following and len(away) < MOST_AWAY and _round(testnet) < testnet.plan.rounds:
+        wanted = kills.total() < options.kills and len(away) < MOST_AWAY
+        if wanted and time.monotonic() > following and _round(testnet) < testnet.plan.rounds:
             deck = deck or chooser.sample(DECK, len(DECK))
             kind = deck.pop()
             running = [one for one in now.kept if one.kind == kind and one.state == "running"]
@@ -244,6 +246,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--block-seconds", type=float, default=0.5)
     parser.add_argument("--standby", type=int, default=2)
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")
+    parser.add_argument("--kills", type=int, default=1000, help="the most there are")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which the run has failed")
     parser.add_argument("--json", action="store_true", help="print the report to stdout")
     return parser.parse_args(arguments)
