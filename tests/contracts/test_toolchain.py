@@ -65,7 +65,7 @@ def test_hardhat_plays_a_round():
 
 
 def test_forge_tests_pass_and_transactions_cost_what_the_snapshot_says(forge):
-    run(forge, "test", FORGE_SNAPSHOT_CHECK="true")
+    run(forge, "test", "--gas-snapshot-check=true")
 
 
 def test_the_gas_snapshot_is_current(forge):
