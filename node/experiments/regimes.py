@@ -13,8 +13,8 @@ SAMPLED = 0.05
 PAPER_LIKE = TrainingSettings(
     epochs=1, batch_size=50, learning_rate=0.01, learning_rate_decay=0.998, momentum=0.5, weight_decay=1e-4
 )
-# The augmentation of section 4.1. Of five settings tried with FedAvg, seed 100, the one that learns soonest: at momentum
-# 0.9 or a rate of 0.06, clients with one or two labels pull the model to and fro.
+# The augmentation of section 4.1. Of five settings tried with FedAvg, seed 100, the one that learns soonest: at
+# momentum 0.9 or a rate of 0.06, clients with one or two labels pull the model to and fro.
 CIFAR10 = TrainingSettings(
     epochs=2,
     batch_size=50,

@@ -93,8 +93,9 @@ class BehaviourTerm(LocalTerm):
 
     L_IS is one norm over all layers of all samples of the batch. Attributions are constants in the backward pass: those
     of the global model for the whole round, those of the local model until they are refreshed. In the first epoch the
-    local model starts as the global one, so their attributions are the same and computed once. They stay so by default: a
-    local model whose attributions shrink makes up for it by larger outputs, and drifts faster than without the loss.
+    local model starts as the global one, so their attributions are the same and computed once. They stay so by
+    default: a local model whose attributions shrink makes up for it by larger outputs, and drifts further than without
+    the loss.
     """
 
     def __init__(self, options: FedAom, model: Network, start: RoundStart) -> None:
