@@ -71,6 +71,7 @@ def standing(
     keys: Keys | None = None,
     rounds: int = 0,
     view: LedgerView | None = None,
+    on_request: bool = False,
 ) -> Standing:
     """Read the ledger and tell where the latest round stands.
 
@@ -84,11 +85,13 @@ def standing(
         Rounds of the federation, 0 when unknown.
     view : LedgerView, optional
         Kept from one call to the next, it spares reading everything again.
+    on_request : bool
+        After the first model a round is opened only when a member asks to be forgotten, as K-means does.
     """
     view = view or LedgerView(ledger)
     entry = view.refresh()
     finished = 0 < rounds <= len(view.rounds.ended()) and entry.end is not None
-    phase, acted, waiting, until = _phase(view, entry, ledger.deployment.block)
+    phase, acted, waiting, until = _phase(view, entry, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,
         members=len(view.rounds.members),
@@ -104,11 +107,13 @@ def standing(
     )
 
 
-def _phase(view: LedgerView, entry: RoundRecords | None, founded: int) -> tuple[str, list[int], str, int]:
+def _phase(
+    view: LedgerView, entry: RoundRecords | None, founded: int, on_request: bool
+) -> tuple[str, list[int], str, int]:
     if entry is None:
         return "open", [], f"{_coordinator(view, founded)} to open the first round", 0
     if entry.end is not None:
-        return _ended(view, entry)
+        return _ended(view, entry, on_request)
     deadlines, block = view.deadlines(entry), view.block
     if block < deadlines.seed_block:
         return "seeding", [], "the round's seed block", deadlines.seed_block
@@ -128,11 +133,12 @@ def _phase(view: LedgerView, entry: RoundRecords | None, founded: int) -> tuple[
     return _until("close", list(entry.releases), closer, block, deadlines.close_end)
 
 
-def _ended(view: LedgerView, entry: RoundRecords) -> tuple[str, list[int], str, int]:
+def _ended(view: LedgerView, entry: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
     names = {Closed: "closed", Skipped: "skipped", Failed: "failed", Voided: "voided"}
     phase = "voided" if entry.voided else names[type(entry.end)]
     opener = _coordinator(view, (entry.voided or entry.end).at.block)
-    return phase, list(entry.commits), f"{opener} to open the next round", 0
+    when = ", once a member asks to be forgotten" if on_request and phase == "closed" else ""
+    return phase, list(entry.commits), f"{opener} to open the next round{when}", 0
 
 
 def _until(phase: str, acted: list[int], waiting: str, block: int, end: int) -> tuple[str, list[int], str, int]:

@@ -109,9 +109,10 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         purse = Purse(network, ledger, account) if account else None
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
+        on_request = terms.clustering is not None
 
         def look() -> Sight:
-            now = standing(ledger, account, keys=keys, rounds=rounds, view=view)
+            now = standing(ledger, account, keys=keys, rounds=rounds, view=view, on_request=on_request)
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
             if told.over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)

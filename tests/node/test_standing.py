@@ -64,6 +64,8 @@ def test_every_phase_of_a_round_is_told(federation):
     assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
     assert told["share"].until == federation.ledger(federation.keys[0]).round(1).share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
+    assert standing(reader).waiting.endswith("to open the next round")
+    assert standing(reader, on_request=True).waiting.endswith("the next round, once a member asks to be forgotten")
 
 
 def test_it_names_who_is_waited_for(federation):
