@@ -1,6 +1,7 @@
-"""Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py RUN docs/explorer``.
+"""Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py RUN docs/explorer [ADDRESS]``.
 
-RUN is a run's directory, as ``fedgrove demo --out`` leaves it; Chromium must be installed.
+RUN is a run's directory, as ``fedgrove demo --out`` leaves it, ADDRESS that of an explorer over a run that goes on, as
+``fedgrove network up`` prints it; Chromium must be installed.
 """
 
 import os
@@ -23,7 +24,7 @@ WIDTH = 1200
 PATIENCE = 120_000  # milliseconds
 
 
-def main(run: Path, target: Path) -> None:
+def main(run: Path, target: Path, live: str = "") -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         runs = Path(scratch) / "runs"
@@ -34,6 +35,8 @@ def main(run: Path, target: Path) -> None:
         chromium = playwright.chromium.launch(
             executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
         )
+        if live:
+            take(chromium.new_page(), live, target / "live.png", 620)
         with explorer(Path("runs/first")) as (address, watch):
             number = watch.index.value("SELECT number FROM rounds ORDER BY drawn - committed DESC, number LIMIT 1")
             model = watch.index.value("SELECT model FROM rounds WHERE number = 2")
@@ -70,4 +73,4 @@ def damage(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
