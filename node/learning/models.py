@@ -46,6 +46,7 @@ ARCHITECTURES = {
     "paper-cnn-centred": Architecture((32, 64), kernel=5, padding=0, hidden=512, centred=True),
     "paper-cnn-same": Architecture((32, 64), kernel=5, padding=2, hidden=512),
     "small-cnn": Architecture((16, 32), kernel=3, padding=1, hidden=64),
+    "small-cnn-centred": Architecture((16, 32), kernel=3, padding=1, hidden=64, centred=True),
 }
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "geyer-mlp")
+MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp")
 STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000

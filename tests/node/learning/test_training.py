@@ -153,6 +153,7 @@ def test_evaluation_counts_right_answers(start):
         ("paper-cnn-centred", (3, 20, 18)),
         ("paper-cnn-same", (3, 20, 22)),
         ("small-cnn", (1, 9, 7)),
+        ("small-cnn-centred", (3, 9, 7)),
     ],
 )
 def test_training_equals_the_textbook_loop(model, shape):
@@ -166,7 +167,7 @@ def test_training_equals_the_textbook_loop(model, shape):
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=0.5, weight_decay=0.1, foreach=False)
     generator = _generator("training", PLACE["seed"], PLACE["client"], PLACE["round"])
     x, y = torch.from_numpy(samples.x), torch.from_numpy(samples.y)
-    if model == "paper-cnn-centred":
+    if model.endswith("-centred"):
         x = 4 * x - 2
     for _ in range(2):
         for chosen in torch.randperm(130, generator=generator).split(50):
