@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from node.learning.datasets import load_dataset
 from node.learning.samples import Dataset
 from node.learning.strategies import make_strategy
 from node.learning.training import DivergedTraining
-from node.simulation.checkpoint import InvalidCheckpoint
+from node.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
 from node.simulation.clustered.run import ClusteredSimulation
 from node.simulation.executors import NoExecutor
 from node.simulation.figures import FiguresUnavailable
@@ -44,7 +44,7 @@ class Watcher(Protocol):
 
 
 class Workshop:
-    """Simulates plans on one executor; data sets are loaded once.
+    """Simulates plans on one executor; data sets, and rounds that runs have in common, are made once.
 
     Parameters
     ----------
@@ -65,6 +65,7 @@ class Workshop:
         self._stack = ExitStack()
         self._executor: tuple[Executor, int] | None = None
         self._datasets: dict[str, Dataset] = {}
+        self._beginnings: set[Path] = set()
 
     def __enter__(self) -> "Workshop":
         return self
@@ -83,9 +84,11 @@ class Workshop:
 
         The record of a run whose training diverged ends with the round before: it would diverge there again.
         """
+        self._watcher.begin(label, plan)
+        self._begin(plan)
         simulation = self._simulation(plan)
         try:
-            self._finish(label, simulation, plan)
+            self._advance(simulation)
         except DivergedTraining:
             return simulation.record
         return simulation.record
@@ -93,26 +96,62 @@ class Workshop:
     def model(self, plan: Plan) -> Tensors:
         """The global model after the plan's last round."""
         simulation = self._simulation(plan)
-        self._finish("model", simulation, plan)
+        self._watcher.begin("model", plan)
+        self._advance(simulation)
         return dict(simulation.tensors)
 
     def forget(self, plan: Plan) -> None:
         """Remove the plan's checkpoint."""
         shutil.rmtree(self._directory(plan), ignore_errors=True)
 
-    def _simulation(self, plan: Plan) -> Simulation | ClusteredSimulation:
+    def forget_beginnings(self) -> None:
+        """Remove the rounds that several runs began with."""
+        for directory in self._beginnings:
+            shutil.rmtree(directory, ignore_errors=True)
+        self._beginnings.clear()
+
+    def _begin(self, plan: Plan) -> None:
+        """Take the rounds before an attack from a run that others began with too."""
+        peaceful = before_attack(plan)
+        if peaceful is None or rounds_done(self._directory(plan)):
+            return
+        last = plan.attack.start - 1
+        directory = self._work / f"{peaceful.digest()[:20]}-{last}"
+        self._beginnings.add(directory)
+        if rounds_done(directory) < last:
+            try:
+                self._advance(self._simulation(peaceful, directory), last)
+            except DivergedTraining:
+                return
+        begin_with(directory, self._directory(plan), plan)
+
+    def _simulation(self, plan: Plan, directory: Path | None = None) -> Simulation | ClusteredSimulation:
         dataset = self.dataset(plan.dataset)
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
-        return simulation_of(plan, dataset, *self._executor, self._directory(plan), resume=True)
+        return simulation_of(plan, dataset, *self._executor, directory or self._directory(plan), resume=True)
 
-    def _finish(self, label: str, simulation: Simulation, plan: Plan) -> None:
-        self._watcher.begin(label, plan)
-        for result in simulation.run():
-            self._watcher.advance(result)
+    def _advance(self, simulation: Simulation | ClusteredSimulation, last: int = 0) -> None:
+        """Run to the end, or to the ``last`` round."""
+        with closing(simulation.run()) as results:
+            for result in results:
+                self._watcher.advance(result)
+                if result.round == last:
+                    return
 
     def _directory(self, plan: Plan) -> Path:
         return self._work / plan.digest()[:20]
+
+
+def before_attack(plan: Plan) -> Plan | None:
+    """The plan without its attack, whose rounds before the attack are the same; None if there is no such round.
+
+    Evaluations leave attackers out from the first round on, so rounds that are evaluated are not the same.
+    """
+    attack = plan.attack
+    if attack is None or attack.start == 1 or min(plan.evaluate_every, plan.rounds) < attack.start:
+        return None
+    return replace(plan, attack=None)
 
 
 @dataclass(frozen=True)
@@ -183,3 +222,4 @@ def conduct(runs: Sequence[tuple[str, Plan]], store: RunStore, workshop: Worksho
         store.put(label, workshop.run(label, plan))
         if not keep_models:
             workshop.forget(plan)
+    workshop.forget_beginnings()

@@ -9,15 +9,15 @@ from node.clustering.poisoning import ATTACKS, AttackSettings
 from node.clustering.settings import ClusteringSettings, GlobalSettings, ProCflSettings
 from node.experiments.base import Experiment, Findings, Report
 from node.experiments.measures import Spread
-from node.experiments.personalised import GROUPS, NAMES, TRAINING, end_personal
+from node.experiments.personalised import GROUPS, MODELS, NAMES, TRAINING, end_personal
 from node.experiments.tables import ABSENT, markdown, to_json, with_deviation
 from node.learning.settings import PartitionSettings
 from node.simulation.plan import Plan
 from node.simulation.record import Record
 
-ROUNDS = 20
+ROUNDS = {"mnist": 20, "cifar10": 32}
 # Attackers behave until models are good, as a drop is what raises suspicion.
-START = 13
+START = {"mnist": 13, "cifar10": 25}
 SHARES = (0.1, 0.2, 0.3, 0.4)
 PLACEMENTS = ("concentrated", "spread")
 ALPHA = 0.5
@@ -41,16 +41,16 @@ def arms(results: Path) -> dict[str, Plan]:
         for method, (_, settings) in METHODS.items():
             plan = _plan(dataset, settings)
             found[f"{dataset}-none-{method}"] = plan
-            for label, attack in _attacks():
+            for label, attack in _attacks(START[dataset]):
                 found[f"{dataset}-{label}-{method}"] = replace(plan, attack=attack)
     return found
 
 
-def _attacks() -> Iterator[tuple[str, AttackSettings]]:
+def _attacks(start: int) -> Iterator[tuple[str, AttackSettings]]:
     for kind in ATTACKS:
         for placement in PLACEMENTS:
             for share in SHARES:
-                attack = AttackSettings(kind, share, placement, alpha=ALPHA, start=START)
+                attack = AttackSettings(kind, share, placement, alpha=ALPHA, start=start)
                 yield f"{kind}-{placement}-{share:g}", attack
 
 
@@ -59,13 +59,14 @@ def _plan(dataset: str, settings: ClusteringSettings) -> Plan:
         dataset=dataset,
         clients=50,
         sampled=1.0,
-        rounds=ROUNDS,
+        rounds=ROUNDS[dataset],
         training=TRAINING[dataset],
         partition=PartitionSettings("groups", groups=GROUPS, others=0.3),
-        model="small-cnn",
+        model=MODELS[dataset],
         train_samples=10_000,
         test_samples=2_500,
-        evaluate_every=5,
+        # At the end only: so the rounds before the attack are the same for all attacks, and are trained once.
+        evaluate_every=ROUNDS[dataset],
         clustering=settings,
     )
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,33 @@ def check_directory(directory: Path, plan: Plan, resume: bool) -> None:
     if not resume:
         done = len(record.rounds)
         raise InvalidCheckpoint(f"{directory} holds this run up to round {done}: resume it, or give another directory")
+
+
+def rounds_done(directory: Path) -> int:
+    """How many rounds of a run stand in a directory.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        Its checkpoint is damaged.
+    """
+    path = directory / CHECKPOINT
+    return len(_parse(path)[0]["record"]["rounds"]) if path.exists() else 0
+
+
+def begin_with(source: Path, directory: Path, plan: Plan) -> None:
+    """Let a run of ``plan`` begin with the rounds of the run in ``source``, whose rounds so far are the same.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        The source's checkpoint is missing or damaged.
+    """
+    document, tensors = _parse(source / CHECKPOINT)
+    document["record"]["plan"] = plan.to_json()
+    shutil.copytree(source / STATES, directory / STATES, dirs_exist_ok=True)
+    sync_directory(directory / STATES)
+    _write(directory, document, tensors)
 
 
 class RunDirectory:
@@ -111,11 +139,7 @@ class RunDirectory:
         if self._states:
             sync_directory(self._directory / STATES)
         document = {"record": record.to_json(), "data": self._data, "states": self._digest_of_states()}
-        text = json.dumps(document, sort_keys=True)
-        ordered = dict(sorted(tensors.items()))
-        # One key: safetensors does not keep the order of several.
-        content = save(ordered, {METADATA: f"{_digest(text, ordered)} {text}"})
-        write_atomically(self._directory / CHECKPOINT, content)
+        _write(self._directory, document, tensors)
         for client, number in replaced:
             self._state_path(client, number).unlink(missing_ok=True)
 
@@ -175,6 +199,14 @@ class RunDirectory:
 
     def _state_path(self, client: int, round: int) -> Path:
         return self._directory / STATES / f"{client}-{round}"
+
+
+def _write(directory: Path, document: dict[str, Any], tensors: Tensors) -> None:
+    text = json.dumps(document, sort_keys=True)
+    ordered = dict(sorted(tensors.items()))
+    # One key: safetensors does not keep the order of several.
+    content = save(ordered, {METADATA: f"{_digest(text, ordered)} {text}"})
+    write_atomically(directory / CHECKPOINT, content)
 
 
 def _digest(document: str, tensors: Tensors) -> str:

@@ -1,17 +1,21 @@
 """Each run is made once, goes on where it was stopped, and is in the store as soon as it has ended."""
 
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
+from node.clustering.poisoning import AttackSettings
+from node.clustering.settings import ProCflSettings
 from node.experiments import rounds_to_90
 from node.experiments.base import Overrides
-from node.experiments.laboratory import Request, Workshop, conduct
+from node.experiments.laboratory import Request, Workshop, before_attack, conduct
 from node.experiments.store import RunStore
 from node.learning.training import DivergedTraining
 from node.simulation import run
 from node.simulation.executors import open_executor
 from node.tensors import dump
+from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 SMALL = Overrides(rounds=3, clients=4, sampled=0.5, dataset="digits", train_samples=200, test_samples=40)
 
@@ -105,3 +109,54 @@ def test_a_model_is_the_one_that_the_record_names(tmp_path):
     record = work(tmp_path, asked, Watch())["fedavg"][0]
     with Workshop(tmp_path / "work", None, lambda: open_executor("inline"), Watch()) as workshop:
         assert sha256(dump(workshop.model(record.plan))).hexdigest() == record.model_digest
+
+
+GUARDED = ProCflSettings(alpha=0.5, seats=3, tolerance=0.0, pause=1)
+ATTACKS = [AttackSettings(kind, 0.3, "concentrated", start=3) for kind in ("sign-flip", "label-flip")]
+ATTACKED = [
+    grouped_plan(rounds=5, evaluate_every=5, clustering=GUARDED, attack=attack, strategy="moon") for attack in ATTACKS
+]
+
+
+def conducted(tmp_path, plans, watch: Watch) -> dict[str, bytes]:
+    store = RunStore(tmp_path / "out" / "a")
+    with Workshop(tmp_path / "work", None, lambda: open_executor("inline"), watch) as workshop:
+        todo = [(plan.attack.kind, plan) for plan in plans if store.find(plan.attack.kind, plan) is None]
+        conduct(todo, store, workshop, keep_models=False)
+    return files(tmp_path / "out" / "a")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> dict[str, bytes]:
+    """What each attacked plan gives, trained from its first round."""
+    with Workshop(tmp_path_factory.mktemp("alone"), None, lambda: open_executor("inline"), Watch()) as workshop:
+        digits = workshop.dataset("digits")
+    return {f"{plan.attack.kind}-seed3.json": simulate(plan, digits).record.to_bytes() for plan in ATTACKED}
+
+
+def test_rounds_before_an_attack_are_trained_once_and_leave_the_same_bytes(alone, tmp_path):
+    """MOON keeps something of each client, and the watch has its references before the attack already."""
+    watch = Watch()
+    found = conducted(tmp_path, ATTACKED, watch)
+    assert watch.rounds == [1, 2, 3, 4, 5, 3, 4, 5]
+    assert not list((tmp_path / "work").iterdir()), "the common rounds are removed too"
+    assert found == alone
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 6])
+def test_stopped_before_or_after_the_attack_it_goes_on_to_the_same_bytes(rounds, alone, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        conducted(tmp_path, ATTACKED, Watch(stop_after=rounds))
+    watch = Watch()
+    found = conducted(tmp_path, ATTACKED, watch)
+    assert len(watch.rounds) == 8 - rounds
+    assert found == alone
+
+
+def test_rounds_that_show_who_attacks_later_are_not_shared():
+    (plan, _) = ATTACKED
+    assert before_attack(plan) == replace(plan, attack=None)
+    assert before_attack(replace(plan, evaluate_every=2)) is None, "an evaluation is of the honest clients"
+    assert before_attack(replace(plan, attack=replace(plan.attack, start=1))) is None
+    assert before_attack(replace(plan, attack=replace(plan.attack, start=6), rounds=5)) is None
+    assert before_attack(replace(plan, attack=None)) is None
