@@ -1,5 +1,6 @@
 """One real federation, run once for all tests that look at what it left behind."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,3 +49,11 @@ def run(tmp_path_factory) -> Run:
     """Six clients, two rounds, two of them silent in each round; FedAvg, to be quick."""
     plan = Plan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
     return run_federation(tmp_path_factory.mktemp("run") / "kept", plan)
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory) -> Iterator:
+    """A federation with clusters (``tests.node.clusters_story``); who asks for it belongs to the group ``clusters``."""
+    from tests.node.clusters_story import tell
+
+    yield from tell(tmp_path_factory.mktemp("clusters"))

@@ -1,0 +1,169 @@
+"""A federation whose members find out who is like whom, train in clusters, and judge one of them: a real EVM and store.
+
+Two members of the five in one group reverse their updates, eight times as long, while all train one model. Later, when
+each cluster trains alone, two of the other group do. One member joins when all others have compared, and one is
+restarted after everything that it does.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from chain.history import History
+from chain.networks import embedded
+from chain.records import Closed, Committed
+from node.auditing.archive import chain_facts
+from node.auditing.verdict import Verdict
+from node.auditor import Auditor
+from node.client import Client
+from node.clustering.poisoning import SignFlip
+from node.clustering.settings import ClusterTerms, ProCflSettings
+from node.clustering.state import ClusterState
+from node.config import FederationSettings
+from node.content import Metrics
+from node.coordinator import Coordinator
+from node.evaluation import coordinator_tasks, initial_model
+from node.learning.datasets import load_dataset
+from node.learning.settings import PartitionSettings, TrainingSettings
+from node.simulation.clustered.run import ClusteredSimulation
+from node.simulation.executors import InlineExecutor
+from node.simulation.plan import Plan
+from node.tensors import Tensors, flatten, unflatten
+from node.uploads.kind import UploadRound
+from tests.node.federation import Federation
+
+CLIENTS, SEED = 10, 3
+QUICK = TrainingSettings(epochs=5, batch_size=10, learning_rate=0.1, momentum=0.5)
+ATTACKERS = {1: 2, 3: 2, 2: 4, 4: 4}
+"""Round of training from which on a client attacks."""
+SETTINGS = {"alpha": 0.5, "global_share": 0.3, "seats": 3, "public_samples": 200, "pause": 2}
+ROUNDS = 3 + 9
+LATE, RESTARTED = 11, 6
+CHECKERS = (5, RESTARTED)
+"""They recompute closed rounds, to spare the others' time."""
+
+
+@dataclass
+class Story:
+    """The federation when it has ended, a simulation of its first round of training, and what was trained by whom."""
+
+    federation: Federation
+    simulation: ClusteredSimulation
+    trained: dict[tuple[int, int], Tensors]
+
+    @cached_property
+    def history(self) -> History:
+        return self.federation.history()
+
+    def records(self, kind: type) -> list:
+        return [record for record in self.history.records() if isinstance(record, kind)]
+
+    def committed(self, number: int) -> list[Committed]:
+        return [record for record in self.records(Committed) if record.round == number]
+
+    def closed(self) -> list[Closed]:
+        return self.records(Closed)
+
+    def audit(self, old: object = None, new: object = None) -> Verdict:
+        """The verdict if the ledger had another record in place of one."""
+        records = [new if record == old else record for record in self.history.records()]
+        return Auditor(chain_facts(self.history), records, self.federation.store).run()
+
+    @cached_property
+    def member(self) -> Client:
+        """A client that looks back."""
+        client = self.federation.client(8)
+        client.view.refresh()
+        return client
+
+    def place(self, number: int) -> UploadRound:
+        return self.member._place(self.member.view.rounds.rounds[number])
+
+    def fault(self, number: int, **changes) -> str:
+        """What a member finds wrong with a round if it had been closed otherwise; it would dispute it."""
+        entry = self.member.view.rounds.rounds[number]
+        right = entry.end
+        entry.end = replace(right, **changes)
+        try:
+            return self.member._closings.fault(entry)
+        finally:
+            entry.end = right
+
+    def states(self) -> list[ClusterState]:
+        fetch = self.federation.store.fetch
+        return [ClusterState.from_bytes(fetch(end.model_digest, 1 << 26)) for end in self.closed()]
+
+    def stated(self) -> list[Metrics]:
+        fetch = self.federation.store.fetch
+        return [Metrics.from_bytes(fetch(end.metrics_digest, 1 << 20)) for end in self.closed()]
+
+
+def watched(client: Client, trained: dict[tuple[int, int], Tensors], first_attack: float) -> Client:
+    """A member that notes what it trained; an attacker reverses it, and shows the same."""
+    training = client._work._training
+    train = training.result
+
+    def result(entry, number):
+        state = client._place(entry).previous
+        own = trained[(entry.number, number)] = train(entry, number)
+        if state.trained + (state.stage == "train") < first_attack:
+            return own
+        start, _ = training._begin(entry, number)
+        wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
+        return unflatten(np.clip(wrong, -8, 8), state.layout)
+
+    training.result = result
+    return client
+
+
+def coordinator(made: Federation) -> Coordinator:
+    keys, config = made.coordinator_keys, made.config
+    tasks = coordinator_tasks(config, keys, made.test)
+    return Coordinator(made.ledger(keys), made.store, config, initial_model(config), members=CLIENTS, **tasks)
+
+
+def tell(directory: Path) -> Iterator[Story]:
+    """Let all of it happen; chain and roles stay until the generator goes on."""
+    plan = Plan(
+        clients=CLIENTS,
+        sampled=1.0,
+        rounds=ROUNDS - 3,
+        training=QUICK,
+        partition=PartitionSettings("groups", groups=2, others=0.2),
+        train_samples=500,
+        test_samples=500,
+        seed=SEED,
+        clustering=ProCflSettings(**{**SETTINGS, "seats": 0}),
+    )
+    simulation = ClusteredSimulation(plan, load_dataset("digits"), InlineExecutor(), 1, directory / "simulated")
+    results = simulation.run()
+    next(results)
+    results.close()
+    with embedded() as network:
+        settings = FederationSettings(rounds=ROUNDS, seed=SEED)
+        made = Federation.found(network, directory, CLIENTS + 1, federation=settings, training=QUICK)
+        terms = ClusterTerms(**SETTINGS, counter=made.coordinator_keys.mailbox_public.hex())
+        made.config = replace(made.config, clusters=terms)
+        data = simulation.data
+        made.samples = [data.training.take(part) for part in (*data.parts, data.parts[0])]
+        made.test = data.test
+        clients = {
+            number: made.client(number, check_rounds=float(number in CHECKERS)) for number in range(1, CLIENTS + 1)
+        }
+        trained: dict[tuple[int, int], Tensors] = {}
+        for number, client in clients.items():
+            client.register()
+            watched(client, trained, ATTACKERS.get(number, math.inf))
+        role = coordinator(made)
+        said = 0
+        while made.turn(role, clients):
+            if len(made.said(f"client {RESTARTED}")) > said:
+                said = len(made.said(f"client {RESTARTED}"))
+                clients[RESTARTED] = watched(made.client(RESTARTED), trained, math.inf)
+            if role.round == 3 and LATE not in clients:
+                clients[LATE] = made.client(LATE, check_rounds=0.0)
+        yield Story(made, simulation, trained)
