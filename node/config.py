@@ -206,7 +206,7 @@ class FederationConfig:
             tables = parse_json(data)
         except ValueError:
             raise InvalidConfig("the configuration in the store is not JSON") from None
-        config = _build(cls, tables, "")
+        config = build(cls, tables, "")
         if config.to_bytes() != data:
             raise InvalidConfig("the configuration in the store is not in canonical form")
         return config
@@ -292,8 +292,8 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
     network = tables.pop("network", {})
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):
         network["rpc"] = [network["rpc"]] if network["rpc"] else []
-    network = _build(NetworkSettings, network, "network")
-    return _build(FederationConfig, tables, ""), network
+    network = build(NetworkSettings, network, "network")
+    return build(FederationConfig, tables, ""), network
 
 
 def _check(fine: bool, key: str, allowed: str) -> None:
@@ -301,7 +301,7 @@ def _check(fine: bool, key: str, allowed: str) -> None:
         raise InvalidConfig(f"{key} must be {allowed}")
 
 
-def _build(kind: type, table: Any, where: str) -> Any:
+def build(kind: type, table: Any, where: str) -> Any:
     """Build dataclass ``kind`` from a TOML or JSON table, strictly."""
     label = where or "the configuration"
     if not isinstance(table, dict):
@@ -378,7 +378,7 @@ def _build_privacy(table: Any) -> PrivacySettings | None:
         raise InvalidConfig(f"privacy.mechanism must be one of {', '.join(known)}")
     values = {key: value for key, value in table.items() if key != "mechanism"}
     if mechanism != "none":
-        return _build(MECHANISMS[mechanism], values, "privacy")
+        return build(MECHANISMS[mechanism], values, "privacy")
     if values:
         raise InvalidConfig(f"{_join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
     return None
@@ -392,7 +392,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if kind == PrivacySettings | None:
         return _build_privacy(value)
     if dataclasses.is_dataclass(kind):
-        return _build(kind, value, where)
+        return build(kind, value, where)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         if value not in arguments:

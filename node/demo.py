@@ -20,7 +20,7 @@ from chain.ledger import Ledger
 from chain.networks import Network
 from ipfs.store import ContentStore
 from node.client import Client
-from node.clustering.settings import ClusterTerms
+from node.clusters_option import cluster_terms, ledger_rounds
 from node.config import (
     FederationConfig,
     FederationSettings,
@@ -31,6 +31,7 @@ from node.config import (
 )
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
+from node.inline import NONE
 from node.learning import partition
 from node.learning.samples import Dataset, Samples
 from node.learning.settings import PartitionSettings, default_model, default_settings
@@ -46,7 +47,6 @@ _DELTA = 1e-3
 _CLIP = 1.0
 _GROUP = 4  # clients whose data are alike, where they are to cluster
 _OTHERS = 0.2
-_ALIKE = 0.5
 SHARED_PER_CLASS = 5
 
 Observer = Callable[[str, Step], None]
@@ -58,8 +58,8 @@ class Plan:
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
     is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
-    ``clustering`` procfl, clients come in groups that have main labels of their own, compare their data by private
-    intersection in two rounds before the ``rounds``, and train in clusters in the second half of these.
+    ``clustering`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
+    by private intersection in rounds before the ``rounds``, and train in clusters in a part of these.
     """
 
     clients: int = 8
@@ -71,17 +71,17 @@ class Plan:
     seed: int = 0
     workers: int = 1
     epsilon: float = 0.0
-    clustering: str = "none"
+    clustering: str = NONE
 
     @property
     def ledger_rounds(self) -> int:
-        """Rounds on the ledger: before clusters train, their clients compare their data in two."""
-        return self.rounds + (2 if self.clustering != "none" else 0)
+        """Rounds on the ledger: before clusters train, their clients compare their data."""
+        return ledger_rounds(self.rounds, self.clustering)
 
     @property
     def partition(self) -> PartitionSettings:
         """How the data are dealt."""
-        if self.clustering == "none":
+        if cluster_terms(self.clustering) is None:
             return PartitionSettings(kind="dirichlet", alpha=self.alpha)
         return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
 
@@ -95,7 +95,6 @@ def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes, counter: byt
 
     ``counter`` is the coordinator's mailbox key, which clusters need.
     """
-    clusters = None if plan.clustering == "none" else ClusterTerms(alpha=_ALIKE, counter=counter.hex())
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
         federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.ledger_rounds, seed=plan.seed),
@@ -105,7 +104,7 @@ def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes, counter: byt
         shared=SharedSettings(shared_digest.hex()),
         ledger=windows(plan.clients),
         privacy=_privacy(plan),
-        clusters=clusters,
+        clusters=cluster_terms(plan.clustering, counter),
     )
 
 

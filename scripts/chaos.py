@@ -118,7 +118,7 @@ def harass(layout: Layout, testnet: Testnet, options: argparse.Namespace) -> Cou
             raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
         away = {name: size for name, size in away.items() if _size(layout, name) == size}
         wanted = kills.total() < options.kills and len(away) < MOST_AWAY
-        if wanted and time.monotonic() > following and _round(testnet) < testnet.plan.rounds:
+        if wanted and time.monotonic() > following and _round(testnet) < testnet.plan.ledger_rounds:
             deck = deck or chooser.sample(DECK, len(DECK))
             kind = deck.pop()
             running = [one for one in now.kept if one.kind == kind and one.state == "running"]
@@ -196,7 +196,7 @@ def _round(testnet: Testnet) -> int:
         latest = _rounds(testnet).latest
         return latest.number if latest else 0
     except ChainError:
-        return testnet.plan.rounds
+        return testnet.plan.ledger_rounds
 
 
 def _audit(layout: Layout, testnet: Testnet) -> str:

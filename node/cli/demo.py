@@ -25,7 +25,9 @@ from node.auditor import Auditor
 from node.cli.explorer import check_installed
 from node.cli.output import CommandError, console, print_json
 from node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from node.clusters_option import check_clustering
 from node.content import mirror
+from node.inline import NONE
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
 from node.report import build_report
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from node.demo import Plan  # needs torch, which the other commands do without
 
 MASKINGS = ("bbtsa", "pairwise")
-CLUSTERINGS = ("none", "procfl")
 
 
 def demo(
@@ -55,8 +56,12 @@ def demo(
         float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
     ] = 0.0,
     clustering: Annotated[
-        str, typer.Option(help="none, or procfl: clients whose data are alike find each other and train together.")
-    ] = "none",
+        str,
+        typer.Option(
+            metavar="METHOD[, NAME = VALUE …]",
+            help="procfl: clients whose data are alike find each other and train together; settings as in [clusters].",
+        ),
+    ] = NONE,
     seed: Annotated[
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,
@@ -76,8 +81,8 @@ def demo(
 
     _check_choice("--strategy", strategy, STRATEGIES)
     _check_choice("--masking", masking, MASKINGS)
-    _check_choice("--clustering", clustering, CLUSTERINGS)
-    if clustering != "none" and epsilon:
+    check_clustering(clustering, clients)
+    if clustering != NONE and epsilon:
         raise CommandError("--epsilon and --clustering exclude each other: clusters have no privacy mechanism")
     if not 0 <= drop < 1:
         raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")

@@ -16,6 +16,8 @@ from chain.errors import ChainError
 from node.cli.explorer import check_installed, missing_packages
 from node.cli.output import CommandError, console, print_json
 from node.cli.points import points_by_name
+from node.clusters_option import check_clustering
+from node.inline import NONE
 from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.learning.settings import STRATEGIES
@@ -68,6 +70,13 @@ def up(
     k: Annotated[
         int, typer.Option(min=0, max=1000, help="Cluster points instead (K-means), so many clusters; 0: train a model.")
     ] = 0,
+    clustering: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD[, NAME = VALUE …]",
+            help="procfl: clients whose data are alike find each other and train together; settings as in [clusters].",
+        ),
+    ] = NONE,
     explorer: Annotated[
         bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
     ] = None,
@@ -80,21 +89,13 @@ def up(
     Example: fedgrove network up --dir testnet --clients 20 --rounds 10
 
     Example: fedgrove network up --dir testnet --k 4 --dataset gaussian
+
+    Example: fedgrove network up --dir testnet --clients 8 --rounds 4 --clustering "procfl, seats = 3"
     """
     if k:
         _check_clustering(context, wait)
         dataset = dataset if _given(context, "dataset") else "gaussian"
         rounds = rounds if _given(context, "rounds") else _ROUNDS_OF_CLUSTERING
-    if strategy not in STRATEGIES:
-        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
-    if store not in STORES:
-        raise CommandError(f"--store must be one of {', '.join(STORES)}, not {store!r}")
-    if not 0.001 <= alpha <= 1e6:
-        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {alpha}")
-    if standby > clients:
-        raise CommandError(f"--standby must be at most the number of clients, {clients}, not {standby}")
-    if epsilon and not 0.1 <= epsilon <= 1000:
-        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
     if explorer:
         check_installed()
     plan = TestnetPlan(
@@ -111,7 +112,9 @@ def up(
         epsilon,
         not missing_packages() if explorer is None else explorer,
         k,
+        clustering,
     )
+    _check_plan(context, plan)
     layout = _layout(directory)
     _check_same(context, layout, plan)
 
@@ -195,9 +198,28 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def _check_plan(context: typer.Context, plan: TestnetPlan) -> None:
+    """Refuse values that are not allowed, or not together."""
+    if plan.strategy not in STRATEGIES:
+        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {plan.strategy!r}")
+    if plan.store not in STORES:
+        raise CommandError(f"--store must be one of {', '.join(STORES)}, not {plan.store!r}")
+    if not 0.001 <= plan.alpha <= 1e6:
+        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {plan.alpha}")
+    if plan.standby > plan.clients:
+        raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
+    if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
+        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
+    check_clustering(plan.clustering, plan.clients)
+    if plan.clustering != NONE and _given(context, "alpha"):
+        raise CommandError("--alpha deals labels at random: leave it out where clients come in groups that are alike")
+    if plan.clustering != NONE and plan.epsilon:
+        raise CommandError("--epsilon and --clustering exclude each other: clusters have no privacy mechanism")
+
+
 def _check_clustering(context: typer.Context, wait: bool) -> None:
     """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in ("alpha", "strategy", "epsilon"):
+    for name in ("alpha", "strategy", "epsilon", "clustering"):
         if _given(context, name):
             raise CommandError(f"--{name} is for models: leave it out where --k asks for K-means")
     if wait:

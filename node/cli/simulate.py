@@ -16,6 +16,7 @@ from node.cli.output import FAILED, CommandError, console, print_json, read_seed
 from node.clustering.poisoning import ATTACKS
 from node.clustering.settings import ProCflSettings
 from node.files import AlreadyInUse
+from node.inline import inline_table
 from node.learning.samples import Dataset
 from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
 from node.simulation.checkpoint import InvalidCheckpoint, check_directory
@@ -319,12 +320,11 @@ def _options(given: list[str]) -> dict[str, float]:
 
 def _table(option: str, tag: str, given: str) -> dict[str, object]:
     """Settings from the name of their kind and what a TOML table would hold, on one line."""
-    kind, _, settings = given.partition(",")
     try:
-        table = tomllib.loads(f"table = {{{settings}}}")["table"]
+        kind, table = inline_table(given)
     except tomllib.TOMLDecodeError as fault:
         raise CommandError(f"{option} must be like '{EXAMPLES[option]}', not {given!r}: {fault}") from None
-    return {**table, tag: kind.strip() or "none"}
+    return {**table, tag: kind}
 
 
 def _checked(make: Callable[[], Value]) -> Value:

@@ -11,7 +11,7 @@ from node.kmeans.datasets import Points
 from node.kmeans.settings import ClusteringSettings
 from node.learning.samples import Dataset
 from node.testnet.layout import TestnetPlan
-from node.testnet.windows import training_seconds, windows
+from node.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 
 _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
 
@@ -37,26 +37,41 @@ class Beginning:
     shared: bytes
 
 
-def beginning(plan: TestnetPlan, data: Dataset | Points) -> Beginning:
+def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes) -> Beginning:
     """Deal samples to train on, or points to cluster where the plan says so.
+
+    Parameters
+    ----------
+    counter : bytes
+        The coordinator's mailbox key: it counts what clients who are to cluster have in common.
 
     Raises
     ------
     ValueError
         The data do not suit the plan.
     """
-    return _clustering(plan, data) if plan.k else _training(plan, data)
+    return _clustering(plan, data) if plan.k else _training(plan, data, counter)
 
 
-def _training(plan: TestnetPlan, dataset: Dataset) -> Beginning:
+def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes) -> Beginning:
     from node.demo import Plan, deal, make_config
     from node.learning.shared import shared_to_bytes
 
-    demo = Plan(plan.clients, plan.rounds, plan.alpha, plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
+    demo = Plan(
+        plan.clients,
+        plan.rounds,
+        plan.alpha,
+        plan.strategy,
+        seed=plan.seed,
+        epsilon=plan.epsilon,
+        clustering=plan.clustering,
+    )
     parts, shared = deal(demo, dataset)
     blob = shared_to_bytes(shared)
-    config = make_config(demo, dataset, cid_of(blob).digest)
+    config = make_config(demo, dataset, cid_of(blob).digest, counter)
     seconds = training_seconds(config, parts, shared)
+    if config.clusters is not None:
+        seconds = max(judging_seconds(config.clusters, seconds), comparing_seconds(config.clusters, parts))
     test = dataset.test()
     return Beginning(
         replace(

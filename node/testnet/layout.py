@@ -4,7 +4,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from node.clusters_option import ledger_rounds
 from node.files import write_atomically
+from node.inline import NONE
 
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -20,7 +22,8 @@ class TestnetError(RuntimeError):
 class TestnetPlan:
     """What a testnet runs; the fields are the options of ``fedgrove network up``.
 
-    With ``k`` above 0 its clients cluster points, and it runs until it is taken down.
+    With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``clustering`` they find out
+    who is like whom in rounds before the ``rounds``, and train in clusters.
     """
 
     __test__ = False
@@ -38,6 +41,12 @@ class TestnetPlan:
     epsilon: float = 0.0
     explorer: bool = False
     k: int = 0
+    clustering: str = NONE
+
+    @property
+    def ledger_rounds(self) -> int:
+        """Rounds on the ledger: before clusters train, their clients compare their data."""
+        return ledger_rounds(self.rounds, self.clustering)
 
     @property
     def groups(self) -> int:

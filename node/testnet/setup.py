@@ -50,12 +50,12 @@ def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progres
         The data do not suit the plan.
     """
     _empty(layout)
+    everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
     try:
-        begun = beginning(plan, data)
+        begun = beginning(plan, data, everyone[COORDINATOR].mailbox_public)
     except ValueError as fault:
         raise TestnetError(f"the data do not suit this testnet: {fault}") from None
     say(f"dealing {data.name} to {plan.clients} clients")
-    everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
     for name, keys in everyone.items():
         _equip(layout.participant(name), keys)
     for number, arrays in enumerate(begun.parts, 1):

@@ -9,10 +9,12 @@ import os
 import time
 
 from chain.deployment import Settings
+from node.clustering.settings import ClusterTerms
 from node.config import FederationConfig
 from node.learning.samples import Samples
 
 _PROBE_SAMPLES = 64
+_ELEMENT_SECONDS = {"ecdh": 1e-4, "rsa": 1e-3}  # to answer one element of a partner's set, on a slow machine
 _SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
 
@@ -49,6 +51,20 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
         absence_rounds=1,
         max_samples=1 << 24,
     )
+
+
+def comparing_seconds(terms: ClusterTerms, parts: list[Samples]) -> float:
+    """About how long it takes on this machine that clients answer each other's sets, all clients together."""
+    answered = sum(map(len, parts)) * (len(parts) - 1)
+    return _ELEMENT_SECONDS[terms.psi] * answered / (os.cpu_count() or 1)
+
+
+def judging_seconds(terms: ClusterTerms, training: float) -> float:
+    """How long a round may take in which committees judge, where one of training takes ``training`` seconds.
+
+    A judge trains for each cluster that it judges, and tests each member's model.
+    """
+    return 2 * training if terms.seats else training
 
 
 def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:

@@ -10,7 +10,7 @@ from node.testnet.layout import TestnetPlan
 
 def test_who_clusters_has_points_and_nobody_evaluates():
     points = dealt("mine", np.random.default_rng(0).uniform(-1, 1, (40, 2)), 3, clients=4)
-    begun = beginning(TestnetPlan(clients=4, rounds=50, k=3, seed=7), points)
+    begun = beginning(TestnetPlan(clients=4, rounds=50, k=3, seed=7), points, bytes(32))
     assert begun.config.clustering.k == 3 and begun.config.clustering.dimensions == 2 and begun.config.model is None
     assert begun.config.federation.rounds == 50 and begun.config.federation.name == "mine testnet"
     assert FederationConfig.from_bytes(begun.config.to_bytes()) == begun.config

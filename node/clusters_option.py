@@ -1,0 +1,57 @@
+"""``--clustering`` of a federation on this machine: what becomes of it in the terms."""
+
+import tomllib
+
+from node.clustering.course import FEWEST
+from node.clustering.settings import ClusterTerms
+from node.config import MAX_CLUSTERED, InvalidConfig, build
+from node.inline import NONE, inline_table
+
+FEWEST_CLIENTS = 2 * FEWEST
+_PROCFL = "procfl"
+_ALIKE = 0.5  # suits groups of clients that have a fifth of their samples in common with all
+
+
+def cluster_terms(given: str, counter: bytes = bytes(32)) -> ClusterTerms | None:
+    """The ``[clusters]`` table that ``--clustering`` asks a federation on this machine for; None for ``none``.
+
+    Parameters
+    ----------
+    counter : bytes
+        The coordinator's mailbox key; without one the terms can be looked at, and not used.
+
+    Raises
+    ------
+    InvalidConfig
+        Another method, an unknown key, or a value that is not allowed.
+    """
+    try:
+        name, table = inline_table(given)
+    except tomllib.TOMLDecodeError as fault:
+        raise InvalidConfig(f"--clustering must be like 'procfl, seats = 3', not {given!r}: {fault}") from None
+    if name not in (NONE, _PROCFL) or (name == NONE and table):
+        raise InvalidConfig(f"--clustering must be none, or procfl and settings, not {given!r}")
+    if "counter" in table:
+        raise InvalidConfig("--clustering takes no counter: the coordinator of this federation counts")
+    if name == NONE:
+        return None
+    return build(ClusterTerms, {"alpha": _ALIKE, **table, "counter": counter.hex()}, "--clustering")
+
+
+def ledger_rounds(rounds: int, given: str) -> int:
+    """Rounds on the ledger: those that train, and before them, where clients are to cluster, those that compare."""
+    terms = cluster_terms(given)
+    return rounds + (terms.first_rounds if terms else 0)
+
+
+def check_clustering(given: str, clients: int) -> None:
+    """Raise InvalidConfig unless so many clients can be dealt groups that cluster as ``--clustering`` asks for."""
+    terms = cluster_terms(given)
+    if terms is None:
+        return
+    if clients < FEWEST_CLIENTS:
+        raise InvalidConfig(
+            f"--clustering needs --clients {FEWEST_CLIENTS} or more, two groups of {FEWEST}: of fewer no sum is made"
+        )
+    if clients > MAX_CLUSTERED:
+        raise InvalidConfig(f"--clustering takes at most {MAX_CLUSTERED} clients: all overlaps are stated at once")
