@@ -108,9 +108,9 @@ class Course:
             right=tuple(state.right[k if len(state.right) > 1 else 0] for k in range(several)),
         )
         labels = [state.labels_of(k) if several > 1 else state.all_labels for k in range(several)]
-        scores, best = (_scores(rows, stated.tested, labels) for rows in (stated.right, state.right))
-        fallen = self._fallen(scores, best)
-        better = [k not in fallen and scores[k] >= best[k] for k in range(several)]
+        now, best = (scores(rows, stated.tested, labels) for rows in (stated.right, state.right))
+        fallen = self._fallen(now, best)
+        better = [k not in fallen and now[k] >= best[k] for k in range(several)]
         kept = replace(
             state,
             stage="train",
@@ -127,9 +127,9 @@ class Course:
         """Whose part's model fell below the best one of all."""
         stated.check_models(len(state.trials), self.labels)
         labels = [state.labels_of(k) for k in range(len(state.clusters))]
-        scores = _scores(stated.right, stated.tested, labels)
-        best = _scores(state.right * len(labels), state.tested, labels)
-        suspects = {k: state.groups[k] for k in self._fallen(scores, best) if state.groups[k]}
+        now = scores(stated.right, stated.tested, labels)
+        best = scores(state.right * len(labels), state.tested, labels)
+        suspects = {k: state.groups[k] for k in self._fallen(now, best) if state.groups[k]}
         found = self._suspecting(replace(state, trials=(), stage="train"), suspects)
         return replace(found, judged=dict.fromkeys(range(len(labels)), state.trained))
 
@@ -235,7 +235,7 @@ def _likeness(state: ClusterState, client: int, members: Cluster) -> Fraction:
     return Fraction(sum(own[state.rows[member]] for member in members), len(members))
 
 
-def _scores(right: Sequence[Counts], tested: Counts, labels: Sequence[Counts]) -> list[Fraction]:
+def scores(right: Sequence[Counts], tested: Counts, labels: Sequence[Counts]) -> list[Fraction]:
     """Expected accuracy of each model on data with these label counts, of the labels that were tested."""
     return [_score(found, tested, counts) for found, counts in zip(right, labels, strict=True)]
 

@@ -6,7 +6,7 @@ and clusters from 0.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
 _MAX_HEAD_BYTES = 1 << 28
+_MAX_MODELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -155,17 +156,21 @@ class ClusterState:
 
     def to_bytes(self) -> bytes:
         """Head and models."""
-        head = {name: getattr(self, name) for name in _HEAD}
-        head["cases"] = [vars(case) for case in self.cases]
-        head |= {name: len(getattr(self, name)) for name in _MODELS}
-        data = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
         stacked = {
             f"{kind}/{number}/{name}": tensor
             for kind in _MODELS
             for number, model in enumerate(getattr(self, kind))
             for name, tensor in model.items()
         }
+        data = self.head()
         return len(data).to_bytes(_LENGTH_BYTES) + data + dump(stacked)
+
+    def head(self) -> bytes:
+        """Everything but the tensors, as canonical JSON."""
+        head = {name: getattr(self, name) for name in _HEAD}
+        head["cases"] = [vars(case) for case in self.cases]
+        head |= {name: len(getattr(self, name)) for name in _MODELS}
+        return json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes, layout: Layout | None = None) -> "ClusterState":
@@ -176,18 +181,10 @@ class ClusterState:
         InvalidModel
             Anything else, or models of another layout.
         """
-        end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
-        if end > min(len(data), _MAX_HEAD_BYTES):
+        end = head_end(data)
+        if end > len(data):
             raise InvalidModel("the state of the clusters is cut short")
-        try:
-            head = json.loads(data[_LENGTH_BYTES:end])
-            counts = {name: head.pop(name) for name in _MODELS}
-            state = replace(_from_head(head), **_unstacked(load(data[end:]), counts))
-            sound = _holds_together(state)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, Inconsistent) as fault:
-            raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
-        if not sound:
-            raise InvalidModel("the state speaks of clients, clusters or models that there are not")
+        state = _parsed(data[_LENGTH_BYTES:end], lambda counts: _unstacked(load(data[end:]), counts))
         models = [model for kind in _MODELS for model in getattr(state, kind)]
         if any(Layout.of(model) != (layout or state.layout) for model in models):
             raise InvalidModel("a model of the clusters has other tensors than the federation's")
@@ -195,8 +192,44 @@ class ClusterState:
             raise InvalidModel("the state of the clusters is not in canonical form")
         return state
 
+    @classmethod
+    def outline(cls, head: bytes) -> "ClusterState":
+        """A state out of what ``head`` wrote: its models have no tensors, and are there to be counted.
+
+        Raises
+        ------
+        InvalidModel
+            Anything else.
+        """
+        state = _parsed(head, _counted)
+        if state.head() != head:
+            raise InvalidModel("the state of the clusters is not in canonical form")
+        return state
+
+
+def head_end(data: bytes) -> int:
+    """Where the head ends of a state that begins with these bytes; InvalidModel where it is longer than may be."""
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
+    if end > _MAX_HEAD_BYTES:
+        raise InvalidModel("the state of the clusters is cut short")
+    return end
+
 
 _HEAD = tuple(item.name for item in fields(ClusterState) if item.name not in _MODELS)
+
+
+def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[Tensors, ...]]]) -> ClusterState:
+    """The state of a head, with the models that are made for their counts."""
+    try:
+        head = json.loads(data)
+        counts = {name: head.pop(name) for name in _MODELS}
+        state = replace(_from_head(head), **models(counts))
+        sound = _holds_together(state)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, Inconsistent) as fault:
+        raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
+    if not sound:
+        raise InvalidModel("the state speaks of clients, clusters or models that there are not")
+    return state
 
 
 def _from_head(head: dict[str, Any]) -> ClusterState:
@@ -246,6 +279,13 @@ def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[T
     if not found["models"] or any(not model for several in found.values() for model in several):
         raise ValueError
     return {kind: tuple(several) for kind, several in found.items()}
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, tuple[Tensors, ...]]:
+    """As many models without tensors."""
+    if not counts["models"] or max(map(_whole, counts.values())) > _MAX_MODELS:
+        raise ValueError
+    return {kind: ({},) * count for kind, count in counts.items()}
 
 
 def _case(table: dict[str, Any]) -> Case:

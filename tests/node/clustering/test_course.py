@@ -207,6 +207,29 @@ def test_a_state_survives_its_bytes(state):
     assert again.cases == state.cases and again.sets == state.sets and again.overlaps == state.overlaps
 
 
+@pytest.mark.parametrize("state", [ClusterState.first(model(3)), compared(), clustered(), full()])
+def test_an_outline_is_the_state_without_its_tensors(state):
+    outline = ClusterState.outline(state.head())
+    for kind in ("models", "references", "trials"):
+        assert getattr(outline, kind) == ({},) * len(getattr(state, kind))
+        outline = replace(outline, **{kind: getattr(state, kind)})
+    assert outline.to_bytes() == state.to_bytes()
+
+
+def test_an_outline_of_anything_else_is_refused():
+    head = full().head()
+    for wrong in (
+        b"",
+        b"[]",
+        head[:-1],
+        head + b" ",
+        head.replace(b'"models":2', b'"models":9007199254740992'),
+        b"[" * 9000,
+    ):
+        with pytest.raises(InvalidModel):
+            ClusterState.outline(wrong)
+
+
 def test_hostile_states_are_refused():
     data, rng = full().to_bytes(), np.random.default_rng(0)
     head = 8 + int.from_bytes(data[:8])
@@ -243,6 +266,8 @@ WRONG = {
 def test_a_state_that_does_not_hold_together_is_refused(wrong):
     with pytest.raises(InvalidModel):
         ClusterState.from_bytes(replace(full(), **WRONG[wrong]).to_bytes())
+    with pytest.raises(InvalidModel):
+        ClusterState.outline(replace(full(), **WRONG[wrong]).head())
 
 
 def test_a_state_of_other_labels_is_refused():
