@@ -171,6 +171,39 @@ def unlearn(
     return _show("Unlearning", measure, as_json)
 
 
+@app.command("similarity")
+def similarity(
+    clients: Annotated[int, typer.Option(min=2, max=5000, help="Clients that the data are dealt to.")] = 100,
+    psi: Annotated[str, typer.Option(help="ecdh, rsa, or both.")] = "both",
+    dataset: Annotated[str, typer.Option(help="Whose training labels are dealt.")] = "mnist",
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data set lies or is downloaded to.")] = None,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 takes one a core.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Keep comparisons here; a second call goes on.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Private comparisons of all pairs of clients, beside the arithmetic that they cannot do without.
+
+    Example: fedgrove bench similarity --data-dir data --psi ecdh
+    """
+    from node.cli import bench_similarity
+    from node.cli.rounds_progress import RoundsDisplay
+    from node.learning.datasets import load_dataset
+
+    if psi not in (*bench_similarity.GOALS, "both"):
+        raise CommandError(f"--psi must be ecdh, rsa or both, not {psi!r}")
+    protocols = tuple(bench_similarity.GOALS) if psi == "both" else (psi,)
+    labels = load_dataset(dataset, data_dir).train().y
+    with RoundsDisplay(0) as display:
+
+        def told(name: str, done: int, total: int) -> None:
+            display.begin(name, 0)
+            display.compared(done, total)
+
+        return _show(
+            "Similarity", lambda: bench_similarity.run(labels, clients, protocols, workers, out, told), as_json
+        )
+
+
 @app.command("explorer")
 def explorer(
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the history.")] = 200,

@@ -48,10 +48,11 @@ class RoundsDisplay:
             self._bar.stop()
 
     def begin(self, label: str, rounds: int) -> None:
-        """A run of so many rounds begins, or goes on."""
+        """A run of so many rounds begins, or goes on; 0 is of comparisons only."""
         self._before += self._rounds
         self._label, self._rounds, self._at, self._accuracy = label, rounds, 0, None
-        self._show(always=True)
+        if rounds:
+            self._show(always=True)
 
     def advance(self, result: RoundResult) -> None:
         """A round of it has ended."""

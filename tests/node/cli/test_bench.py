@@ -12,6 +12,7 @@ from node.cli import (
     bench_ipfs,
     bench_masking,
     bench_privacy,
+    bench_similarity,
     bench_unlearn,
     bench_vrf,
     unlearn_report,
@@ -69,6 +70,21 @@ def test_privacy_is_measured_beside_the_masks_of_the_same_run():
     assert rows["overhead over encoding and masks"]["value"] == round(extra / (plain + streams), 3)
     assert rows["overhead over all of a round's masking"]["value"] == round(extra / (plain + streams + secrets), 3)
     assert rows["goal"]["beside"] in ("met", "missed")
+
+
+def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_stopped(tmp_path):
+    labels, told = np.arange(60) % 10, []
+
+    def tell(psi, done, total):
+        told.append((psi, done, total))
+
+    rows = by_name(bench_similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell))
+    assert told == [("rsa", 10, 10)]
+    assert rows["RSA-2048: equal to the formula"]["value"] == "every pair"
+    assert "× the floor of" in rows["RSA-2048: processor time"]["beside"]
+    told.clear()
+    bench_similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell)
+    assert not told, "all pairs were compared"
 
 
 def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):
