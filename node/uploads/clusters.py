@@ -7,7 +7,7 @@ counts and models are summed under masks, each group by itself.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -90,6 +90,22 @@ def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
 def label_layout(labels: int) -> Layout:
     """Of a vector of label counts."""
     return Layout(("labels",), ((labels,),))
+
+
+def ballots_in(data: bytes, cases: Iterable[Case], client: int) -> dict[int, Ballot]:
+    """A judge's ballots in what it uploaded, by cluster; without those that are not in their form, or not its own."""
+    found = {}
+    for case in cases:
+        if client not in case.committee:
+            continue
+        own, data = data[: _ballot_bytes(case)], data[_ballot_bytes(case) :]
+        try:
+            ballot = Ballot.from_bytes(own)
+        except ValueError:
+            continue
+        if ballot.voter == client and len(ballot.against) == len(case.members):
+            found[case.cluster] = ballot
+    return found
 
 
 class ClusterUploads(UploadKind):
@@ -238,16 +254,8 @@ class ClusterUploads(UploadKind):
         """What judges voted; who sends no ballot in its form has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
         for client, data in _read(round, self).items():
-            for case in state.cases:
-                if client not in case.committee:
-                    continue
-                own, data = data[: _ballot_bytes(case)], data[_ballot_bytes(case) :]
-                try:
-                    ballot = Ballot.from_bytes(own)
-                except ValueError:
-                    continue
-                if ballot.voter == client and len(ballot.against) == len(case.members):
-                    found[case.cluster].append(ballot)
+            for cluster, ballot in ballots_in(data, state.cases, client).items():
+                found[cluster].append(ballot)
         return found
 
     def _weights(self, round: UploadRound, state: ClusterState) -> Mapping[int, Fraction]:
