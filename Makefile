@@ -8,11 +8,13 @@ BIN := .venv/bin
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
 
+# The hundreds of processes that tests start find fedgrove's modules compiled, also where the environment forbids it.
+test: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores: many tests wait for blocks.
 test: .venv/.test .venv/.browser node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 setup: .venv/.demo
 
