@@ -20,6 +20,7 @@ from chain.errors import ChainError
 from chain.keys import Keys, load
 from chain.ledger import Ledger
 from node.budget import ETHER, Budget, Purse
+from node.cli.clusters_look import ClusterLook, ClusterSight
 from node.cli.membership import ConfigFile, PasswordFile
 from node.cli.output import CommandError, complain, console, print_json, read_password
 from node.cli.privacy_look import PrivacyLook, PrivacySight
@@ -71,12 +72,14 @@ class Sight:
     when: float | None
     budget: Budget | None
     privacy: PrivacySight
+    clusters: ClusterSight
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
         means = {
             "budget": self.budget.to_dict() if self.budget else None,
             "privacy": self.privacy.to_dict(),
+            "clusters": self.clusters.to_dict(),
         }
         return self.standing.to_dict() | extra | means
 
@@ -109,6 +112,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         purse = Purse(network, ledger, account) if account else None
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
+        clusters = ClusterLook(terms, open_store(config, reach))
         on_request = terms.clustering is not None
 
         def look() -> Sight:
@@ -116,7 +120,10 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
             if told.over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)
-            return Sight(now, rounds, _when(network, now), purse.budget(view.rounds) if purse else None, told)
+            groups = clusters.look(view)
+            now = groups.told(now)
+            means = purse.budget(view.rounds) if purse else None
+            return Sight(now, rounds, _when(network, now), means, told, groups)
 
         yield look
 
@@ -190,7 +197,7 @@ def _rows(sight: Sight) -> Rows:
         ("waiting for", _waiting(now, sight.when)),
         *(("disputed", _dispute(entry)) for entry in now.disputes),
     ]
-    rows += sight.privacy.rows()
+    rows += sight.clusters.rows(now.finished) + sight.privacy.rows()
     if now.account:
         rows.append(("your account", now.account))
         rows += [("your last round", _last(now.last))] if now.last else []

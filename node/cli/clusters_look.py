@@ -1,0 +1,94 @@
+"""What ``fedgrove status`` shows of clusters: read off the ledger, and the state of the clusters off the store."""
+
+from dataclasses import dataclass, replace
+
+from ipfs.store import ContentStore, StoreError
+from node.clustering.state import ClusterState
+from node.clustering.stated import InvalidStatement
+from node.clusters_standing import ClusterStanding, cluster_standing
+from node.config import FederationConfig
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
+from node.rounds import RoundRecords
+from node.standing import Standing
+from node.step import name_clients
+from node.tensors import InvalidModel
+from node.uploads.clusters import course_of
+from node.view import LedgerView
+
+
+@dataclass(frozen=True)
+class ClusterSight:
+    """What one look shows.
+
+    Attributes
+    ----------
+    standing : ClusterStanding or None
+        None where the terms have no clusters, or nothing can be told.
+    fault : str
+        Why nothing can be told, in one clause.
+    """
+
+    standing: ClusterStanding | None = None
+    fault: str = ""
+
+    def to_dict(self) -> dict | None:
+        """A JSON-ready form."""
+        return self.standing.to_dict() if self.standing else None
+
+    def rows(self, finished: bool) -> list[tuple[str, str]]:
+        """Name and value of what people are shown; of a federation that has finished no stage."""
+        if self.standing is None:
+            return [("clusters", f"cannot be told: {self.fault}")] if self.fault else []
+        now, rows = self.standing, []
+        if not finished:
+            waits = f"; {name_clients(now.awaited)} yet to commit" if now.awaited else ""
+            rows.append(("stage", f"{now.stage}: {now.doing}{waits}"))
+        if now.clusters:
+            rows.append(("clusters", " | ".join(", ".join(map(str, each)) or "nobody" for each in now.clusters)))
+        return rows + ([("expelled", name_clients(now.expelled))] if now.expelled else [])
+
+    def told(self, standing: Standing) -> Standing:
+        """Where the round stands, if nobody but the coordinator can close it."""
+        if standing.phase != "close" or self.standing is None or not self.standing.stated:
+            return standing
+        return replace(standing, waiting=f"the coordinator to close, as it alone can state {self.standing.stated}")
+
+
+class ClusterLook:
+    """Looks again and again; the state that was read last is not read again.
+
+    Parameters
+    ----------
+    terms : FederationConfig
+    store : ContentStore
+        Of this member.
+    """
+
+    def __init__(self, terms: FederationConfig, store: ContentStore) -> None:
+        self._terms = terms
+        self._store = store
+        self._course = course_of(terms) if terms.clusters is not None else None
+        self._read: tuple[tuple[bytes, bytes], ClusterState] | None = None
+
+    def look(self, view: LedgerView) -> ClusterSight:
+        """What the latest round is for, or the next one if it has ended."""
+        if self._course is None:
+            return ClusterSight()
+        entry, base = view.rounds.latest, view.rounds.base
+        if entry is not None and entry.end is not None:
+            entry = None
+        committing = entry is not None and entry.sealed is not None and view.block < view.deadlines(entry).commit_end
+        try:
+            state = self._state(base) if base is not None else None
+        except (StoreError, InvalidModel, InvalidBlob, InvalidStatement) as fault:
+            return ClusterSight(fault=str(fault))
+        return ClusterSight(cluster_standing(self._course, state, entry, committing))
+
+    def _state(self, base: RoundRecords) -> ClusterState:
+        """What a round left, with what was stated of it."""
+        key = (base.end.model_digest, base.end.metrics_digest)
+        if self._read is None or self._read[0] != key:
+            state = fetch_model(self._store, key[0], self._terms)
+            stated = Metrics.from_bytes(self._store.fetch(key[1], MAX_JSON_BYTES)).clusters
+            self._read = (key, self._course.heard(state, stated))
+        return self._read[1]
