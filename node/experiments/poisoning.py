@@ -74,7 +74,12 @@ def _plan(dataset: str, settings: ClusteringSettings) -> Plan:
 def report(findings: Findings) -> Report:
     """A table of what committees found, and one of the accuracy that is left."""
     results = {label: _result(group) for label, group in findings.records.items()}
-    text = f"{_detection(results)}\n{DETECTION}\n{_accuracy(results)}\n{ACCURACY}"
+    tables = [
+        f"{_detection(results)}\n{DETECTION}",
+        f"{_by_method(results, 'personalised')}\n{ACCURACY}",
+        f"{_by_method(results, 'backdoor')}\n{BACKDOOR}",
+    ]
+    text = "\n".join(tables)
     return Report({"arms": results}, text)
 
 
@@ -86,6 +91,10 @@ DETECTION = (
 ACCURACY = (
     "Personalised accuracy of the honest clients in percent at the end, ± the standard deviation over the seeds. Krum, "
     "multi-Krum and the trimmed mean are told how many attackers there are. A backdoor is meant not to show in this.\n"
+)
+BACKDOOR = (
+    "Share of test images of other labels, in percent, that the honest clients' models take for the attackers' label "
+    "when they bear the trigger.\n"
 )
 
 
@@ -101,8 +110,13 @@ def _result(group: Sequence[Record]) -> dict[str, Any]:
         counts["honest"] += record.plan.clients - len(attackers)
         counts["wronged"] += len(expelled - attackers)
         counts["judged"] += len({client for found in judgements for client in found.members})
-    personal = to_json(Spread.of_all(map(end_personal, group)))
-    return {"seeds": [record.plan.seed for record in group], **counts, "personalised": personal}
+    backdoor = [record.rounds[-1].clustering.backdoor for record in group]
+    return {
+        "seeds": [record.plan.seed for record in group],
+        **counts,
+        "personalised": to_json(Spread.of_all(map(end_personal, group))),
+        "backdoor": to_json(Spread.of_all(backdoor)),
+    }
 
 
 def _detection(results: Mapping[str, Any]) -> str:
@@ -124,11 +138,13 @@ def _detection(results: Mapping[str, Any]) -> str:
     return markdown(head, rows)
 
 
-def _accuracy(results: Mapping[str, Any]) -> str:
+def _by_method(results: Mapping[str, Any], name: str) -> str:
+    """A table of a result: settings where some method has it, against the methods."""
     rows = []
     for setting in dict.fromkeys(_setting(label) for label in results):
-        cells = [results.get(f"{setting}-{method}", {}).get("personalised") for method in METHODS]
-        rows.append([*_names(f"{setting}-guarded"), *map(_cell, cells)])
+        cells = [results.get(f"{setting}-{method}", {}).get(name) for method in METHODS]
+        if any(cells):
+            rows.append([*_names(f"{setting}-guarded"), *map(_cell, cells)])
     return markdown(("data, attack", "placement", "attackers", *(name for name, _ in METHODS.values())), rows)
 
 

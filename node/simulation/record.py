@@ -61,6 +61,9 @@ class ClusterResult:
         Of the committees that sat.
     attackers : tuple of int
         Who attacks in this round; nobody in a federation knows.
+    backdoor : float or None
+        Share of test samples of other labels that get the attackers' label for their trigger, averaged over the honest
+        clients' models; None without a backdoor, or where the plan does not evaluate.
     """
 
     groups: tuple[Clients, ...]
@@ -68,6 +71,7 @@ class ClusterResult:
     watched: tuple[float, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     attackers: Clients = ()
+    backdoor: float | None = None
 
     @classmethod
     def from_json(cls, value: Any) -> "ClusterResult":
@@ -76,12 +80,12 @@ class ClusterResult:
             Judgement(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
             for entry in map(dict, value["judgements"])
         )
-        personal = value["personal_accuracy"]
+        personal, backdoor = value["personal_accuracy"], value.get("backdoor")
         groups = tuple(map(_clients, value["groups"]))
-        if value.keys() != {item.name for item in fields(cls)}:
+        if value.keys() | {"backdoor"} != {item.name for item in fields(cls)}:
             raise ValueError("clustering has other keys")
-        accuracy = None if personal is None else _share(personal)
-        return cls(groups, accuracy, _shares(value["watched"]), judgements, _clients(value["attackers"]))
+        accuracy, reached = (None if share is None else _share(share) for share in (personal, backdoor))
+        return cls(groups, accuracy, _shares(value["watched"]), judgements, _clients(value["attackers"]), reached)
 
 
 @dataclass(frozen=True)
@@ -122,11 +126,13 @@ class RoundResult:
     clustering: ClusterResult | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; ``privacy`` and ``clustering`` are left out where there is none."""
+        """Plain values; ``privacy``, ``clustering`` and its ``backdoor`` are left out where there is none."""
         value = {**asdict(self), "clients": list(self.clients)}
         for name in ("privacy", "clustering"):
             if value[name] is None:
                 del value[name]
+        if self.clustering is not None and self.clustering.backdoor is None:
+            del value["clustering"]["backdoor"]
         return value
 
 

@@ -94,6 +94,8 @@ class Crew:
         watched = None if public is None else Dealt(data.spec, public, (), public, None)
         self._watch = None if watched is None else self._maker("public", watched)
         self._poisoned: TaskMaker | None = None
+        aim = None if attackers is None else attackers.settings.attack.aim(data.test)
+        self._aim = None if aim is None else self._maker("aim", Dealt(data.spec, aim, (), aim, None))
         self._published: dict[str, Model] = {}
 
     def publish(self, models: Iterable[Tensors]) -> list[Model]:
@@ -159,6 +161,10 @@ class Crew:
     def test(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
         """Test models on the samples for evaluation."""
         return self._test(self._honest, round, models)
+
+    def aim(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores] | None:
+        """Test models on what the attack is hidden in; None where it does not hide."""
+        return None if self._aim is None else self._test(self._aim, round, models)
 
     def watch(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
         """Test models on the public samples."""

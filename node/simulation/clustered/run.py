@@ -220,15 +220,20 @@ class ClusteredSimulation:
         chosen = crew.choose(round + 1, models, {client: method.options(client, round) for client in everybody})
         if round < self._plan.rounds and method.models(round + 1) == len(models) == method.models(round):
             self._chosen = round + 1, chosen
-        used = sorted({chosen[client] for client in self._honest})
-        scores = crew.test(round, {number: models[number] for number in used})
+        used = {number: models[number] for number in sorted({chosen[client] for client in self._honest})}
+        scores, aims = crew.test(round, used), crew.aim(round, used)
         found = [scores[chosen[client]] for client in self._honest]
+        reached = None if aims is None else [aims[chosen[client]].accuracy for client in self._honest]
         own = [score.accuracy_for(self._counts[client - 1]) for client, score in zip(self._honest, found, strict=True)]
         return replace(
             result,
             accuracy=math.fsum(score.accuracy for score in found) / len(found),
             loss=math.fsum(score.loss for score in found) / len(found),
-            clustering=replace(result.clustering, personal_accuracy=min(1.0, math.fsum(own) / len(own))),
+            clustering=replace(
+                result.clustering,
+                personal_accuracy=_mean(own),
+                backdoor=None if reached is None else _mean(reached),
+            ),
         )
 
     @cached_property
@@ -274,6 +279,10 @@ class ClusteredSimulation:
         size = 4 * self._layout.length * self._plan.drawn
         if getattr(settings, "mean", "mean") != "mean" and size > MAX_MODEL_BYTES:
             raise InvalidPlan(f"{settings.mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
+
+
+def _mean(shares: Sequence[float]) -> float:
+    return min(1.0, math.fsum(shares) / len(shares))
 
 
 def _model_seeds(plan: Plan) -> list[int]:

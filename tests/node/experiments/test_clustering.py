@@ -56,6 +56,18 @@ def test_who_is_found_and_who_is_wronged_is_counted_once():
     assert "| MNIST, label-flip | concentrated | 10% | 1 | 25.0 | 2.2 | 8.0 |" in found.text
     assert "| MNIST, label-flip | concentrated | 10% | 80.0 | – | – | – | 40.0 | – | – |" in found.text
     assert found.results["arms"][label]["wronged"] == 1
+    assert "when they bear the trigger" in found.text and "backdoor | concentrated" not in found.text
+
+
+def test_a_backdoor_is_told_of_where_there_was_one():
+    label = "mnist-backdoor-spread-0.2-krum"
+    record = record_of(POISONING[label], 0.9)
+    last = record.rounds[-1]
+    reached = replace(last, clustering=replace(last.clustering, backdoor=0.25))
+    records = {label: [replace(record, rounds=(*record.rounds[:-1], reached))]}
+    found = poisoning.report(Findings(records, {}, Bench()))
+    assert "| MNIST, backdoor | spread | 20% | – | – | – | 90.0 | – | – | – |" in found.text
+    assert "| MNIST, backdoor | spread | 20% | – | – | – | 25.0 | – | – | – |" in found.text
 
 
 def test_every_attack_is_tried_in_every_way():

@@ -1,5 +1,6 @@
 """Attackers change what is theirs, from their first round on, and nothing else."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,9 +12,10 @@ from node.clustering.settings import GlobalSettings
 from node.learning.samples import Samples
 from node.masking.ring import encode
 from node.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
+from node.simulation.record import Record
 from node.simulation.uploads import Turn
 from node.tensors import Layout
-from tests.node.simulation.clustered.conftest import grouped_plan
+from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 LAYOUT = Layout(("w",), ((50,),))
 START = np.zeros(50, np.float32)
@@ -83,3 +85,22 @@ def test_concentrated_attackers_are_a_majority_somewhere_whatever_method_is_atta
     groups = [sum(client % 4 == rest for client in found.clients) for rest in range(4)]
     assert sorted(groups) == [0, 0, 0, 4]
     assert attackers_of(replace(plan, attack=None), counts) is None
+
+
+def test_a_backdoor_is_reached_where_the_trigger_gets_its_label_and_no_other_attack_hides():
+    test = Samples(np.zeros((6, 1, 8, 8), np.float32), np.array([0, 1, 2, 0, 1, 2]))
+    aim = ATTACKS["backdoor"].aim(test)
+    assert len(aim) == 4 and not aim.y.any(), "samples that have the label anyway show nothing"
+    assert (aim.x[:, :, -3:, -3:] == 1).all() and aim.x.sum() == 4 * 9
+    assert [kind for kind, attack in ATTACKS.items() if attack.aim(test) is not None] == ["backdoor"]
+
+
+def test_a_run_says_how_far_a_backdoor_was_reached(digits):
+    settings = GlobalSettings()
+    attack = AttackSettings("backdoor", 0.4, start=2)
+    record = simulate(grouped_plan(clustering=settings, attack=attack, evaluate_every=4), digits).record
+    assert [result.clustering.backdoor is None for result in record.rounds] == [True, True, True, False]
+    assert record.rounds[-1].clustering.backdoor > 0.3
+    assert Record.from_json(json.loads(record.to_bytes())) == record
+    plain = simulate(grouped_plan(clustering=settings, evaluate_every=4), digits).record
+    assert b"backdoor" not in plain.to_bytes()
