@@ -84,9 +84,9 @@ def report(findings: Findings) -> Report:
 
 
 DETECTION = (
-    "Found: attackers expelled, of all attackers. Wronged: honest clients expelled, of all honest clients. Judged: "
-    "members of suspected clusters, honest and not, that showed their models to a committee, of all clients. All seeds "
-    "together. An attack that makes no model fall raises no suspicion: its attackers are neither judged nor found.\n"
+    "Found: attackers expelled, of all attackers, and of those that were more than half of a cluster when they began. "
+    "Wronged: honest clients expelled, of all honest clients. Judged: members of suspected clusters, honest and not, that "
+    "showed their models to a committee, of all clients. All seeds together. An attack that makes no model fall raises no suspicion: its attackers are neither judged nor found.\n"
 )
 ACCURACY = (
     "Personalised accuracy of the honest clients in percent at the end, ± the standard deviation over the seeds. Krum, "
@@ -99,28 +99,50 @@ BACKDOOR = (
 
 
 def _result(group: Sequence[Record]) -> dict[str, Any]:
-    counts = {"attackers": 0, "found": 0, "honest": 0, "wronged": 0, "judged": 0}
-    for record in group:
-        last = record.rounds[-1].clustering
-        attackers = set(last.attackers)
-        judgements = [found for result in record.rounds for found in result.clustering.judgements]
-        expelled = {client for found in judgements for client in found.expelled}
-        counts["attackers"] += len(attackers)
-        counts["found"] += len(attackers & expelled)
-        counts["honest"] += record.plan.clients - len(attackers)
-        counts["wronged"] += len(expelled - attackers)
-        counts["judged"] += len({client for found in judgements for client in found.members})
+    counted = [_counts(record) for record in group]
     backdoor = [record.rounds[-1].clustering.backdoor for record in group]
     return {
         "seeds": [record.plan.seed for record in group],
-        **counts,
+        **{name: sum(counts[name] for counts in counted) for name in counted[0]},
         "personalised": to_json(Spread.of_all(map(end_personal, group))),
         "backdoor": to_json(Spread.of_all(backdoor)),
     }
 
 
+def _counts(record: Record) -> dict[str, int]:
+    attackers = set(record.rounds[-1].clustering.attackers)
+    judgements = [found for result in record.rounds for found in result.clustering.judgements]
+    expelled = {client for found in judgements for client in found.expelled}
+    majority = _majorities(record, attackers)
+    return {
+        "attackers": len(attackers),
+        "found": len(attackers & expelled),
+        "majority": len(majority),
+        "found_of_majority": len(majority & expelled),
+        "honest": record.plan.clients - len(attackers),
+        "wronged": len(expelled - attackers),
+        "judged": len({client for found in judgements for client in found.members}),
+    }
+
+
+def _majorities(record: Record, attackers: set[int]) -> set[int]:
+    """Attackers that were more than half of those who trained a model in the attack's first round."""
+    begun = record.rounds[record.plan.attack.start - 1].clustering.groups if record.plan.attack else ()
+    won = [group for group in begun if 2 * len(attackers.intersection(group)) > len(group)]
+    return attackers.intersection(client for group in won for client in group)
+
+
 def _detection(results: Mapping[str, Any]) -> str:
-    head = ("data, attack", "placement", "attackers", "seeds", "found, %", "wronged, %", "judged, %")
+    head = (
+        "data, attack",
+        "placement",
+        "attackers",
+        "seeds",
+        "found, %",
+        "of majorities, %",
+        "wronged, %",
+        "judged, %",
+    )
     rows = []
     for label, result in results.items():
         if not label.endswith("-guarded"):
@@ -131,6 +153,7 @@ def _detection(results: Mapping[str, Any]) -> str:
                 *_names(label),
                 str(len(result["seeds"])),
                 _percent(result["found"], result["attackers"]),
+                _percent(result["found_of_majority"], result["majority"]),
                 _percent(result["wronged"], result["honest"]),
                 _percent(result["judged"], clients),
             ]

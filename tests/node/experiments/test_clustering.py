@@ -53,7 +53,7 @@ def test_who_is_found_and_who_is_wronged_is_counted_once():
     bare = "mnist-label-flip-concentrated-0.1-multi-krum"
     records[bare] = [record_of(POISONING[bare], 0.4, attackers=(1, 3, 8, 9))]
     found = poisoning.report(Findings(records, {}, Bench()))
-    assert "| MNIST, label-flip | concentrated | 10% | 1 | 25.0 | 2.2 | 8.0 |" in found.text
+    assert "| MNIST, label-flip | concentrated | 10% | 1 | 25.0 | 0.0 | 2.2 | 8.0 |" in found.text
     assert "| MNIST, label-flip | concentrated | 10% | 80.0 | – | – | – | 40.0 | – | – |" in found.text
     assert found.results["arms"][label]["wronged"] == 1
     assert "when they bear the trigger" in found.text and "backdoor | concentrated" not in found.text
