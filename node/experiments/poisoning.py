@@ -85,8 +85,9 @@ def report(findings: Findings) -> Report:
 
 DETECTION = (
     "Found: attackers expelled, of all attackers, and of those that were more than half of a cluster when they began. "
-    "Wronged: honest clients expelled, of all honest clients. Judged: members of suspected clusters, honest and not, that "
-    "showed their models to a committee, of all clients. All seeds together. An attack that makes no model fall raises no suspicion: its attackers are neither judged nor found.\n"
+    "Wronged: honest clients expelled, of all honest clients. Judged: members of suspected clusters, honest and not, "
+    "that showed their models to a committee, of all clients. All seeds together. An attack that makes no model fall "
+    "raises no suspicion: its attackers are neither judged nor found.\n"
 )
 ACCURACY = (
     "Personalised accuracy of the honest clients in percent at the end, ± the standard deviation over the seeds. Krum, "
