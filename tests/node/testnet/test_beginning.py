@@ -1,9 +1,13 @@
-"""What a testnet begins with, where its clients cluster points; where they train, ``test_setup`` looks at it."""
+"""What a testnet begins with, where clients cluster points or find who is alike; ``test_setup`` looks at all others."""
+
+from dataclasses import replace
 
 import numpy as np
 
+from node.clustering.settings import ClusterTerms
 from node.config import FederationConfig
 from node.kmeans.datasets import dealt
+from node.learning.datasets import load_dataset
 from node.testnet.beginning import beginning
 from node.testnet.layout import TestnetPlan
 
@@ -17,3 +21,14 @@ def test_who_clusters_has_points_and_nobody_evaluates():
     assert [list(arrays) for arrays in begun.parts] == [["points"]] * 4
     assert np.array_equal(np.concatenate([arrays["points"] for arrays in begun.parts]), points.points)
     assert not begun.test and not begun.shared
+
+
+def test_who_is_to_find_who_is_alike_comes_in_groups_and_the_coordinator_counts():
+    plan = TestnetPlan(clients=8, rounds=4, strategy="fedavg", clustering="procfl, seats = 3, psi = 'rsa'")
+    begun = beginning(replace(plan, clustering="procfl, seats = 3"), load_dataset("digits"), bytes(range(32)))
+    assert begun.config.clusters == ClusterTerms(alpha=0.5, seats=3, counter=bytes(range(32)).hex())
+    assert begun.config.federation.rounds == 4 + 3 and plan.ledger_rounds == 4 + 5  # RSA takes four rounds, not two
+    assert FederationConfig.from_bytes(begun.config.to_bytes()) == begun.config
+    common = [{label for label in range(10) if (arrays["y_train"] == label).sum() > 10} for arrays in begun.parts]
+    assert common == [set(range(5)), set(range(5, 10))] * 4
+    assert set(begun.test) == {"x_test", "y_test"}
