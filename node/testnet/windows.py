@@ -16,10 +16,11 @@ from node.learning.samples import Samples
 _PROBE_SAMPLES = 64
 _ELEMENT_SECONDS = {"ecdh": 1e-4, "rsa": 1e-3}  # to answer one element of a partner's set, on a slow machine
 _SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
+_AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
 
 
-def windows(clients: int, block_seconds: float, training_seconds: float) -> Settings:
+def windows(clients: int, block_seconds: float, training_seconds: float, alone: bool = False) -> Settings:
     """The ledger's windows.
 
     Parameters
@@ -30,12 +31,15 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
         Seconds between two blocks.
     training_seconds : float
         What a round's training takes, all clients together.
+    alone : bool
+        Only the coordinator can close a round, as it states something: a round waits longer for it to be back.
     """
 
     def blocks(seconds: float) -> int:
         return _BLOCKS + math.ceil(seconds / block_seconds)
 
     grace, restart = blocks(6), 12 + 0.5 * clients
+    closing = _AWAY_SECONDS if alone else 0
     return Settings(
         seed_delay=1,
         draw_window=blocks(restart),
@@ -43,7 +47,7 @@ def windows(clients: int, block_seconds: float, training_seconds: float) -> Sett
         share_window=blocks(restart),
         commit_window=blocks(restart + _SPARE * training_seconds),
         recover_window=2 * grace + blocks(restart),
-        close_window=2 * grace + blocks(restart),
+        close_window=2 * grace + blocks(restart + closing),
         coordinator_grace=grace,
         quorum=3,
         max_clients=clients,

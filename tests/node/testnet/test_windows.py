@@ -1,12 +1,15 @@
 """Windows of a round on one machine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from node.clustering.settings import ClusterTerms
 from node.config import FederationConfig, FederationSettings, StrategySettings
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
-from node.testnet.windows import training_seconds, windows
+from node.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 
 COSTLY = ("draw_window", "seal_window", "share_window", "commit_window")
 
@@ -31,6 +34,15 @@ def test_more_clients_and_more_training_get_more_time():
     assert few.draw_window < many.draw_window and few.commit_window < many.commit_window
     assert slow.commit_window >= few.commit_window + 29
     assert slow.draw_window == few.draw_window
+
+
+def test_where_the_coordinator_alone_can_close_a_round_waits_longer_for_it_and_comparisons_get_their_time():
+    usual, alone = windows(8, 0.5, 1.0), windows(8, 0.5, 1.0, alone=True)
+    assert alone.close_window >= usual.close_window + 200 and replace(alone, close_window=usual.close_window) == usual
+    terms, parts = ClusterTerms(counter="ab" * 32), [part(600)] * 50
+    by_rsa = replace(terms, psi="rsa")
+    assert comparing_seconds(terms, parts[:2]) < comparing_seconds(terms, parts) < comparing_seconds(by_rsa, parts)
+    assert judging_seconds(terms, 5.0) == 5 < judging_seconds(replace(terms, seats=3), 5.0)
 
 
 def test_the_same_time_is_more_blocks_where_blocks_are_short():
