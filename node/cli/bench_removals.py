@@ -61,7 +61,7 @@ ORDERS = {
 
 
 @dataclass(frozen=True)
-class Course:
+class RemovalRun:
     """What a run of requests took.
 
     Attributes
@@ -94,7 +94,7 @@ def seconds_of(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def course(points: Points, removals: Removals, count: int) -> Course:
+def run_removals(points: Points, removals: Removals, count: int) -> RemovalRun:
     """Make ``count`` requests of one kind, of a federation that was just trained."""
     rng = np.random.default_rng(1)
     running = Federation(points.parts, settings(points), np.random.default_rng(0), time.process_time)
@@ -114,10 +114,10 @@ def course(points: Points, removals: Removals, count: int) -> Course:
         for method, each in zip(METHODS, taken, strict=True):
             seconds[method].append(each)
     left = np.concatenate([points.parts[index][each.rows] for index, each in running.clients.items()])
-    return Course(removals, seconds, hits, running.induced_loss() / reference_loss(left, points.k))
+    return RemovalRun(removals, seconds, hits, running.induced_loss() / reference_loss(left, points.k))
 
 
-def rows_of(dataset: str, run: Course) -> Iterator[dict]:
+def rows_of(dataset: str, run: RemovalRun) -> Iterator[dict]:
     """Rows for the table, all named by the kind of requests."""
     taken, what = run.seconds, run.removals.text
     exact, plain, well_written = taken[REMOVAL], taken[PLAIN], taken[WELL_WRITTEN]

@@ -8,7 +8,7 @@ from statistics import mean, stdev
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from node.cli.bench_removals import Course, Removals, course, rows_of, seconds_of, settings
+from node.cli.bench_removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
 from node.cli.output import CommandError
 from node.kmeans.baselines import DCKMeans, k_fed, simplified
 from node.kmeans.code import Code
@@ -56,7 +56,7 @@ def run(
     count: int = 100,
     repeats: int = 5,
     decoding: tuple[int, ...] = (1_000,),
-) -> tuple[dict, list[Course]]:
+) -> tuple[dict, list[RemovalRun]]:
     """Measure.
 
     Parameters
@@ -75,18 +75,18 @@ def run(
     dict
         ``{"dataset", "split", "kinds", "rows": [{"name", "value", "unit", "beside"}, …]}``; rows on removals are named
         by their kind first.
-    list of Course
+    list of RemovalRun
         One for each kind.
     """
     with threadpool_limits(1):  # processor time is that of one core
-        courses = [course(points, removals, count) for removals in orders]
+        runs = [run_removals(points, removals, count) for removals in orders]
         rows = list(_loss_rows(points, repeats))
-        for each in courses:
+        for each in runs:
             rows += rows_of(points.name, each)
         rows += _byte_rows(points)
         rows += [_decoding_row(bins) for bins in decoding]
     kinds = [removals.text for removals in orders]
-    return {"dataset": points.name, "split": points.split, "kinds": kinds, "rows": rows}, courses
+    return {"dataset": points.name, "split": points.split, "kinds": kinds, "rows": rows}, runs
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from node.cli.bench_removals import BY_THE_PAPER, METHODS, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, Course
+from node.cli.bench_removals import BY_THE_PAPER, METHODS, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
 from node.files import write_atomically
 from node.simulation.figures import SERIES, drawing
 
@@ -24,7 +24,7 @@ well-written one is this program's, on weighted bins.
 """
 
 
-def write_report(out: Path, result: Mapping, courses: Sequence[Course]) -> None:
+def write_report(out: Path, result: Mapping, runs: Sequence[RemovalRun]) -> None:
     """Write one data set's figures, and the page of all that lie in the folder.
 
     Raises
@@ -33,7 +33,7 @@ def write_report(out: Path, result: Mapping, courses: Sequence[Course]) -> None:
         matplotlib is not installed.
     """
     out.mkdir(parents=True, exist_ok=True)
-    removal_figure(courses, out / f"{result['dataset']}.png")
+    removal_figure(runs, out / f"{result['dataset']}.png")
     write_atomically(out / f"{result['dataset']}.json", (json.dumps(result, indent=1) + "\n").encode())
     documents = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
     write_atomically(out / README, page(documents).encode())
@@ -68,19 +68,19 @@ def _value(row: Mapping | None) -> str:
     return f"{shown} {row['unit']}".strip()
 
 
-def removal_figure(courses: Sequence[Course], path: Path) -> None:
+def removal_figure(runs: Sequence[RemovalRun], path: Path) -> None:
     """Write accumulated removal time, a panel for each kind of requests, as the paper's figures 3 to 5."""
-    across = min(2, len(courses))
-    down = -(-len(courses) // across)
+    across = min(2, len(runs))
+    down = -(-len(runs) // across)
     with drawing(path, (4.2 * across, 0.7 + 2.7 * down)) as figure:
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-        for panel, course in zip(panels, courses, strict=False):
-            requests = np.arange(1, len(course.hits) + 1)
+        for panel, run in zip(panels, runs, strict=False):
+            requests = np.arange(1, len(run.hits) + 1)
             for method in METHODS:
-                panel.plot(requests, np.cumsum(course.seconds[method]), color=_COLOURS[method], label=method)
+                panel.plot(requests, np.cumsum(run.seconds[method]), color=_COLOURS[method], label=method)
             panel.set_yscale("log")
-            panel.set_title(course.removals.text, fontsize="medium")
-        for panel in panels[len(courses) :]:
+            panel.set_title(run.removals.text, fontsize="medium")
+        for panel in panels[len(runs) :]:
             panel.set_visible(False)
         for panel in panels[-across:]:
             panel.set_xlabel("requests")
