@@ -131,8 +131,10 @@ class Client:
             return self._leave(entry)
         self._journal.destroy(before=entry.number - 1 if running else entry.number)
         step = self._refuse(entry, member)
-        if step is None and running:
-            return self._in_round(entry, member)
+        if step is None:
+            self._work.settle(member.client)
+            if running:
+                return self._in_round(entry, member)
         over = "" if running else self._over(entry)
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"

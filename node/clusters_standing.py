@@ -104,7 +104,7 @@ def _stated(course: Course, state: ClusterState) -> str:
     """What the coordinator states when it closes a round that began with this state."""
     if state.stage == "answer" and comparing(course.terms.psi).sealed:
         return "how much sets have in common"
-    watched = state.stage == "sort" or (state.stage == "train" and course.terms.seats)
+    watched = state.stage == "train" and course.terms.seats
     return "what models get right on its public samples" if watched else ""
 
 
@@ -122,8 +122,6 @@ def _doing(course: Course, state: ClusterState) -> str:
             return "members report how much their sets have in common"
         case "labels":
             return "label counts are added up, each part by itself"
-        case "sort":
-            return "the model fell: its clients train once more in parts, to find whose is bad"
         case "show":
             return _cases(state, lambda members, judges: f"{members} show models to {judges}")
         case "vote":

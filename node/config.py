@@ -187,6 +187,8 @@ class FederationConfig:
         tables = {name: table for name, table in tables.items() if name not in silent}
         if self.clusters is None:
             del tables["clusters"]
+        elif not self.clusters.seats:  # without committees nobody shows anything
+            del tables["clusters"]["shown"]
         if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
         else:

@@ -1,44 +1,40 @@
 """A client's part of a federation with clusters: it compares, chooses a cluster, trains, and shows or judges models.
 
 What follows from its data leaves it blinded, sealed or under masks only. The secret of a comparison, without which
-nobody can tell what was blinded, is in the journal until all have answered, and destroyed then.
+nobody can tell what was blinded, is in the journal until all have answered, and destroyed then; the secret that opens
+what it sent, until nobody can be suspected for it any more (``node.shown_uploads``).
 """
 
-import json
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from chain.keys import Keys
 from ipfs.store import ContentStore
-from ipfs.unixfs import cid_of
-from node.clustering.committee import Ballot
 from node.clustering.comparing import Comparing, Party, Received, comparing, part_of, upload
 from node.clustering.course import Course
-from node.clustering.evidence import SALT_BYTES, Direction, Evidence, Rule, direction, resampled
-from node.clustering.mailbox import OVERHEAD, NotForReader, seal, unseal
+from node.clustering.mailbox import NotForReader, seal, unseal
 from node.clustering.sets import MAX_ELEMENTS, label_counts
 from node.clustering.state import Case, ClusterState
-from node.clustering.stated import Counts
 from node.clustering.training import choose_cluster
 from node.config import FederationConfig
 from node.content import Update, fetch_available, fetch_model
 from node.journal import Journal
+from node.judging import Judging, judge_all
 from node.learning.samples import Samples
-from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies import make_strategy
-from node.learning.strategies.base import Strategy
-from node.learning.training import DivergedTraining, evaluate, train
+from node.learning.training import evaluate
 from node.local_training import LocalTraining
-from node.local_work import CannotTakePart, Diverged
+from node.local_work import CannotTakePart
 from node.masking.keys import SECRET_BYTES
 from node.rounds import RoundRecords, Rounds
-from node.tensors import Layout, Tensors, flatten, unflatten
-from node.uploads.clusters import course_of, session_of, shown_to, state_before
+from node.shown_uploads import ShownUploads
+from node.tensors import Tensors, flatten
+from node.uploads.clusters import course_of, session_of, shown_bytes, shown_to, state_before
 from node.uploads.kind import UploadRound
 
 _SECRET = "comparison"
@@ -78,6 +74,7 @@ class LocalClusters:
         self._executor = executor
         self._course: Course = course_of(config)
         self._training = _ClusterTraining(store, config, samples, journal, executor, place, self._course)
+        self._shown = ShownUploads(store, config, journal, place)
         self._running: tuple[int, Future] | None = None
 
     def samples(self, entry: RoundRecords, client: int) -> int:
@@ -117,18 +114,25 @@ class LocalClusters:
             case "labels":
                 return label_counts(self._samples.y, self._course.labels)
             case "show":
-                return self._shown(round, state, entry, client)
+                return self._show(round, state, entry, client)
             case "vote":
                 return self._votes(round, state, client)
         position = entry.order.index(client)
         if not any(position in group for group in round.graph.groups):
             return b""
+        if self._course.terms.seats and self._opens_uploads:
+            self._shown.keep(entry.number)
         return self._training.result(entry, client)
 
+    def settle(self, client: int) -> None:
+        """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""
+        self._shown.settle(self._rounds(), client)
+
     def leave(self) -> None:
-        """Destroy what strategies keep, and the secret of a comparison."""
+        """Destroy what strategies keep, and the secrets of a comparison and of an upload."""
         self._training.leave()
         self._journal.keep(_SECRET, b"")
+        self._shown.destroy()
 
     # --- comparisons ------------------------------------------------------------------------------------------------
 
@@ -212,41 +216,52 @@ class LocalClusters:
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
-    def _shown(self, round: UploadRound, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
-        """A suspected member's model with noise, sealed to each judge."""
+    @property
+    def _opens_uploads(self) -> bool:
+        return self._course.terms.shown == "upload"
+
+    def _show(self, round: UploadRound, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
+        """What a suspected member shows, sealed to each judge; None while it trains for that."""
         case = next((case for case in state.cases if client in case.members), None)
         if case is None:
             return b""
+        plain = self._shown.plain(round) if self._opens_uploads else self._noised(round, case, entry, client)
+        if plain is None:
+            return None
+        judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
+        return b"".join(seal(key, plain, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
+
+    def _noised(self, round: UploadRound, case: Case, entry: RoundRecords, client: int) -> bytes | None:
+        """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
         trained = self._training.result(entry, client)
         if trained is None:
             return None
         start, model = flatten(self._training.began(round).model_of(case.cluster)), flatten(trained)
         deviation = self._course.terms.shown_noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
         rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-        noisy = (model + deviation * rng.standard_normal(len(model))).astype("<f4").tobytes()
-        judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
-        return b"".join(seal(key, noisy, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
+        return (model + deviation * rng.standard_normal(len(model))).astype("<f4").tobytes()
 
     def _votes(self, round: UploadRound, state: ClusterState, client: int) -> bytes | None:
         """This judge's ballots on each suspected cluster that it is to judge; None while it trains for them."""
+        stored = self._journal.read(round.entry.number, "update")
+        if stored is not None:
+            return stored
         cases = [case for case in state.cases if client in case.committee]
-        found = self._computed(round, lambda: (_judge_all, [self._task(round, state, case, client) for case in cases]))
+        found = self._computed(round, lambda: (judge_all, [self._task(round, state, case, client) for case in cases]))
         if found is None:
             return None
+        # Evidence first: ballots that are in the journal have theirs there, whenever the process is killed.
         for each in found:
             self._journal.keep(f"evidence-{round.entry.number}-{each.cluster}", each.evidence)
-        return b"".join(each.ballot for each in found)
+        ballots = b"".join(each.ballot for each in found)
+        self._journal.write(round.entry.number, "update", ballots)
+        return ballots
 
-    def _task(self, round: UploadRound, state: ClusterState, case: Case, client: int) -> "_Judging":
-        length = 4 * state.layout.length + OVERHEAD
-        base = round.rounds.base_of(round.entry.number)
-        digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
-        blobs = fetch_available(self._store, digests, length * len(case.committee))
-        place = length * case.committee.index(client)
-        shown = {m: self._open(round, m, client, blob[place : place + length]) for m, blob in blobs.items()}
+    def _task(self, round: UploadRound, state: ClusterState, case: Case, client: int) -> Judging:
+        models = self._models(round, case, self._told(round, state, case, client))
         size = state.sizes
         config = self._config
-        return _Judging(
+        return Judging(
             cluster=case.cluster,
             judge=client,
             model=config.model,
@@ -254,7 +269,7 @@ class LocalClusters:
             strategy=make_strategy(config.strategy.name, config.strategy.options),
             start=self._training.began(round).model_of(case.cluster),
             reference=state.reference_of(case.cluster),
-            shown=tuple(shown.get(member) for member in case.members),
+            shown=tuple(models.get(member) for member in case.members),
             steps=tuple(size[member] / size[client] for member in case.members),
             labels=state.labels_of(case.cluster),
             samples=self._samples,
@@ -263,14 +278,26 @@ class LocalClusters:
             place=self._training.again(state),
         )
 
-    def _open(self, round: UploadRound, member: int, judge: int, sealed: bytes) -> np.ndarray | None:
-        """A model that was shown to this judge: float32 (d,); None if it is none."""
+    def _told(self, round: UploadRound, state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+        """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
+        length = shown_bytes(self._config, state.layout)
+        base = round.rounds.base_of(round.entry.number)
+        digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
+        blobs = fetch_available(self._store, digests, length * len(case.committee))
+        place, told = length * case.committee.index(judge), {}
         mailboxes = (self._keys.mailbox, *self._keys.past_mailboxes)
-        try:
-            vector = np.frombuffer(unseal(mailboxes, sealed, shown_to(round, member, judge)), "<f4")
-        except (NotForReader, ValueError):
-            return None
-        return vector if len(vector) == round.previous.layout.length and np.isfinite(vector).all() else None
+        for member, blob in blobs.items():
+            with suppress(NotForReader):
+                told[member] = unseal(mailboxes, blob[place : place + length], shown_to(round, member, judge))
+        return told
+
+    def _models(self, round: UploadRound, case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+        """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
+        if self._opens_uploads:
+            return self._shown.models(round, case, told)
+        length = 4 * round.previous.layout.length
+        vectors = {member: np.frombuffer(data, "<f4") for member, data in told.items() if len(data) == length}
+        return {member: vector for member, vector in vectors.items() if np.isfinite(vector).all()}
 
 
 class _ClusterTraining(LocalTraining):
@@ -294,10 +321,7 @@ class _ClusterTraining(LocalTraining):
         return fetch_model(self._store, bytes.fromhex(round.previous.began), self._config)
 
     def again(self, state: ClusterState) -> dict[str, int]:
-        """Place of a training that repeats the latest round with other batches.
-
-        Two sums over the same models, weighed differently, could show one of them.
-        """
+        """Place of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
         seed = (self._config.federation.seed + 1) % (1 << 63)
         return {"round": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
@@ -308,68 +332,9 @@ class _ClusterTraining(LocalTraining):
             place = {"round": state.trained + 1, "rounds": self._course.training_rounds}
             model = state.model_of(max(0, entry.draws[client].samples - 1))
             return model, {**place, "seed": self._config.federation.seed}
-        own = next((case.cluster for case in state.cases if client in case.members), 0)
-        return self.began(round).model_of(own if state.stage == "show" else 0), self.again(state)
+        own = next(case.cluster for case in state.cases if client in case.members)
+        return self.began(round).model_of(own), self.again(state)
 
 
 def _first(psi: str, party: Party) -> bytes:
     return comparing(psi).first(party)
-
-
-@dataclass(frozen=True)
-class _Judging:
-    """All that a judge needs to judge one cluster; it goes to a worker as it is."""
-
-    cluster: int
-    judge: int
-    model: ModelSpec
-    training: TrainingSettings
-    strategy: Strategy
-    start: Tensors = field(repr=False)
-    reference: Tensors = field(repr=False)
-    shown: tuple[np.ndarray | None, ...] = field(repr=False)
-    steps: tuple[float, ...]
-    labels: Counts
-    samples: Samples = field(repr=False)
-    rule: Rule
-    shared: Samples | None = field(repr=False)
-    place: dict[str, int]
-
-
-@dataclass(frozen=True)
-class _Found:
-    cluster: int
-    ballot: bytes
-    evidence: bytes = field(repr=False)
-
-
-def _judge_all(tasks: list[_Judging]) -> list[_Found]:
-    return [_judge(task) for task in tasks]
-
-
-def _judge(task: _Judging) -> _Found:
-    """Train on samples in the proportions of the cluster's labels, and hold each member's update against that."""
-    rng = np.random.default_rng([task.place["seed"], task.place["round"], task.judge, task.cluster])
-    alike = resampled(task.samples, np.array(task.labels), rng)
-    work = (task.model, task.start, alike, task.shared, task.strategy, task.training)
-    try:
-        own = flatten(train(*work, **task.place, client=task.judge).tensors)
-    except DivergedTraining as fault:
-        raise Diverged(str(fault)) from None
-    start, layout = flatten(task.start), Layout.of(task.start)
-    rows: list[Counts | None] = []
-    directions: list[Direction | None] = []
-    for vector, steps in zip(task.shown, task.steps, strict=True):
-        rows.append(None if vector is None else _right(task, unflatten(vector, layout)))
-        directions.append(None if vector is None else direction(vector - start, own - start, steps))
-    tested = tuple(np.bincount(task.samples.y, minlength=task.model.classes).tolist())
-    evidence = Evidence(tested, _right(task, task.reference), tuple(rows), tuple(directions))
-    salt = os.urandom(SALT_BYTES)
-    models = [bytes(32) if vector is None else cid_of(vector.tobytes()).digest for vector in task.shown]
-    ballot = Ballot(task.judge, evidence.votes(task.rule), evidence.digest(models, salt))
-    kept = {"evidence": asdict(evidence), "models": [each.hex() for each in models], "salt": salt.hex()}
-    return _Found(task.cluster, ballot.to_bytes(), json.dumps(kept).encode())
-
-
-def _right(task: _Judging, model: Tensors) -> Counts:
-    return evaluate(task.model, model, task.samples).right

@@ -72,6 +72,9 @@ class LocalTraining:
         except InvalidSharedSet as fault:
             raise CannotTakePart(str(fault)) from None
 
+    def settle(self, client: int) -> None:
+        """Nothing: a strategy's state is for the client's next round, whichever that is."""
+
     def leave(self) -> None:
         """What a strategy keeps is in the rounds' files, which the client destroys."""
         self._journal.forget_state(before=1 << 62)

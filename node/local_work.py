@@ -50,6 +50,15 @@ class LocalWork(Protocol):
         CannotTakePart, StateLost, InvalidModel
         """
 
+    def settle(self, client: int) -> None:
+        """Destroy what the ledger shows that no later round can ask for.
+
+        Raises
+        ------
+        StoreError, InvalidModel, InvalidBlob
+            What the last round left cannot be read.
+        """
+
     def leave(self) -> None:
         """Destroy what is kept for later rounds: there will be none."""
 

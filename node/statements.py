@@ -41,9 +41,7 @@ class ClusterStatements:
             case "count":
                 return Stated(overlaps=self._overlaps(round, state))
             case "watch":
-                return self._tested(state.models)
-            case "sorted":
-                return self._tested(state.trials)
+                return self._tested((*state.models, *state.trials))
         return None
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:

@@ -1,14 +1,16 @@
 """What a federation with clusters does next, and with whom: all of it follows from the state and what is stated.
 
     blind → … → [labels] → train → … → train
-                             ↑ (watch) → [sort → (sorted)] → show → vote
+                             ↑ (watch) → show → vote
 
 First comparisons (``node.clustering.comparing``), then a round of label counts if there are committees, then training.
-Where a model fell on the public set, members show their models, and committees vote (Xu et al. 2025, algorithms 1 to
-3). In the first stage of training there is one model: when it fell, its clients train once more in parts that do not
-overlap, to find whose part is bad.
+Where a model fell on the public set, members show what they sent, and committees vote (Xu et al. 2025, algorithms 1 to
+3). In the first stage of training there is one model. Where there are committees, it is summed in parts that do not
+overlap, each under masks of its own: when it fell, the parts' models tell whose part is bad, and what is to be shown is
+the very upload that fell.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +25,7 @@ from node.clustering.stated import Counts, InvalidStatement, Stated
 from node.clustering.training import Cluster, global_rounds, global_weights
 
 FEWEST = 3
-"""Of fewer clients masks hide no model, so a cluster's model stays when fewer of them take part."""
+"""Of fewer clients masks hide no model, so fewer are never summed."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,13 @@ class Course:
         InvalidStatement
             It is missing, cannot be true, or is not called for.
         """
-        if (stated is None) == (state.stage in ("count", "watch", "sorted")):
+        if (stated is None) == (state.stage in ("count", "watch")):
             raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
             raise InvalidStatement(f"the state counts other than {self.labels} labels")
         if state.stage == "count":
             return self.clustered(state, stated.overlaps)
-        if state.stage == "watch":
-            return self._watched(state, stated)
-        return self._sorted(state, stated) if state.stage == "sorted" else state
+        return self._watched(state, stated) if state.stage == "watch" else state
 
     def clustered(self, state: ClusterState, overlaps: tuple[Counts, ...]) -> ClusterState:
         """Clusters that follow from the overlaps (algorithm 2).
@@ -98,40 +98,38 @@ class Course:
 
     def _watched(self, state: ClusterState, stated: Stated) -> ClusterState:
         """Whether models fell, on the labels that they are for, and whom that makes suspect."""
-        stated.check_models(len(state.models), self.labels)
-        if not state.references:
-            return replace(state, stage="train", references=state.models, right=stated.right, tested=stated.tested)
         several = len(state.models)
+        stated.check_models(several + len(state.trials), self.labels)
+        right, trials = stated.right[:several], stated.right[several:]
+        if not state.references:
+            kept = replace(state, references=state.models, right=right, tested=stated.tested)
+            return replace(kept, stage="train", trials=())
         state = replace(
             state,
             references=tuple(map(state.reference_of, range(several))),
             right=tuple(state.right[k if len(state.right) > 1 else 0] for k in range(several)),
         )
         labels = [state.labels_of(k) if several > 1 else state.all_labels for k in range(several)]
-        now, best = (scores(rows, stated.tested, labels) for rows in (stated.right, state.right))
-        fallen = self._fallen(now, best)
-        better = [k not in fallen and now[k] >= best[k] for k in range(several)]
+        found, best = (scores(rows, stated.tested, labels) for rows in (right, state.right))
+        fallen = self._fallen(found, best)
+        better = [k not in fallen and found[k] >= best[k] for k in range(several)]
         kept = replace(
             state,
             stage="train",
             references=tuple(state.models[k] if better[k] else state.references[k] for k in range(several)),
-            right=tuple(stated.right[k] if better[k] else state.right[k] for k in range(several)),
+            right=tuple(right[k] if better[k] else state.right[k] for k in range(several)),
             tested=stated.tested,
+            trials=(),
         )
-        if several > 1:
-            return self._suspecting(kept, {k: state.groups[k] for k in fallen if state.groups[k]})
-        waiting = any(self._paused(state, k) for k in range(len(state.clusters)))
-        return replace(kept, stage="sort") if fallen and not waiting else kept
+        if fallen and trials:
+            fallen = self._bad_parts(kept, trials)
+        return self._suspecting(kept, {k: state.groups[k] for k in fallen if state.groups[k]})
 
-    def _sorted(self, state: ClusterState, stated: Stated) -> ClusterState:
+    def _bad_parts(self, state: ClusterState, trials: Sequence[Counts]) -> tuple[int, ...]:
         """Whose part's model fell below the best one of all."""
-        stated.check_models(len(state.trials), self.labels)
-        labels = [state.labels_of(k) for k in range(len(state.clusters))]
-        now = scores(stated.right, stated.tested, labels)
+        labels = [state.labels_of(k) for k in range(len(trials))]
         best = scores(state.right * len(labels), state.tested, labels)
-        suspects = {k: state.groups[k] for k in self._fallen(now, best) if state.groups[k]}
-        found = self._suspecting(replace(state, trials=(), stage="train"), suspects)
-        return replace(found, judged=dict.fromkeys(range(len(labels)), state.trained))
+        return self._fallen(scores(trials, state.tested, labels), best)
 
     def voted(self, state: ClusterState, ballots: Mapping[int, Sequence[Ballot]]) -> ClusterState:
         """The verdicts; who is expelled leaves all clusters, and the others go on from the best model before the fall.
@@ -173,8 +171,8 @@ class Course:
                 cases.append(Case(cluster, members, tuple(state.clients[row] for row in drawn)))
         return replace(state, stage="show", cases=tuple(cases)) if cases else state
 
-    def _fallen(self, scores: Sequence[Fraction], best: Sequence[Fraction]) -> tuple[int, ...]:
-        return suspected(scores, best, Fraction(str(self.terms.tolerance)))
+    def _fallen(self, found: Sequence[Fraction], best: Sequence[Fraction]) -> tuple[int, ...]:
+        return suspected(found, best, Fraction(str(self.terms.tolerance)))
 
     def _paused(self, state: ClusterState, cluster: int) -> bool:
         last = state.judged.get(cluster)
@@ -188,12 +186,22 @@ class Course:
         return tuple(sorted(own, key=lambda number: (-_likeness(state, client, state.clusters[number]), number)))
 
     def parts(self, state: ClusterState, clients: Iterable[int]) -> tuple[Cluster, ...]:
-        """For each cluster those of the clients that are most like it: no client is in two."""
-        found: list[list[int]] = [[] for _ in state.clusters]
-        for client in sorted(clients):
-            for number in self.options(state, client)[:1]:
-                found[number].append(client)
-        return tuple(map(tuple, found))
+        """For each cluster those of the clients that are most like it: no client is in two.
+
+        Where they are too few to be summed, they go where they are most like of their other clusters.
+        """
+        options = {client: self.options(state, client) for client in sorted(clients)}
+        within_reach = Counter(number for own in options.values() for number in own)
+        while True:
+            found: list[list[int]] = [[] for _ in state.clusters]
+            for client, own in options.items():
+                if own:
+                    found[own[0]].append(client)
+            small = [number for number, part in enumerate(found) if 0 < len(part) < FEWEST]
+            if not small:
+                return tuple(map(tuple, found))
+            given_up = min(small, key=lambda number: (within_reach[number], number))
+            options = {client: tuple(k for k in own if k != given_up) for client, own in options.items()}
 
     def groups(self, state: ClusterState, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
         """Who is summed together in the next round, by model or part; nothing where it has no masks.
@@ -203,10 +211,10 @@ class Course:
         stated : mapping
             The number that each drawn client stated: in the second stage of training that of its cluster, from 1.
         """
-        if state.stage in ("labels", "sort"):
-            found = self.parts(state, stated)
-        elif state.stage != "train":
+        if state.stage not in ("labels", "train"):
             return ()
+        if state.stage == "labels" or (self.is_global(state) and self.terms.seats):
+            found = self.parts(state, stated)
         elif self.is_global(state):
             found = (tuple(sorted(client for client in stated if self.options(state, client))),)
         else:
@@ -216,13 +224,14 @@ class Course:
             )
         return tuple(group if len(group) >= FEWEST else () for group in found)
 
-    def weights(self, state: ClusterState, group: Cluster) -> dict[int, Fraction]:
-        """How much each client of a group counts in its mean; they sum to 1."""
-        if state.stage == "train" and self.is_global(state):
-            weights = global_weights([members for members in state.clusters if members])
-            total = sum(weights[client] for client in group)
-            return {client: weights[client] / total for client in group}
-        return dict.fromkeys(group, Fraction(1, len(group)))
+    def weights(self, state: ClusterState, groups: Iterable[Cluster]) -> dict[int, Fraction]:
+        """How much each client counts in the mean of its group, or, where there is one model, in that of all groups."""
+        if not self.is_global(state):
+            return {client: Fraction(1, len(group)) for group in groups for client in group}
+        weights = global_weights([members for members in state.clusters if members])
+        clients = [client for group in groups for client in group]
+        total = sum(weights[client] for client in clients)
+        return {client: weights[client] / total for client in clients}
 
 
 def _rows(state: ClusterState, clients: Iterable[int]) -> list[int]:

@@ -9,6 +9,7 @@ from node.clustering.evidence import Rule
 from node.clustering.training import global_rounds
 
 PSI = ("clear", "ecdh", "rsa")
+SHOWN = ("upload", "noised")
 MEANS = ("mean", "krum", "multi-krum", "median", "trimmed-mean")
 MAX_SEATS = 1000
 MAX_MODELS = 100
@@ -75,14 +76,19 @@ class ClusterTerms(ProCflSettings):
         are common.
     counter : str
         X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
+    shown : str
+        What a suspected member shows to its committee. ``upload``: the secret that opens the very upload that is
+        judged. ``noised``: a model with noise (``shown_noise``), as in the paper; nothing ties it to what was sent.
     """
 
     psi: Literal["ecdh", "rsa"] = "ecdh"
     counter: str = ""
+    shown: Literal["upload", "noised"] = "upload"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self.psi in ("ecdh", "rsa"), "psi", "ecdh or rsa", self.psi)
+        _check(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
         fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
         fine = fine or (self.psi == "rsa" and not self.counter)
         _check(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)

@@ -18,8 +18,8 @@ from node.clustering.stated import Counts
 from node.clustering.training import Cluster
 from node.tensors import InvalidModel, Layout, Tensors, dump, load
 
-STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch", "sort", "sorted", "show", "vote")
-"""What the next round does. ``count``, ``watch`` and ``sorted`` wait for what the coordinator states first."""
+STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch", "show", "vote")
+"""What the next round does. ``count`` and ``watch`` wait for what the coordinator states first."""
 
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
@@ -76,13 +76,13 @@ class ClusterState:
     labels : tuple of Counts
         For each cluster the label counts of those who are most like it, together; empty where they were too few.
     groups : tuple of Cluster
-        Who trained each model in the latest round of training.
+        Who trained each model in the latest round of training, or each part of the one model.
     references : tuple of Tensors
         Each model's best so far, where models are watched.
     right, tested : tuple of Counts, Counts
         What the references get right of the public samples, and how many of each label there are.
     trials : tuple of Tensors
-        Models of parts that do not overlap, by which clusters are sorted out in the first stage.
+        Models of the parts of the one model, by which the bad part is found if it fell.
     began : str
         Digest of the state that the latest round of training began with, hexadecimal.
     cases : tuple of Case
@@ -255,7 +255,7 @@ def _holds_together(state: ClusterState) -> bool:
     spoken_of += [client for case in state.cases for client in (*case.members, *case.committee)]
     numbers = [*state.judged, *state.expelled.values(), *(case.cluster for case in state.cases)]
     models = (0, 1, several)
-    groups = {"watch": len(state.models), "sorted": len(state.trials)}.get(state.stage, len(state.groups))
+    groups = len(state.trials or state.models) if state.stage == "watch" else len(state.groups)
     return (
         list(state.clients) == sorted(compared)
         and compared <= state.sets.keys()
@@ -266,8 +266,8 @@ def _holds_together(state: ClusterState) -> bool:
         and len(state.groups) == groups
         and len(state.right) == len(state.references)
         and len(state.labels) in (0, several)
-        and (bool(state.labels) or state.stage not in ("watch", "sorted"))
-        and (bool(state.references) or state.stage != "sorted")
+        and (bool(state.labels) or state.stage != "watch")
+        and (len(state.models) == 1 or not state.trials)
     )
 
 

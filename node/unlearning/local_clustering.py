@@ -131,6 +131,9 @@ class LocalClustering:
         self._save(left)
         self._clusterer = clusterer
 
+    def settle(self, client: int) -> None:
+        """Nothing: points stay until their client takes them back."""
+
     def leave(self) -> None:
         """Forget every point."""
         notebook = read_notebook(self._journal)

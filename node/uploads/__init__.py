@@ -7,7 +7,7 @@ ring          vectors of integers under masks, and their sum (spec 02)
 client_level  clipped updates with noise for the clients as a whole (Geyer et al. 2017), under masks
 local         updates with each client's own noise, under masks
 masked        weights or updates as they are, under masks: no mechanism of differential privacy
-clusters      comparisons, masked sums by groups, shown models and ballots of clustered learning (Xu et al. 2025)
+clusters      comparisons, masked sums by groups, shown secrets and ballots of clustered learning (Xu et al. 2025)
 signds        a sign and a few dimensions of an update (Jiang et al. 2022), in the open
 
 Whatever a kind computes from uploads it computes from public records alone, so that the coordinator, every client and

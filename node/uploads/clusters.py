@@ -1,7 +1,7 @@
 """Clusters by private similarity, two stages of training, and committees (ProCFL, Xu et al. 2025; spec 05).
 
 Every step is a round of the ledger: who compared, trained, showed or voted has committed to it there, and what comes
-next follows from the commitments (``node.clustering.course``). Comparisons, shown models and ballots wear no masks:
+next follows from the commitments (``node.clustering.course``). Comparisons, what is shown, and ballots wear no masks:
 they are blinded, sealed, or public; the phases of sharing and recovery stay, and recover seeds that hide nothing. Label
 counts and models are summed under masks, each group by itself.
 """
@@ -24,10 +24,11 @@ from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Counts, InvalidStatement
 from node.clustering.training import Cluster
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import Adjacency
-from node.masking.keys import RoundSecrets
+from node.masking.keys import SECRET_BYTES, RoundSecrets
+from node.masking.opening import open_update, valid_secrets
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
 from node.masking.survivors import summed_groups
@@ -58,12 +59,27 @@ def state_before(
     ------
     StoreError, InvalidModel, InvalidBlob
     """
-    state = model or fetch_model(store, entry.opened.model_digest, config)
     base = rounds.base_of(entry.number)
+    if base is not None:
+        return state_after(base, config, store, model)
     try:
-        if base is None:
-            return course_of(config).heard(state, None)
-        metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+        return course_of(config).heard(model or fetch_model(store, entry.opened.model_digest, config), None)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def state_after(
+    base: RoundRecords, config: FederationConfig, store: ContentStore, model: ClusterState | None = None
+) -> ClusterState:
+    """Where a closed round left the federation: its model, which may be at hand, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    state = model or fetch_model(store, base.end.model_digest, config)
+    metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+    try:
         return course_of(config).heard(state, metrics.clusters)
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
@@ -82,9 +98,15 @@ def session_of(round: UploadRound) -> bytes:
 
 
 def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
-    """Context of a model that a member shows to a judge; the same when it is opened, a round later."""
-    context, began = round.graph.context, round.previous.began
-    return f"fedgrove shown model 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
+    """Context of what a member shows to a judge; the same when it is opened, a round later."""
+    context, began, kind = round.graph.context, round.previous.began, round.config.clusters.shown
+    return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
+
+
+def shown_bytes(config: FederationConfig, layout: Layout) -> int:
+    """Length of what a member shows to one judge, sealed: the secret that opens its upload, or a model."""
+    plain = SECRET_BYTES if config.clusters.shown == "upload" else WORD.itemsize * layout.length
+    return OVERHEAD + plain
 
 
 def label_layout(labels: int) -> Layout:
@@ -132,7 +154,7 @@ class ClusterUploads(UploadKind):
             case "ask" | "answer" | "report":
                 return self._answer_bytes(state, client)
             case "show":
-                return len(case.committee) * (OVERHEAD + 4 * state.layout.length) if case else 0
+                return len(case.committee) * shown_bytes(self.config, state.layout) if case else 0
             case "vote":
                 return sum(_ballot_bytes(case) for case in state.cases if client in case.committee)
         layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
@@ -162,7 +184,7 @@ class ClusterUploads(UploadKind):
                 return Outcome(self._answered(round, state))
             case "labels":
                 return Outcome(self._labelled(round, state, record))
-            case "train" | "sort":
+            case "train":
                 return Outcome(self._trained(round, state, record))
             case "show":
                 return Outcome(replace(state, stage="vote"))
@@ -174,6 +196,38 @@ class ClusterUploads(UploadKind):
         except InvalidStatement as fault:
             return str(fault)
         return ""
+
+    def opened(
+        self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+    ) -> dict[int, np.ndarray]:
+        """The very models that members of a group sent in a round of training, as far as they can be opened.
+
+        Parameters
+        ----------
+        round : UploadRound
+            Of training, closed.
+        record : RecoveryRecord
+            Its recovery, checked.
+        members : Cluster
+            Of the group, all of them summed.
+        told : mapping of int to bytes
+            What members say that their mask secrets of the round are; wrong ones count as none.
+
+        Returns
+        -------
+        dict of int to float32 array of shape (d,)
+            By member. Of whom neither it nor all its partners told a secret, and whose upload is gone, has none.
+        """
+        entry, layout, bound = round.entry, round.previous.layout, self.config.masking.bound
+        secrets = valid_secrets(round.graph, {entry.order.index(member): secret for member, secret in told.items()})
+        digests = {member: entry.commits[member].digest for member in members}
+        weights, models = self._weights(round, round.previous), {}
+        for member, data in fetch_available(round.store, digests, self.upload_bytes(layout)).items():
+            place, masked = entry.order.index(member), np.frombuffer(data, WORD)
+            words = open_update(round.graph, place, secrets, round.sharers, record, masked)
+            if words is not None:
+                models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
+        return models
 
     # --- one round --------------------------------------------------------------------------------------------------
 
@@ -223,32 +277,33 @@ class ClusterUploads(UploadKind):
 
     def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or one sent what cannot be summed."""
-        weights, bound = self._weights(round, state), self.config.masking.bound
-        start = state.models if state.stage == "train" else self._began(round, state).models
-        models: list[Tensors] = []
-        groups: list[Cluster] = []
-        for number, positions in enumerate(summed_groups(round.graph, round.survivors)):
-            words = _summed(round, record, state.layout, positions)
-            if words is None:
-                groups.append(())
-                models.append(start[number if len(start) > 1 else 0])
-                continue
-            groups.append(_clients(round, positions))
-            total = sum((weights[client] for client in groups[-1]), Fraction(0))
-            models.append(unflatten(decode(words, total.numerator, total.denominator, bound), state.layout))
-        if state.stage == "sort":
-            return replace(state, stage="sorted", trials=tuple(models), groups=tuple(groups))
-        return replace(
+        positions = summed_groups(round.graph, round.survivors)
+        sums = [_summed(round, record, state.layout, group) for group in positions]
+        groups = [() if words is None else _clients(round, group) for words, group in zip(sums, positions, strict=True)]
+        weights = self._weights(round, state)
+        shares = [sum((weights[client] for client in group), Fraction(0)) for group in groups]
+        models = [
+            state.model_of(number) if words is None else self._mean(words, share, state.layout)
+            for number, (words, share) in enumerate(zip(sums, shares, strict=True))
+        ]
+        watch = bool(self._course.terms.seats)
+        found = replace(
             state,
-            stage="watch" if self._course.terms.seats else "train",
+            stage="watch" if watch else "train",
             models=tuple(models),
             trained=state.trained + 1,
             groups=tuple(groups),
             began=round.entry.opened.model_digest.hex(),
         )
+        if not self._course.is_global(state):
+            return found
+        known = [words for words in sums if words is not None]
+        whole = self._mean(np.sum(known, axis=0, dtype=WORD), sum(shares), state.layout) if known else state.models[0]
+        return replace(found, models=(whole,), trials=tuple(models) if watch else ())
 
-    def _began(self, round: UploadRound, state: ClusterState) -> ClusterState:
-        return fetch_model(round.store, bytes.fromhex(state.began), self.config, state.layout)
+    def _mean(self, words: np.ndarray, share: Fraction, layout: Layout) -> Tensors:
+        """The model behind a sum whose weights add up to ``share``."""
+        return unflatten(decode(words, share.numerator, share.denominator, self.config.masking.bound), layout)
 
     def _ballots(self, round: UploadRound, state: ClusterState) -> dict[int, list[Ballot]]:
         """What judges voted; who sends no ballot in its form has not voted."""
@@ -260,10 +315,7 @@ class ClusterUploads(UploadKind):
 
     def _weights(self, round: UploadRound, state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
-        weights: dict[int, Fraction] = {}
-        for positions in filter(None, round.graph.groups):
-            weights |= self._course.weights(state, _clients(round, positions))
-        return weights
+        return self._course.weights(state, [_clients(round, positions) for positions in round.graph.groups])
 
     # --- accounting -------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """A federation whose members find out who is like whom, train in clusters, and judge one of them: a real EVM and store.
 
 Two members of the five in one group reverse their updates, eight times as long, while all train one model. Later, when
-each cluster trains alone, two of the other group do. One member joins when all others have compared, and one is
-restarted after everything that it does.
+each cluster trains alone, two of the other group do. When they are to show what they sent, one in each group tells a
+secret that is not its own. One member joins when all others have compared, and one is restarted after everything that
+it does.
 """
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,8 +42,10 @@ CLIENTS, SEED = 10, 3
 QUICK = TrainingSettings(epochs=5, batch_size=10, learning_rate=0.1, momentum=0.5)
 ATTACKERS = {1: 2, 3: 2, 2: 4, 4: 4}
 """Round of training from which on a client attacks."""
+LIARS = (3, 4)
+"""They do not open what they sent."""
 SETTINGS = {"alpha": 0.5, "global_share": 0.3, "seats": 3, "public_samples": 200, "pause": 2}
-ROUNDS = 3 + 9
+ROUNDS = 3 + 8
 LATE, RESTARTED = 11, 6
 CHECKERS = (5, RESTARTED)
 """They recompute closed rounds, to spare the others' time."""
@@ -49,11 +53,11 @@ CHECKERS = (5, RESTARTED)
 
 @dataclass
 class Story:
-    """The federation when it has ended, a simulation of its first round of training, and what was trained by whom."""
+    """The federation when it has ended, a simulation of its first round of training, and what was sent by whom."""
 
     federation: Federation
     simulation: ClusteredSimulation
-    trained: dict[tuple[int, int], Tensors]
+    sent: dict[tuple[int, int], Tensors]
 
     @cached_property
     def history(self) -> History:
@@ -102,19 +106,19 @@ class Story:
         return [Metrics.from_bytes(fetch(end.metrics_digest, 1 << 20)) for end in self.closed()]
 
 
-def watched(client: Client, trained: dict[tuple[int, int], Tensors], first_attack: float) -> Client:
-    """A member that notes what it trained; an attacker reverses it, and shows the same."""
+def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: float = math.inf) -> Client:
+    """A member that notes what it sends; an attacker reverses what it trained."""
     training = client._work._training
     train = training.result
 
     def result(entry, number):
-        state = client._place(entry).previous
-        own = trained[(entry.number, number)] = train(entry, number)
-        if state.trained + (state.stage == "train") < first_attack:
-            return own
-        start, _ = training._begin(entry, number)
-        wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
-        return unflatten(np.clip(wrong, -8, 8), state.layout)
+        state, own = client._place(entry).previous, train(entry, number)
+        if state.trained + 1 >= first_attack:
+            start, _ = training._begin(entry, number)
+            wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
+            own = unflatten(np.clip(wrong, -8, 8), state.layout)
+        sent[(entry.number, number)] = own
+        return own
 
     training.result = result
     return client
@@ -154,16 +158,18 @@ def tell(directory: Path) -> Iterator[Story]:
         clients = {
             number: made.client(number, check_rounds=float(number in CHECKERS)) for number in range(1, CLIENTS + 1)
         }
-        trained: dict[tuple[int, int], Tensors] = {}
+        sent: dict[tuple[int, int], Tensors] = {}
         for number, client in clients.items():
             client.register()
-            watched(client, trained, ATTACKERS.get(number, math.inf))
+            watched(client, sent, ATTACKERS.get(number, math.inf))
+        for number in LIARS:
+            clients[number]._work._shown.plain = lambda round: os.urandom(32)
         role = coordinator(made)
         said = 0
         while made.turn(role, clients):
             if len(made.said(f"client {RESTARTED}")) > said:
                 said = len(made.said(f"client {RESTARTED}"))
-                clients[RESTARTED] = watched(made.client(RESTARTED), trained, math.inf)
+                clients[RESTARTED] = watched(made.client(RESTARTED), sent)
             if role.round == 3 and LATE not in clients:
                 clients[LATE] = made.client(LATE, check_rounds=0.0)
-        yield Story(made, simulation, trained)
+        yield Story(made, simulation, sent)

@@ -212,11 +212,21 @@ def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
     assert b"clusters" not in plain.to_bytes()
 
 
+def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committees(tmp_path):
+    watched, _ = load_config(write(tmp_path, CLUSTERS + "seats = 3\n"))
+    assert watched.clusters.shown == "upload" and b'"shown":"upload"' in watched.to_bytes()
+    noised, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\nshown = "noised"\n'))
+    assert FederationConfig.from_bytes(noised.to_bytes()).clusters.shown == "noised"
+    without, _ = load_config(write(tmp_path, CLUSTERS))
+    assert b'"shown"' not in without.to_bytes()  # terms from before it have the digest that they had
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
         (CLUSTERS + 'psi = "clear"\n', "clusters.psi must be one of ecdh, rsa"),
+        (CLUSTERS + 'shown = "nothing"\n', "clusters.shown must be one of upload, noised"),
         (CLUSTERS + "alpha = 2\n", "clusters: the threshold of similarity is 2"),
         (CLUSTERS + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1 where there is a"),
         (CLUSTERS + '[masking]\nmasked = "delta"\n', "masking.masked must be weights where there is a"),

@@ -44,10 +44,11 @@ def clustered() -> ClusterState:
 
 def watched(found, *, trained=1, models=(1,), **changes) -> ClusterState:
     """After a round of training, when models were tested."""
-    groups = (CLIENTS,) if len(models) == 1 else (FIRST, SECOND)
+    groups = (FIRST, SECOND)
     state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=trained, groups=groups)
-    state = replace(state, models=tuple(map(model, models)), began="ef" * 32, **changes)
-    return COURSE.heard(state, Stated(right=found, tested=TESTED))
+    trials = (model(7), model(8)) if len(models) == 1 else ()
+    state = replace(state, models=tuple(map(model, models)), trials=trials, began="ef" * 32, **changes)
+    return COURSE.heard(ClusterState.from_bytes(state.to_bytes()), Stated(right=found, tested=TESTED))
 
 
 def reference(*right, **changes):
@@ -75,7 +76,7 @@ def test_overlaps_that_no_sets_can_have_are_refused(row, column, value):
         COURSE.heard(compared(), Stated(overlaps=tuple(map(tuple, wrong))))
 
 
-@pytest.mark.parametrize("stage", ["blind", "answer", "labels", "train", "sort", "show", "vote"])
+@pytest.mark.parametrize("stage", ["blind", "answer", "labels", "train", "show", "vote"])
 def test_a_statement_that_nobody_called_for_is_refused(stage):
     state = replace(compared(), stage=stage)
     assert COURSE.heard(state, None) is state
@@ -83,7 +84,7 @@ def test_a_statement_that_nobody_called_for_is_refused(stage):
         COURSE.heard(state, Stated(overlaps=overlaps()))
 
 
-@pytest.mark.parametrize("stage", ["count", "watch", "sorted"])
+@pytest.mark.parametrize("stage", ["count", "watch"])
 def test_a_statement_that_is_called_for_must_be_there(stage):
     with pytest.raises(InvalidStatement):
         COURSE.heard(replace(compared(), stage=stage), None)
@@ -96,7 +97,9 @@ def test_groups_of_each_stage_do_not_overlap_and_can_mask():
     state = replace(clustered(), labels=((57, 3), (6, 79)))
     everybody = dict.fromkeys((1, *CLIENTS), 1)  # client 1 came when all had compared
     assert COURSE.groups(replace(state, stage="labels"), everybody) == (FIRST, SECOND)
-    assert COURSE.groups(replace(state, stage="train"), everybody) == (CLIENTS,)
+    assert COURSE.groups(replace(state, stage="train"), everybody) == (FIRST, SECOND)
+    unwatched = Course(replace(TERMS, seats=0), 11, 2)
+    assert unwatched.groups(replace(state, stage="train"), everybody) == (CLIENTS,)
     assert COURSE.groups(replace(state, stage="vote"), everybody) == ()
     alone = replace(state, stage="train", trained=COURSE.last_global)
     chosen = {client: 1 if client in FIRST else 2 for client in CLIENTS}
@@ -107,10 +110,12 @@ def test_groups_of_each_stage_do_not_overlap_and_can_mask():
 
 def test_weights_sum_to_one_and_all_clusters_weigh_the_same_at_first():
     state = replace(clustered(), stage="train")
-    first = COURSE.weights(state, CLIENTS)
+    first = COURSE.weights(state, (FIRST, SECOND))
+    assert first == COURSE.weights(state, (CLIENTS,))
     assert sum(first.values()) == 1 and sum(first[client] for client in FIRST) == Fraction(1, 2)
-    later = COURSE.weights(replace(state, trained=COURSE.last_global), SECOND)
-    assert set(later.values()) == {Fraction(1, 4)}
+    later = COURSE.weights(replace(state, trained=COURSE.last_global), (FIRST, SECOND))
+    assert {later[client] for client in FIRST} == {Fraction(1, 3)}
+    assert {later[client] for client in SECOND} == {Fraction(1, 4)}
 
 
 def test_who_is_in_two_clusters_prefers_the_one_like_it():
@@ -119,38 +124,57 @@ def test_who_is_in_two_clusters_prefers_the_one_like_it():
     assert COURSE.parts(state, CLIENTS) == (FIRST, SECOND)
 
 
+def test_who_is_with_too_few_goes_to_another_of_its_clusters_or_is_in_no_part():
+    state = replace(clustered(), clusters=((2, 3), (2, 3, 5, 10), (7, 8, 9, 10)))
+    assert COURSE.parts(state, CLIENTS) == ((), (2, 3, 5), (7, 8, 9, 10))
+    assert COURSE.parts(replace(state, clusters=((2, 3), (5, 7, 8, 9, 10))), CLIENTS) == ((), (5, 7, 8, 9, 10))
+    assert COURSE.parts(state, (2, 3, 5, 7, 10)) == ((), (2, 3, 5, 10), ())
+    assert COURSE.parts(state, (2, 7)) == ((), (), ())
+
+
+def parted() -> ClusterState:
+    """After a round of one model in two parts, before anybody tested it."""
+    state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=1, groups=(FIRST, SECOND))
+    return replace(state, trials=(model(7), model(8)))
+
+
 # --- the watch --------------------------------------------------------------------------------------------------------
 
 
+GOOD = ((50, 60), (60, 70))
+"""What the parts' models get right; here nobody looks at it."""
+
+
 def test_the_first_trained_model_is_the_first_reference():
-    state = watched(((50, 60),))
-    assert state.stage == "train" and state.right == ((50, 60),)
+    state = watched(((50, 60), *GOOD))
+    assert state.stage == "train" and state.right == ((50, 60),) and not state.trials
     assert state.references[0]["weight"][0, 0] == 1
 
 
 def test_a_better_model_becomes_the_reference_and_a_little_worse_one_does_not():
-    better = watched(((60, 60),), **reference((50, 60)))
+    better = watched(((60, 60), *GOOD), **reference((50, 60)))
     assert better.right == ((60, 60),) and better.references[0]["weight"][0, 0] == 1
-    worse = watched(((50, 58),), **reference((50, 60)))
+    worse = watched(((50, 58), *GOOD), **reference((50, 60)))
     assert worse.stage == "train" and worse.references[0]["weight"][0, 0] == 10
 
 
-def test_when_the_one_model_fell_its_clients_train_in_parts():
-    state = watched(((20, 30),), **reference((50, 60)))
-    assert state.stage == "sort"
-    parts = replace(state, stage="sorted", trials=(model(7), model(8)), groups=(FIRST, SECOND))
-    found = COURSE.heard(parts, Stated(right=((10, 60), (50, 61)), tested=TESTED))
+def test_when_the_one_model_fell_the_part_is_judged_that_is_worse_than_the_reference():
+    fell = ((20, 30), (10, 60), (50, 61))
+    found = watched(fell, **reference((50, 60)))
     assert found.stage == "show" and not found.trials
     assert [(case.cluster, case.members) for case in found.cases] == [(0, FIRST)]
     assert len(found.cases[0].committee) == 2 and set(found.cases[0].committee) <= set(SECOND)
-    assert watched(((20, 30),), trained=2, **reference((50, 60), judged=found.judged)).stage == "train"
-    assert watched(((20, 30),), trained=3, **reference((50, 60), judged=found.judged)).stage == "sort"
+    assert watched(fell, trained=2, **reference((50, 60), judged={0: 1})).stage == "train"
+    assert watched(fell, trained=3, **reference((50, 60), judged={0: 1})).stage == "show"
+    assert watched(fell, trained=2, **reference((50, 60), judged={1: 1})).stage == "show"
+
+
+def test_a_bad_part_that_harms_the_one_model_little_is_not_judged():
+    assert watched(((50, 58), (10, 60), (50, 61)), **reference((50, 60))).stage == "train"
 
 
 def test_no_part_is_judged_when_none_is_worse_than_the_reference():
-    state = watched(((20, 30),), **reference((50, 60)))
-    parts = replace(state, stage="sorted", trials=(model(7), model(8)), groups=(FIRST, SECOND))
-    assert COURSE.heard(parts, Stated(right=((50, 60), (50, 61)), tested=TESTED)).stage == "train"
+    assert watched(((20, 30), (50, 60), (50, 61)), **reference((50, 60))).stage == "train"
 
 
 def test_a_cluster_that_fell_on_its_own_labels_is_judged_and_no_other():
@@ -183,12 +207,18 @@ def test_two_suspected_clusters_do_not_judge_each_other():
 
 @pytest.mark.parametrize(
     ("right", "tested"),
-    [(((1, 1), (1, 1)), TESTED), (((1,),), (1,)), (((101, 1),), TESTED), (((0, 0),), (0, 0)), ((), ())],
+    [
+        (((1, 1),), TESTED),
+        (((1, 1),) * 4, TESTED),
+        (((1,),) * 3, (1,)),
+        (((1, 1), (1, 1), (101, 1)), TESTED),
+        (((0, 0),) * 3, (0, 0)),
+        ((), ()),
+    ],
 )
 def test_tests_that_cannot_be_are_refused(right, tested):
-    state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=1, groups=(CLIENTS,))
     with pytest.raises(InvalidStatement):
-        COURSE.heard(state, Stated(right=right, tested=tested))
+        COURSE.heard(parted(), Stated(right=right, tested=tested))
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -196,10 +226,13 @@ def test_tests_that_cannot_be_are_refused(right, tested):
 
 def full() -> ClusterState:
     state = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)))
-    return replace(state, expelled={7: 1}, trials=(model(4),) * 2, cases=(Case(0, FIRST, (7, 8), (1, 0, 2)),))
+    return replace(state, expelled={7: 1}, cases=(Case(0, FIRST, (7, 8), (1, 0, 2)),))
 
 
-@pytest.mark.parametrize("state", [ClusterState.first(model(3)), compared(), clustered(), full()])
+STATES = [ClusterState.first(model(3)), compared(), clustered(), parted(), full()]
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_a_state_survives_its_bytes(state):
     data = state.to_bytes()
     again = ClusterState.from_bytes(data, state.layout)
@@ -207,7 +240,7 @@ def test_a_state_survives_its_bytes(state):
     assert again.cases == state.cases and again.sets == state.sets and again.overlaps == state.overlaps
 
 
-@pytest.mark.parametrize("state", [ClusterState.first(model(3)), compared(), clustered(), full()])
+@pytest.mark.parametrize("state", STATES)
 def test_an_outline_is_the_state_without_its_tensors(state):
     outline = ClusterState.outline(state.head())
     for kind in ("models", "references", "trials"):
@@ -257,6 +290,7 @@ WRONG = {
     "references without scores": {"right": ()},
     "groups of no model": {"stage": "watch", "groups": (FIRST,)},
     "no labels to watch": {"stage": "watch", "labels": ()},
+    "parts of several models": {"trials": (model(1),) * 2},
     "clients out of order": {"clients": (3, 2, *CLIENTS[2:])},
     "no set": {"sets": {}},
 }

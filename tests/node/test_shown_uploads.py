@@ -1,0 +1,285 @@
+"""What a suspected member shows is bound to what it sent; the secret for it lives as long as it can be asked for."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from chain.keys import Keys
+from ipfs.disk import DiskStore
+from node import shown_uploads
+from node.clustering.committee import Ballot
+from node.clustering.mailbox import seal
+from node.clustering.poisoning import SignFlip
+from node.clustering.settings import ClusterTerms
+from node.clustering.state import Case, ClusterState
+from node.config import FederationConfig
+from node.demo import Plan, make_config
+from node.evaluation import initial_model
+from node.journal import Journal, RoundNote
+from node.learning.datasets import load_dataset
+from node.learning.settings import TrainingSettings
+from node.learning.strategies import make_strategy
+from node.learning.training import train
+from node.local_clusters import LocalClusters
+from node.local_work import CannotTakePart
+from node.masking.client import mask_words
+from node.masking.keys import RoundSecrets
+from node.masking.ring import encode
+from node.rounds import RoundRecords, Rounds
+from node.shown_uploads import ShownUploads
+from node.tensors import flatten
+from node.uploads.clusters import shown_to
+from node.uploads.kind import UploadRound
+from tests.node.masking.rounds import Round
+
+MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
+"""Numbers of the clients at the first five leaves, and at the last."""
+POISONER, SILENT = MEMBERS[:2]
+CASE = Case(0, MEMBERS, (JUDGE,))
+PLACE = {"round": 1, "rounds": 6, "seed": 0}
+
+
+class Entry(RoundRecords):
+    """A round that stands."""
+
+    stands = True
+
+
+class Judged:
+    """A suspected group, one member of which sent poison. What its members show is the test's to say."""
+
+    def __init__(self, directory: Path, shown: str) -> None:
+        self.config, self.store, self.keys = terms(shown), DiskStore(directory / "store"), Keys.generate()
+        data = load_dataset("digits").train()
+        self.samples = [data.take(np.arange(60 * k, 60 * k + 60)) for k in range(6)]
+        start = ClusterState.from_bytes(initial_model(self.config))
+        self.honest = {client: self.trained(start, place) for place, client in enumerate(MEMBERS)}
+        poison = SignFlip(8.0).model(self.honest[POISONER], flatten(start.models[0]), np.random.default_rng(0))
+        self.sent = {**self.honest, POISONER: np.clip(poison, -8, 8)}
+        everybody, labels = (*MEMBERS, JUDGE), tuple(np.bincount(data.y[:300], minlength=10).tolist())
+        sets = {client: ("ab" * 32, 60) for client in everybody}
+        compared = replace(start, stage="train", sets=sets, clients=everybody, clusters=(MEMBERS, (JUDGE,)))
+        self.states = {1: replace(compared, labels=(labels, ()))}
+        began = self.store.put(self.states[1].to_bytes()).digest.hex()
+        groups = {"groups": (MEMBERS, ()), "references": start.models, "right": ((0,) * 10,), "tested": (1,) * 10}
+        after = replace(self.states[1], trained=1, began=began, cases=(CASE,), **groups)
+        self.states |= {2: replace(after, stage="show"), 3: replace(after, stage="vote")}
+        self.masks = Round.make(6, layout=start.layout, groups=(tuple(range(5)),), mode="pairwise")
+        self.secrets = {client: self.masks.secrets[place].mask_secret for place, client in enumerate(MEMBERS)}
+        self.rounds = Rounds(rounds={1: self.round_of_training(), 2: entry(2), 3: entry(3)})
+        options = (self.samples[5], Journal(directory / "judge", bytes(32)), None)
+        self.judge = LocalClusters(self.store, self.config, *options, lambda: self.rounds, self.place, self.keys)
+
+    def trained(self, start: ClusterState, place: int) -> np.ndarray:
+        work = (self.config.model, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
+        return flatten(train(*work, self.config.training, **PLACE, client=MEMBERS[place]).tensors)
+
+    def round_of_training(self) -> Entry:
+        """Everybody shared and committed; the judge, which is in no group, to nothing."""
+        found, everybody = entry(1), range(6)
+        for place, client in enumerate((*MEMBERS, JUDGE)):
+            upload = b""
+            if client in MEMBERS:
+                words = encode(self.sent[client], self.masks.layout, 1, 5, self.config.masking.bound)
+                mask_words(self.masks.graph, place, self.masks.secrets[place], everybody, words, self.masks.layout)
+                upload = words.tobytes()
+            seed_hash = self.masks.secrets[place].seed_hash
+            found.commits[client] = SimpleNamespace(digest=self.store.put(upload).digest, seed_hash=seed_hash)
+            found.shares[client] = None
+        record = self.masks.record({p: self.masks.blob(p) for p in everybody}, everybody, everybody)
+        found.recovered = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
+        return found
+
+    def place(self, found: Entry) -> UploadRound:
+        state = self.states[found.number]
+        return UploadRound(self.rounds, found, self.masks.graph, self.config, self.store, state)
+
+    def against(self, told: dict[int, bytes]) -> tuple[int, ...]:
+        """Against whom the judge votes, if members show this to it."""
+        show, mailbox = self.rounds.rounds[2], self.keys.mailbox_public
+        for member, plain in told.items():
+            blob = seal(mailbox, plain, shown_to(self.place(show), member, JUDGE), os.urandom)
+            show.commits[member] = SimpleNamespace(digest=self.store.put(blob).digest)
+        ballot = Ballot.from_bytes(self.judge.result(self.rounds.rounds[3], JUDGE))
+        return tuple(member for member, vote in zip(MEMBERS, ballot.against, strict=True) if vote)
+
+
+def terms(shown: str) -> FederationConfig:
+    config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
+    clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, shown=shown)
+    training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
+    return replace(config, clusters=clusters, training=training)
+
+
+def entry(number: int) -> Entry:
+    return Entry(SimpleNamespace(round=number), order=(*MEMBERS, JUDGE), end=SimpleNamespace())
+
+
+def noised(model: np.ndarray) -> bytes:
+    return (model + 0.001 * np.random.default_rng(0).standard_normal(len(model))).astype("<f4").tobytes()
+
+
+def test_with_noised_who_sends_poison_and_shows_honesty_is_not_found(tmp_path):
+    """The paper's way: nothing ties what is shown to what was sent."""
+    told = {member: noised(model) for member, model in Judged(tmp_path, "noised").honest.items()}
+    assert Judged(tmp_path, "noised").against(told) == ()
+
+
+def test_with_noised_who_shows_what_it_sent_or_nothing_is_found(tmp_path):
+    judged = Judged(tmp_path, "noised")
+    told = {member: noised(model) for member, model in judged.sent.items() if member != SILENT}
+    assert judged.against(told) == (POISONER, SILENT)
+
+
+LIES = {
+    "the truth": lambda secrets: {},
+    "random bytes": lambda secrets: {POISONER: os.urandom(32)},
+    "another member's secret": lambda secrets: {POISONER: secrets[SILENT]},
+    "nothing of the right length": lambda secrets: {POISONER: b"12"},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_with_upload_who_sent_poison_is_found_whatever_it_shows(tmp_path, lie):
+    judged = Judged(tmp_path, "upload")
+    assert judged.against({**judged.secrets, **LIES[lie](judged.secrets)}) == (POISONER,)
+
+
+def test_who_is_silent_is_opened_by_its_partners(tmp_path):
+    """Its masks are theirs, too: an honest member whose machine failed is judged like the others."""
+    judged = Judged(tmp_path, "upload")
+    del judged.secrets[SILENT]
+    assert judged.against(judged.secrets) == (POISONER,)
+
+
+def test_two_who_are_silent_hide_each_other_and_have_the_votes_against_them(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    del judged.secrets[POISONER], judged.secrets[SILENT]
+    assert judged.against(judged.secrets) == (POISONER, SILENT)
+
+
+def test_a_judge_that_was_killed_votes_as_before_and_keeps_the_evidence_for_it(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    judged.against(judged.secrets)
+    journal = Journal(tmp_path / "judge", bytes(32))
+    ballot, evidence = judged.judge.result(judged.rounds.rounds[3], JUDGE), journal.kept("evidence-3-0")
+    options = (judged.samples[5], journal, None)
+    again = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, judged.keys)
+    assert again.result(judged.rounds.rounds[3], JUDGE) == ballot and journal.kept("evidence-3-0") == evidence
+
+
+# --- how long the secret lives ----------------------------------------------------------------------------------------
+
+
+class Life:
+    """A member's journal, and a ledger of a round of training, its fourth of nine rounds, and what comes after."""
+
+    def __init__(self, directory: Path, monkeypatch) -> None:
+        self.journal, self.rounds = Journal(directory, bytes(32)), Rounds()
+        self.stages: dict[int, str] = {}
+        monkeypatch.setattr(shown_uploads, "state_after", lambda base, *_: self.state(base.number))
+        self.secrets = RoundSecrets.generate(os.urandom)
+        self.journal.save(RoundNote(4, self.secrets.to_bytes().hex()))
+        for number in range(1, 4):
+            self.end(number, "train")
+        self.begin(4)
+        self.shown().keep(4)
+
+    def shown(self) -> ShownUploads:
+        """As after a restart."""
+        return ShownUploads(None, terms("upload"), self.journal, lambda entry: None)
+
+    def state(self, number: int) -> ClusterState:
+        cases = (CASE,) if self.stages[number] in ("show", "vote") else ()
+        return ClusterState(self.stages[number], ({},), cases=cases)
+
+    def begin(self, number: int) -> None:
+        self.rounds.rounds[number] = RoundRecords(SimpleNamespace(round=number))
+
+    def end(self, number: int, stage: str = "", stands: bool = True) -> None:
+        """End a round; ``stage`` is what comes after it."""
+        found = self.rounds.rounds[number] = (Entry if stands else RoundRecords)(SimpleNamespace(round=number))
+        found.end = SimpleNamespace(model_digest=b"%d" % number, metrics_digest=stage.encode())
+        self.stages[number] = stage
+
+    def kept(self, client: int = SILENT) -> bytes | None:
+        """What is left of the secret when the member has looked at the ledger."""
+        self.shown().settle(self.rounds, client)
+        return (self.journal.kept("shown") or b"")[8:]
+
+    def asked(self) -> bytes:
+        show = SimpleNamespace(rounds=self.rounds, entry=SimpleNamespace(number=max(self.rounds.rounds)))
+        return self.shown().plain(show)
+
+
+@pytest.fixture
+def life(tmp_path, monkeypatch) -> Life:
+    return Life(tmp_path, monkeypatch)
+
+
+def test_the_secret_outlives_its_round_until_the_vote_is_closed(life):
+    secret = life.secrets.mask_secret
+    assert life.kept() == secret  # the round runs
+    life.end(4, "show")
+    life.journal.destroy(before=4)
+    assert life.kept() == secret and life.journal.note(4) is None
+    life.begin(5)
+    assert life.kept() == life.asked() == secret
+    life.end(5, "vote")
+    assert life.kept() == secret
+    life.begin(6)
+    assert life.kept() == secret
+    life.end(6, "train")
+    assert life.kept() == b""
+
+
+def test_a_round_to_show_that_is_voided_finds_the_secret_again(life):
+    life.end(4, "show")
+    life.end(5, "vote")
+    assert life.kept()
+    life.end(5, stands=False)
+    life.begin(6)
+    assert life.kept() == life.asked() == life.secrets.mask_secret
+
+
+def test_the_secret_goes_when_nobody_is_suspected_or_others_are(life):
+    life.end(4, "show")
+    assert life.kept(client=99) == b""
+    life.begin(5)
+    with pytest.raises(CannotTakePart, match="lost the secret"):
+        life.asked()
+
+
+@pytest.mark.parametrize("stage", ["train", "watch"])
+def test_the_secret_goes_as_soon_as_its_round_closed_without_suspicion(life, stage):
+    life.end(4, stage)
+    assert life.kept() == b""
+
+
+def test_the_secret_goes_when_its_round_came_to_nothing(life):
+    life.end(4, stands=False)
+    assert life.kept() == b""
+
+
+def test_the_secret_goes_when_no_round_is_left(life):
+    life.end(4, "show")
+    assert life.kept()
+    for number in range(5, 10):
+        life.end(number, stands=False)
+    assert life.kept() == b""
+
+
+def test_a_new_round_of_training_replaces_it(life):
+    life.end(4, "train")
+    later = RoundSecrets.generate(os.urandom)
+    life.journal.save(RoundNote(5, later.to_bytes().hex()))
+    life.begin(5)
+    life.shown().keep(5)
+    life.shown().keep(5)
+    assert life.kept() == later.mask_secret
+    life.shown().destroy()
+    assert life.kept() == b""
