@@ -17,17 +17,18 @@ from chain import tree
 class Leaf:
     """A drawn client at its position: ``survived``, ``recovered`` (left after sharing) or ``left`` (before).
 
-    ``released``: it released shares for the recovery. ``link`` may be empty.
+    ``released``: it released shares for the recovery. ``link`` may be empty. ``stated``: the number that it stated.
     """
 
     client: int
     state: str
     released: bool
     link: str = ""
+    stated: int | None = None
 
 
 STATES = {
-    "survived": "committed its masked update",
+    "survived": "committed",
     "recovered": "left after sharing: the others took its masks off",
     "left": "left before sharing: nobody masked with it",
     "running": "drew; the round goes on",
@@ -201,6 +202,11 @@ def lines(points: Sequence[tuple[int, float]], last: int, title: str, kind: str,
     return _Chart(last, top or max((value for _, value in points), default=1.0), title, kind).line(points)
 
 
+def curves(lines: Sequence[tuple[str, Sequence[tuple[int, float]]]], last: int, title: str) -> Markup:
+    """Lines over rounds 1 to ``last`` on a scale from 0 to 1, by the class that gives them their colour."""
+    return _Chart(last, 1.0, title, "curves").curves(lines)
+
+
 def bars(values: Sequence[tuple[int, float]], last: int, title: str, kind: str) -> Markup:
     """A bar for each round."""
     return _Chart(last, max((value for _, value in values), default=1.0), title, kind).bars(values)
@@ -226,6 +232,17 @@ class _Chart:
                     x, y, number, short(value)
                 )
                 for (number, value), (x, y) in zip(points, places, strict=True)
+            ]
+        return self._draw(parts)
+
+    def curves(self, lines: Sequence[tuple[str, Sequence[tuple[int, float]]]]) -> Markup:
+        parts = []
+        for kind, points in lines:
+            places = [(self._x(number), self._y(value)) for number, value in points]
+            path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+            parts.append(Markup('<path class="line {}" d="M{}"/>').format(kind, path))
+            parts += [
+                Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(kind, *at) for at in places
             ]
         return self._draw(parts)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ipfs.store import StoreError
 from node.explorer.index import Index
 from node.explorer.pages import Pages
+from node.explorer.terms import has_clusters, latest_config
 from node.explorer.views.search import place_of
 from node.explorer.views.words import KINDS, ROLES
 from node.explorer.watch import Watch
@@ -59,6 +60,7 @@ def _paths(index: Index) -> list[str]:
     marks = ", ".join("?" for _ in _WITH_PAGE)
     blobs = index.rows(f"SELECT digest FROM blobs WHERE role IN ({marks})", *_WITH_PAGE)
     fixed = ["", "clients/", "models/", "contracts/", "help/", "search/"]
+    fixed += ["clusters/"] if has_clusters(latest_config(index)) else []
     return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
 
 

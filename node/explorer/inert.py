@@ -57,12 +57,19 @@ class Contents:
         return sum(tensor.parameters for tensor in self.tensors)
 
 
-def contents_of_model(store: ContentStore, digest: bytes, max_bytes: int) -> Contents:
-    """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors."""
+def contents_of_model(store: ContentStore, digest: bytes, max_bytes: int, start: int = 0) -> Contents:
+    """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors.
+
+    Parameters
+    ----------
+    start : int
+        Where the file begins in the blob.
+    """
     try:
-        head = b""
+        head, skipped = b"", 0
         for piece in store.stream(digest, max_bytes):
-            head += piece
+            begin = min(len(piece), start - skipped)
+            head, skipped = head + piece[begin:], skipped + begin
             if len(head) >= 8 + MAX_HEADER_BYTES or len(head) >= 8 + int.from_bytes(head[:8], "little"):
                 break
         length = int.from_bytes(head[:8], "little")

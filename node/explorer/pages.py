@@ -9,19 +9,23 @@ from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from chain.tree import partners
 from node.explorer import drawings
 from node.explorer.checks import WORDS, Checks
+from node.explorer.clusters import tensors_start
 from node.explorer.drawings import STATES, short
-from node.explorer.inert import contents_of_model, inert
-from node.explorer.views.blobs import MAX_MODEL_BYTES, latest_terms, lineage, named, terms_behind
+from node.explorer.heatmap import MAX_CLIENTS
+from node.explorer.inert import contents_of_model, document, inert
+from node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
 from node.explorer.views.charts import charts
 from node.explorer.views.clients import forgettings, members, one_client
+from node.explorer.views.cluster_course import curves, grid, said, score_name
+from node.explorer.views.clusters import clusters_of
 from node.explorer.views.contracts import approvals, gas
-from node.explorer.views.rounds import MAX_LEAVES, all_rounds, leaves_of, one_round
+from node.explorer.views.rounds import all_rounds, leaves_of, one_round
 from node.explorer.views.rows import Blob, count_records, text_of
 from node.explorer.views.search import search
-from node.explorer.views.words import KINDS, OUTCOMES, ROLES
+from node.explorer.views.trees import trees_of
+from node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
 from node.explorer.watch import Sight, Watch
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
@@ -49,9 +53,12 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"size": size, "time": time, "inert": inert, "short": short, "percent": percent}
+        self._templates.filters |= {
+            "size": size, "time": time, "inert": inert, "short": short, "percent": percent, "people": people,
+        }  # fmt: skip
         self._templates.globals |= {
-            "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES,
+            "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES, "STAGES": STAGES,
+            "said": said, "score_name": score_name,
         }  # fmt: skip
 
     def render(self, path: str, query: str = "") -> str | None:
@@ -105,6 +112,7 @@ class _Request:
             head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
             terms=terms,
             kmeans=bool(terms) and "clustering" in terms,
+            clustered=bool(terms) and "clusters" in terms,
             **values,
         )
 
@@ -132,13 +140,15 @@ class _Request:
         if view is None:
             return None
         leaves = leaves_of(self._index, int(number), lambda client: self._link(f"clients/{client}/"))
-        title = f"Cooperation tree of round {number}"
-        tree = drawings.cooperation_tree(leaves, title) if 0 < len(leaves) <= MAX_LEAVES else ""
         title = f"Phases of round {number} by block"
         timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
+        clusters = clusters_of(self._index, self._checks)
+        step = clusters.step(int(number)) if clusters else None
+        groups = clusters.groups(step, {leaf.client: leaf.stated for leaf in leaves}) if step else None
+        trees = trees_of(leaves, groups, f"round {number}") if clusters is None or step else []
         return self.render(
-            "round.html", f"Round {number}", "overview", number=int(number), view=view, leaves=leaves, tree=tree,
-            timeline=timeline, partners=[partners(position, len(leaves)) for position in range(len(leaves))],
+            "round.html", f"Round {number}", "overview", number=int(number), view=view, trees=trees, leaves=leaves,
+            timeline=timeline, clusters=clusters, step=step, judged=clusters.judged_in(step) if step else (),
         )  # fmt: skip
 
     def _clients(self) -> str:
@@ -146,8 +156,25 @@ class _Request:
 
     def _client(self, number: str) -> str | None:
         view = one_client(self._index, self._checks, int(number))
-        rounds = all_rounds(self._index, self._checks)
-        return view and self.render("client.html", f"Client {number}", "clients", view=view, rounds=rounds)
+        if view is None:
+            return None
+        clusters = clusters_of(self._index, self._checks)
+        return self.render(
+            "client.html", f"Client {number}", "clients", view=view, rounds=all_rounds(self._index, self._checks),
+            clusters=clusters, matrix=clusters and clusters.matrix,
+            own=[step for step in clusters.steps if view.client in step.trained] if clusters else (),
+        )  # fmt: skip
+
+    def _clusters(self) -> str | None:
+        view = clusters_of(self._index, self._checks)
+        if view is None:
+            return None
+        drawn = view.matrix is not None and len(view.matrix.clients) <= MAX_CLIENTS
+        return self.render(
+            "clusters.html", "Clusters", "clusters", view=view, matrix=view.matrix, members=members(self._index),
+            heatmap=view.matrix.draw("Similarity of the clients' data") if drawn else "",
+            grid=grid(view), curves=curves(view),
+        )  # fmt: skip
 
     def _models(self) -> str:
         rounds = all_rounds(self._index, self._checks)
@@ -164,22 +191,27 @@ class _Request:
         if found is None:
             return None
         blob, records = found
-        of_model = self._model(blob) if blob.role == "model" else {"contents": None, "lineage": [], "place": None}
+        of_model = (
+            self._model(blob)
+            if blob.role == "model"
+            else {"contents": None, "lineage": [], "place": None, "outline": ""}
+        )
         return self.render(
-            "blob.html", _title(blob.role, of_model["lineage"], of_model["place"]),
+            "blob.html", _title(blob, of_model["lineage"], of_model["place"]),
             "models" if blob.role == "model" else "overview", blob=blob, records_of=records,
-            text=text_of(self._index, bytes.fromhex(digest)), blob_terms=terms_behind(self._index, blob, records),
-            **of_model,
+            text=text_of(self._index, bytes.fromhex(digest)) if blob.role in ("metrics", "evidence") else "",
+            blob_terms=terms_behind(self._index, blob, records), **of_model,
         )  # fmt: skip
 
     def _model(self, blob: Blob) -> dict:
         """A model's table of contents, and its place among all models."""
-        contents = None
+        contents, head = None, head_of(self._index, bytes.fromhex(blob.digest))
         if blob.state == "held":  # else a store may look for it for half a minute
-            contents = contents_of_model(self._watch.source.store, bytes.fromhex(blob.digest), MAX_MODEL_BYTES)
+            start = tensors_start(head) if head else 0
+            contents = contents_of_model(self._watch.source.store, bytes.fromhex(blob.digest), MAX_MODEL_BYTES, start)
         models = lineage(self._index)
         place = next((place for place, (_, model) in enumerate(models) if model.digest == blob.digest), None)
-        return {"contents": contents, "lineage": models, "place": place}
+        return {"contents": contents, "lineage": models, "place": place, "outline": document(head) if head else ""}
 
     def _help(self) -> str:
         return self.render("help.html", "How to read this", "help")
@@ -194,6 +226,7 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(rf"rounds/{_NUMBER}/"), _Request._round),
     (re.compile(r"clients/"), _Request._clients),
     (re.compile(rf"clients/{_NUMBER}/"), _Request._client),
+    (re.compile(r"clusters/"), _Request._clusters),
     (re.compile(r"models/"), _Request._models),
     (re.compile(r"contracts/"), _Request._contracts),
     (re.compile(rf"blobs/{_DIGEST}/"), _Request._blob),
@@ -202,9 +235,9 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
 ]
 
 
-def _title(role: str, lineage: list, place: int | None) -> str:
-    if role != "model" or place is None:
-        return ROLES[role].capitalize()
+def _title(blob: Blob, lineage: list, place: int | None) -> str:
+    if blob.role != "model" or place is None:
+        return blob.name.capitalize()
     return f"Model after round {lineage[place][0]}" if place else "First model"
 
 

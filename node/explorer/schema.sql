@@ -13,7 +13,8 @@ CREATE INDEX records_by_client ON records (client) WHERE client IS NOT NULL;
 CREATE INDEX records_by_transaction ON records (tx);
 CREATE INDEX records_by_block ON records (block);
 
--- What the store said of the blobs when it was last asked (survey: the number of that asking).
+-- What the store said of the blobs when it was last asked (survey: the number of that asking). The text is that of a
+-- small document, the head of a state of clusters, or an upload that may be a ballot.
 CREATE TABLE blobs (
   digest BLOB PRIMARY KEY, role TEXT NOT NULL, survey INTEGER NOT NULL DEFAULT 0,
   state TEXT NOT NULL DEFAULT 'unseen', cid TEXT, size INTEGER, text BLOB
@@ -37,7 +38,9 @@ CREATE TABLE rounds (
   reason TEXT, model BLOB, metrics BLOB,
   -- sums, made when the round or what is known of its blobs has changed
   drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0,
-  bytes INTEGER NOT NULL DEFAULT 0, accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, delta REAL
+  bytes INTEGER NOT NULL DEFAULT 0, accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, delta REAL,
+  -- what followed for the clusters, made likewise: what comes next, the state's head, what models scored
+  stage TEXT, clusters BLOB, scores TEXT
 );
 CREATE TABLE parts (
   round INTEGER NOT NULL, client INTEGER NOT NULL, samples INTEGER, position INTEGER,

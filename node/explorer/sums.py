@@ -1,9 +1,11 @@
-"""The sums of a round in the index: counts, gas, bytes, and what its published metrics say."""
+"""A round's sums in the index: counts, gas, bytes, what its published metrics say, what it left of the clusters."""
 
 import sqlite3
 from collections.abc import Iterable
 
 from node.content import InvalidBlob, Metrics
+from node.explorer.clusters import hear
+from node.explorer.terms import has_clusters, parse_config
 
 _SUMS = """
 UPDATE rounds SET
@@ -15,6 +17,12 @@ UPDATE rounds SET
     WHERE records.round = number AND named.role IN ('shares', 'update', 'release'))
 WHERE number = ?
 """
+_BEHIND = """
+SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds
+JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics
+JOIN blobs AS terms ON terms.digest = config
+WHERE number = ? AND states.text IS NOT NULL AND stated.text IS NOT NULL AND terms.text IS NOT NULL
+"""
 
 
 def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None]) -> None:
@@ -22,6 +30,7 @@ def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None]) -> None:
     for number in set(rounds) - {None}:
         database.execute(_SUMS, (number,))
         _state_metrics(database, number)
+        _state_clusters(database, number)
 
 
 def _state_metrics(database: sqlite3.Connection, number: int) -> None:
@@ -46,3 +55,12 @@ def _state_metrics(database: sqlite3.Connection, number: int) -> None:
     )
     statement = "UPDATE rounds SET accuracy = ?, loss = ?, samples = ?, epsilon = ?, delta = ? WHERE number = ?"
     database.execute(statement, (*values, number))
+
+
+def _state_clusters(database: sqlite3.Connection, number: int) -> None:
+    """What follows for the clusters from the state that a round closed with; nothing while a part of it is missing."""
+    row = database.execute(_BEHIND, (number,)).fetchone()
+    config = parse_config(row["terms"]) if row is not None else None
+    left = hear(row["head"], row["metrics"], config) if has_clusters(config) else None
+    values = (left.state.stage, *left.to_row()) if left else (None, None, None)
+    database.execute("UPDATE rounds SET stage = ?, clusters = ?, scores = ? WHERE number = ?", (*values, number))

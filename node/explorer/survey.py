@@ -11,18 +11,26 @@ from dataclasses import dataclass
 
 from ipfs.store import ContentStore, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.content import MAX_JSON_BYTES
+from node.explorer.clusters import read_head
 from node.explorer.index import Index
 from node.explorer.sums import sum_up
+from node.explorer.terms import has_clusters, latest_config, parse_config
 
 TEXTS = ("config", "metrics", "evidence")
 """Roles of the blobs that are small JSON documents; their bytes are kept in the index."""
+
+MAX_BALLOT_BYTES = 1 << 12
+"""Of uploads up to this size the bytes are kept where there are clusters: ballots are among them."""
 
 _FIRST = "CASE role WHEN 'config' THEN 0 WHEN 'metrics' THEN 1 WHEN 'model' THEN 2 ELSE 3 END"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the store said of one blob: ``held``, ``missing``, ``damaged``, ``malformed`` or ``huge``."""
+    """What the store said of one blob: ``held``, ``missing``, ``damaged``, ``malformed`` or ``huge``.
+
+    ``text`` is what the index keeps of its bytes: a small document, a state's head, an upload that may be a ballot.
+    """
 
     digest: bytes
     state: str
@@ -48,11 +56,15 @@ def survey(index: Index, store: ContentStore, number: int, at_most: int, seconds
     pending = index.rows(query, number, at_most)
     found: list[Found] = []
     deadline = time.monotonic() + seconds
+    clusters = has_clusters(latest_config(index))
     try:
         for row in pending:
             if time.monotonic() > deadline:
                 break
-            found.append(_look(store, row["digest"], row["role"]))
+            blob = _look(store, row["digest"], row["role"], clusters)
+            if row["role"] == "config" and blob.text is not None:  # terms come before all that depends on them
+                clusters = clusters or has_clusters(parse_config(blob.text))
+            found.append(blob)
     finally:
         _keep(index, number, found)
     return bool(pending)
@@ -64,12 +76,16 @@ def ask_again(index: Index, number: int) -> None:
         database.execute("UPDATE blobs SET survey = 0 WHERE survey = ? AND state = 'missing'", (number,))
 
 
-def _look(store: ContentStore, digest: bytes, role: str) -> Found:
+def _look(store: ContentStore, digest: bytes, role: str, clusters: bool) -> Found:
     try:
         root = store.root(digest)
         text = None
-        if role in TEXTS and root.size <= MAX_JSON_BYTES:
+        if clusters and role == "model":
+            text = read_head(store, digest, root.size)
+        elif role in TEXTS and root.size <= MAX_JSON_BYTES:
             text = store.fetch(digest, MAX_JSON_BYTES)
+        elif clusters and role == "update" and root.size <= MAX_BALLOT_BYTES:
+            text = store.fetch(digest, MAX_BALLOT_BYTES)
         return Found(digest, "held", str(root.cid), min(root.size, (1 << 63) - 1), text)
     except Unreachable:
         raise

@@ -1,12 +1,15 @@
 """The federation's terms as the index has them."""
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from node.config import FederationConfig, InvalidConfig
-from node.explorer.index import Index
+
+if TYPE_CHECKING:
+    from node.explorer.index import Index  # which needs terms itself
 
 
-def latest_config(index: Index) -> FederationConfig | None:
+def latest_config(index: "Index") -> FederationConfig | None:
     """The terms of the latest round, or None where they are not at hand or are no terms."""
     row = index.row("SELECT text FROM rounds JOIN blobs ON digest = config ORDER BY number DESC LIMIT 1")
     return parse_config(row["text"]) if row is not None and row["text"] is not None else None
@@ -19,3 +22,8 @@ def parse_config(text: bytes) -> FederationConfig | None:
         return FederationConfig.from_bytes(text)
     except (InvalidConfig, ValueError):
         return None
+
+
+def has_clusters(config: FederationConfig | None) -> bool:
+    """Whether these are terms by which clients are clustered."""
+    return config is not None and config.clusters is not None

@@ -5,6 +5,7 @@ from node.explorer.checks import Checks
 from node.explorer.index import Index
 from node.explorer.inert import inert
 from node.explorer.terms import latest_config, parse_config
+from node.explorer.views.rounds import stage_of
 from node.explorer.views.rows import Blob, Row, blob_of, rows_of
 
 MAX_MODEL_BYTES = 1 << 32
@@ -27,8 +28,16 @@ def named(index: Index, checks: Checks, digest: bytes) -> tuple[Blob, list[Row]]
     role = index.value("SELECT role FROM blobs WHERE digest = ?", digest)
     if role is None:
         return None
-    records = rows_of(index, checks, "id IN (SELECT record FROM named WHERE digest = ?)", digest)
-    return blob_of(index, digest, role), records
+    query = "SELECT min(round) FROM records WHERE id IN (SELECT record FROM named WHERE digest = ?)"
+    number = index.value(query, digest)
+    stage = stage_of(index, number) if number is not None else ""
+    records = rows_of(index, checks, "id IN (SELECT record FROM named WHERE digest = ?)", digest, stage=stage)
+    return blob_of(index, digest, role, stage), records
+
+
+def head_of(index: Index, digest: bytes) -> bytes:
+    """The head of a state of clusters; empty for anything else."""
+    return index.value("SELECT text FROM blobs WHERE digest = ? AND role = 'model'", digest) or b""
 
 
 def latest_terms(index: Index) -> dict | None:

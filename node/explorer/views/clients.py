@@ -79,7 +79,8 @@ def one_client(index: Index, checks: Checks, client: int) -> Client | None:
     if row is None:
         return None
     parts = index.rows(
-        "SELECT parts.*, rounds.status, rounds.ended FROM parts JOIN rounds ON number = round WHERE client = ?"
+        "SELECT parts.*, rounds.status, rounds.ended, uploads.size FROM parts JOIN rounds ON number = round"
+        " LEFT JOIN named ON named.record = parts.committed LEFT JOIN blobs AS uploads USING (digest) WHERE client = ?"
         " ORDER BY round",
         client,
     )
@@ -134,11 +135,13 @@ def _honoured_by(index: Index, request: Entry) -> int | None:
 
 
 def _outcome(part: sqlite3.Row) -> str:
-    """Of a part of a round, with the round's status and end."""
+    """Of a part of a round, with the round's status and end, and the size of what was committed."""
     if part["drawn"] is None:
         return "absent"
     if part["committed"] is not None:
-        return "counted" if part["status"] == "closed" else "committed" if part["ended"] else "running"
+        if part["status"] == "closed":
+            return "silent" if part["size"] == 0 else "counted"
+        return "committed" if part["ended"] else "running"
     if part["ended"] is None:
         return "running"
     return "recovered" if part["shared"] else "left"

@@ -8,18 +8,19 @@ from chain.phases import Deadlines
 from node.explorer.checks import Check, Checks
 from node.explorer.drawings import Leaf, Phase
 from node.explorer.index import Index
+from node.explorer.terms import has_clusters, latest_config
 from node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
 from node.explorer.views.words import PHASES
-
-MAX_LEAVES = 1024
-"""A cooperation tree of more leaves is not drawn."""
 
 _NOT_ENDED = 1 << 62
 
 
 @dataclass(frozen=True)
 class RoundRow:
-    """One round in one line; the fields are those of ``node.report.RoundReport``, as far as they are known."""
+    """One round in one line; the fields are those of ``node.report.RoundReport``, as far as they are known.
+
+    ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known.
+    """
 
     number: int
     status: str
@@ -32,6 +33,7 @@ class RoundRow:
     bytes: int
     epsilon: float | None
     model: str
+    stage: str
     check: Check
 
 
@@ -87,11 +89,24 @@ class Round:
 
 def all_rounds(index: Index, checks: Checks) -> list[RoundRow]:
     """All rounds, in order."""
-    return [
+    rows, stage = [], first_stage(index)
+    for row in index.rows("SELECT * FROM rounds ORDER BY number"):
         # First and last place of a round's records: all that its check needs.
-        _round_row(row, checks, (row["opened"], row["voided"] or row["ended"] or _NOT_ENDED))
-        for row in index.rows("SELECT * FROM rounds ORDER BY number")
-    ]
+        rows.append(_round_row(row, stage, checks, (row["opened"], row["voided"] or row["ended"] or _NOT_ENDED)))
+        stage = (row["stage"] or "") if row["status"] == "closed" else stage
+    return rows
+
+
+def first_stage(index: Index) -> str:
+    """What the first round is for: a key of ``words.STAGES``, or nothing where there are no clusters."""
+    return "blind" if has_clusters(latest_config(index)) else ""
+
+
+def stage_of(index: Index, number: int) -> str:
+    """What a round is for, likewise."""
+    base = "SELECT stage FROM rounds WHERE number < ? AND status = 'closed' ORDER BY number DESC LIMIT 1"
+    before = index.row(base, number)
+    return first_stage(index) if before is None else before["stage"] or ""
 
 
 def one_round(index: Index, checks: Checks, number: int) -> Round | None:
@@ -99,10 +114,11 @@ def one_round(index: Index, checks: Checks, number: int) -> Round | None:
     row = index.row("SELECT * FROM rounds WHERE number = ?", number)
     if row is None:
         return None
-    records = rows_of(index, checks, "round = ?", number)
+    stage = stage_of(index, number)
+    records = rows_of(index, checks, "round = ?", number, stage=stage)
     deadlines = Deadlines.of(row["opened_at"], index.deployment.settings)
     return Round(
-        row=_round_row(row, checks, [record.place for record in records]),
+        row=_round_row(row, stage, checks, [record.place for record in records]),
         opened_block=row["opened_at"],
         opened_time=index.value("SELECT time FROM blocks WHERE number = ?", row["opened_at"]),
         rate=row["rate"],
@@ -128,12 +144,12 @@ def leaves_of(index: Index, number: int, link: Callable[[int], str]) -> list[Lea
     ended = index.value("SELECT ended FROM rounds WHERE number = ?", number) is not None
     query = "SELECT * FROM parts WHERE round = ? AND position IS NOT NULL ORDER BY position"
     return [
-        Leaf(part["client"], _leaf_state(part, ended), bool(part["released"]), link(part["client"]))
+        Leaf(part["client"], _leaf_state(part, ended), bool(part["released"]), link(part["client"]), part["samples"])
         for part in index.rows(query, number)
     ]
 
 
-def _round_row(row: sqlite3.Row, checks: Checks, places: Iterable[int]) -> RoundRow:
+def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[int]) -> RoundRow:
     closed = row["status"] == "closed"
     return RoundRow(
         number=row["number"],
@@ -147,6 +163,7 @@ def _round_row(row: sqlite3.Row, checks: Checks, places: Iterable[int]) -> Round
         bytes=row["bytes"],
         epsilon=row["epsilon"] if closed else None,
         model=row["model"].hex() if row["model"] and closed else "",
+        stage=stage,
         check=checks.round(row["number"], places),
     )
 

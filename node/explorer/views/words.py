@@ -1,5 +1,7 @@
 """The names for what a ledger holds."""
 
+from collections.abc import Iterable
+
 ROLES = {
     "model": "model",
     "config": "terms",
@@ -11,6 +13,13 @@ ROLES = {
     "evidence": "evidence",
 }
 """What a blob is, by its role."""
+
+MEANINGS = {
+    "update": "A masked update: without the masks, which only the sum of all loses, its bytes are random numbers.",
+    "shares": "Shares of this client's two secrets, each sealed for its holder.",
+    "release": "The shares that this client held and released after the commitments were in.",
+}
+"""What a blob is that nobody can read."""
 
 KINDS = {
     "Registered": "Registration",
@@ -51,6 +60,7 @@ PHASES = {
 
 OUTCOMES = {
     "counted": "its update counts",
+    "silent": "had nothing to say",
     "recovered": "left after sharing",
     "left": "left after its draw",
     "absent": "was to draw, and did not",
@@ -58,3 +68,38 @@ OUTCOMES = {
     "committed": "its update was committed; the round left no model",
 }
 """What became of a round for a client."""
+
+STAGES = {
+    "blind": "blinded sets",
+    "ask": "questions",
+    "answer": "answers",
+    "report": "reports",
+    "labels": "label counts",
+    "train": "training",
+    "show": "showing",
+    "vote": "votes",
+}
+"""What a round is for, where there are clusters."""
+
+UPLOADS = {
+    "blind": ("blinded set", "Its set of label counts, blinded: without its secret nobody can tell what is in it."),
+    "ask": ("questions", "Its set, blinded for each partner to sign."),
+    "answer": ("answers", "Its answers to the others’ sets, which tell whoever can open them how much is in common."),
+    "report": ("reported overlaps", "How much it has in common with each of those that it asked."),
+    "labels": ("masked label counts", "Its label counts under masks, which only the sum of its group loses."),
+    "show": ("sealed for its judges", "What judges need in order to see what it sent, sealed to each of them."),
+    "vote": ("ballot", "Its votes, which are on the page of their round, and a digest of its evidence."),
+}
+"""What a client commits to in such a round, if it is no masked update, and what that is."""
+
+NOTHING = ("empty upload", "It had nothing to say in this round.")
+"""An upload without bytes."""
+
+MAX_PEOPLE = 60
+
+
+def people(clients: Iterable[int]) -> str:
+    """Numbers of clients for reading: the first of many."""
+    numbers = list(clients)
+    more = f" and {len(numbers) - MAX_PEOPLE:,} more" if len(numbers) > MAX_PEOPLE else ""
+    return ", ".join(map(str, numbers[:MAX_PEOPLE])) + more if numbers else "nobody"

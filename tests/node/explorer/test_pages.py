@@ -11,7 +11,7 @@ from chain.records import Closed, Committed, Recovered, Shared
 from ipfs.unixfs import cid_of
 from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from node.explorer.sources import CarSource, DirectorySource
-from node.explorer.views.rounds import MAX_LEAVES
+from node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import HOME, damage, exploring
 
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#]+)')
@@ -259,6 +259,6 @@ def test_pages_answer_while_nothing_is_known(run, tmp_path):
 
 
 def test_a_round_too_large_to_draw_is_still_shown(explorer, monkeypatch):
-    monkeypatch.setattr("node.explorer.pages.MAX_LEAVES", 2)
+    monkeypatch.setattr("node.explorer.views.trees.MAX_LEAVES", 2)
     assert MAX_LEAVES > 500
     assert "too large to draw" in explorer.page("rounds/1/")

@@ -1,0 +1,137 @@
+"""What a round left of the clusters, by the rules that clients and the auditor follow (``node.clustering.course``).
+
+A round closes with a state, which all of them recompute, and with what the coordinator states beside it; together they
+say what comes next. Neither is believed here: whether they are lawful, the audit says of the round's record, and what
+is no state, or does not fit to what is stated of it, is not shown.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+from ipfs.store import ContentStore
+from node.clustering.committee import suspected
+from node.clustering.course import Course, scores
+from node.clustering.state import ClusterState, head_end
+from node.clustering.stated import Stated
+from node.config import FederationConfig
+from node.content import InvalidBlob, Metrics
+from node.tensors import InvalidModel
+from node.uploads.clusters import course_of
+
+MAX_HEAD_BYTES = 1 << 21
+"""A state with a larger head is not shown. That of a thousand clients has less, but for the overlaps of all pairs."""
+
+_START = head_end(b"")  # where a head without bytes ends
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model did on the public samples that the coordinator tests on, as it says.
+
+    Attributes
+    ----------
+    cluster : int or None
+        From 0; None for the one model of all.
+    score : float
+        Accuracy that is to be expected on data with the labels that the model is for.
+    best : float or None
+        Of the best model before; None for the first.
+    fell : bool
+        By more than the terms tolerate.
+    """
+
+    cluster: int | None
+    score: float
+    best: float | None
+    fell: bool
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a round left: the state when its statement was heard, its models without tensors, and what they scored."""
+
+    state: ClusterState
+    scores: tuple[Score, ...] = ()
+
+    @classmethod
+    def from_row(cls, state: bytes, scores: str) -> Self | None:
+        """Out of two columns of the index, or None where another version of fedgrove wrote them."""
+        try:
+            return cls(ClusterState.outline(state), tuple(Score(*each) for each in json.loads(scores)))
+        except (InvalidModel, ValueError, TypeError):
+            return None
+
+    def to_row(self) -> tuple[bytes, str]:
+        """The columns: without the overlaps of all pairs, which would be the same in every round."""
+        scores = [[each.cluster, each.score, each.best, each.fell] for each in self.scores]
+        return replace(self.state, overlaps=()).head(), json.dumps(scores)
+
+
+def hear(head: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
+    """What follows from the head of a state and the metrics of its round; None where nothing does."""
+    try:
+        closed, stated = ClusterState.outline(head), Metrics.from_bytes(metrics).clusters
+        course = course_of(config)
+        heard = course.heard(closed, stated)
+        return Left(heard, _scored(course, closed, heard, stated) if closed.stage == "watch" else ())
+    except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError):
+        return None  # the audit says of the record what is wrong with it
+
+
+def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: Stated) -> tuple[Score, ...]:
+    """What each model scored; where the one model of all fell, then also what the models of its parts did."""
+    several, tolerance = len(closed.models), course.terms.tolerance
+    if several > 1:
+        clusters, labels = tuple(range(several)), [closed.labels_of(k) for k in range(several)]
+    else:
+        clusters, labels = (None,), [closed.all_labels]
+    now = scores(stated.right[:several], stated.tested, labels)
+    if not closed.references:
+        return tuple(Score(cluster, float(score), None, False) for cluster, score in zip(clusters, now, strict=True))
+    before = [closed.right[k if len(closed.right) > 1 else 0] for k in range(several)]
+    found = _against(clusters, now, scores(before, stated.tested, labels), tolerance)
+    if several > 1 or not found[0].fell:
+        return found
+    parts = range(len(closed.trials))
+    labels = [closed.labels_of(k) for k in parts]
+    now = scores(stated.right[several:], stated.tested, labels)
+    return found + _against(parts, now, scores(heard.right * len(labels), heard.tested, labels), tolerance)
+
+
+def _against(
+    clusters: Sequence[int | None], now: Sequence[Fraction], best: Sequence[Fraction], tolerance: float
+) -> tuple[Score, ...]:
+    """Scores beside the best before them."""
+    fallen = suspected(now, best, Fraction(str(tolerance)))
+    return tuple(
+        Score(cluster, float(now[place]), float(best[place]), place in fallen) for place, cluster in enumerate(clusters)
+    )
+
+
+def read_head(store: ContentStore, digest: bytes, size: int) -> bytes | None:
+    """The head of a state in the store; None for a blob that begins otherwise, or whose head is too large to show.
+
+    Raises
+    ------
+    StoreError
+    """
+    data = b""
+    for piece in store.stream(digest, size):
+        data += piece
+        try:
+            end = head_end(data)
+        except InvalidModel:
+            return None
+        if end > MAX_HEAD_BYTES:
+            return None
+        if len(data) >= end:
+            return data[_START:end]
+    return None
+
+
+def tensors_start(head: bytes) -> int:
+    """Where in a state's bytes the file of its models begins."""
+    return _START + len(head)

@@ -1,0 +1,138 @@
+"""The course of clusters for people: what came of each round, what each client did in it, what models scored."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from node.explorer import drawings
+from node.explorer.clusters import Score
+from node.explorer.heatmap import COLOURS
+from node.explorer.views.clusters import Clusters, Step
+from node.explorer.views.words import people
+
+MAX_CELLS = 20_000
+"""A grid of clients and rounds with more is not shown."""
+
+MAX_CLUSTERS = 100
+"""Of more, only the first are named."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a client did in a round: a letter or two, what it means, and a class for the style sheet."""
+
+    text: str = ""
+    title: str = ""
+    kind: str = ""
+
+
+def grid(clusters: Clusters) -> list[tuple[int, list[Mark]]]:
+    """A line of marks for each client that compared; nothing where it would be too large."""
+    clients = clusters.matrix.clients if clusters.matrix else tuple(clusters.now.sets)
+    if len(clients) * len(clusters.steps) > MAX_CELLS:
+        return []
+    voted: dict[int, set[int]] = defaultdict(set)
+    showed: dict[int, set[int]] = defaultdict(set)
+    for each in clusters.judgements:
+        showed[each.shown.number if each.shown else 0].update(each.showed)
+        voted[each.voted.number if each.voted else 0].update(each.ballots)
+    return [
+        (client, [_mark(step, client, showed[step.number], voted[step.number]) for step in clusters.steps])
+        for client in clients
+    ]
+
+
+def _mark(step: Step, client: int, showed: Iterable[int], voted: Iterable[int]) -> Mark:
+    if step.began is not None and client in step.began.expelled:
+        return Mark("×", "expelled", "out")
+    if step.left is None:
+        return Mark()
+    state, stage = step.left.state, step.row.stage
+    cluster = step.trained.get(client)
+    if cluster is not None and step.one_model:
+        return Mark("●", "trained the one model", "one")
+    if cluster is not None:
+        return Mark(str(cluster + 1), f"trained cluster {cluster + 1}’s model", f"k{cluster % COLOURS}")
+    if stage == "show" and any(client in case.members for case in state.cases):
+        return Mark("?", "showed what it sent", "asked") if client in showed else Mark("!", "showed nothing", "asked")
+    if stage == "vote" and client in voted:
+        return Mark("V", "voted", "judge")
+    compared = stage in ("blind", "ask", "answer", "report") and client in (state.clients or state.sets)
+    summed = stage == "labels" and any(client in members for members in state.clusters)
+    return Mark("·", "compared, or was counted") if compared or summed else Mark()
+
+
+def curves(clusters: Clusters) -> Markup | None:
+    """What models scored over the rounds; None where none was tested."""
+    points: dict[int | None, list[tuple[int, float]]] = defaultdict(list)
+    for place, step in enumerate(clusters.steps, 1):
+        for score in step.scores[: 1 if step.one_model else MAX_CLUSTERS]:
+            points[score.cluster].append((place, score.score))
+    if not points:
+        return None
+    named = [("one" if cluster is None else f"k{cluster % COLOURS}", line) for cluster, line in points.items()]
+    return drawings.curves(named, len(clusters.steps), "Scores of models on public samples over rounds")
+
+
+def score_name(step: Step, score: Score) -> str:
+    """Which model a score is of."""
+    if score.cluster is None:
+        return "the one model"
+    return f"cluster {score.cluster + 1}’s part of it" if step.one_model else f"cluster {score.cluster + 1}’s"
+
+
+def said(step: Step) -> list[str]:
+    """What came of a round, in sentences."""
+    return _said(step) if step.left else []
+
+
+def _said(step: Step) -> list[str]:
+    state, began = step.left.state, step.began
+    match step.row.stage:
+        case "blind" if state.stage == "blind":
+            return ["Too few sets can be compared: it is held again."]
+        case "blind":
+            sizes = state.sizes.values()
+            return [f"{len(sizes)} sets can be compared; they have {min(sizes)} to {max(sizes)} elements."]
+        case "answer" | "report" if state.stage == "blind":
+            return ["Too few answered: all begin anew."]
+        case "answer" | "report" if state.clusters:
+            answered = f"{len(state.clients)} compared their sets."
+            return [
+                answered,
+                *(f"Cluster {k}: {people(members)}." for k, members in enumerate(state.clusters[:MAX_CLUSTERS], 1)),
+            ]
+        case "labels":
+            known = [k for k, counts in enumerate(state.labels, 1) if sum(counts) and set(counts) != {1}]
+            return [f"Label counts were added up for clusters {people(known)}." if known else "Too few for any sum."]
+        case "train":
+            return [*_trained(step), *_suspicion(step)]
+        case "show":
+            return [
+                f"{people(case.members)} show what they sent to {people(case.committee)}."
+                for case in state.cases[:MAX_CLUSTERS]
+            ]
+        case "vote":
+            out = [client for client in state.expelled if began is None or client not in began.expelled]
+            return [f"Expelled: {people(out)}." if out else "Nobody is expelled."]
+    return []
+
+
+def _trained(step: Step) -> list[str]:
+    state = step.left.state
+    if step.one_model:
+        return [f"One model, by {people(sorted(client for group in state.groups for client in group))}."]
+    return [
+        f"Cluster {k}’s model, by {people(group)}." if group else f"Too few trained cluster {k}’s model, which stays."
+        for k, group in enumerate(state.groups[:MAX_CLUSTERS], 1)
+    ]
+
+
+def _suspicion(step: Step) -> list[str]:
+    fell = [each for each in step.scores if each.fell]
+    named = [score_name(step, each) for each in fell[:MAX_CLUSTERS]]
+    said = [f"Fell: {', '.join(named)}."] if fell else []
+    judges = [f"Suspected: cluster {case.cluster + 1}; judges: {people(case.committee)}." for case in step.suspected]
+    return said + judges

@@ -1,0 +1,321 @@
+"""What became of the clusters: who is like whom, who trained with whom, who was judged by whom, and what follows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from node.clustering.committee import Ballot
+from node.clustering.cover import as_threshold
+from node.clustering.state import Case, ClusterState
+from node.clustering.training import Cluster
+from node.config import FederationConfig
+from node.explorer.checks import Checks
+from node.explorer.clusters import Left, Score, hear
+from node.explorer.heatmap import Heatmap
+from node.explorer.index import Index
+from node.explorer.terms import latest_config, parse_config
+from node.explorer.views.rounds import RoundRow, all_rounds
+from node.uploads.clusters import ballots_in, course_of
+
+_BEHIND = (
+    "SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds"
+    " JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics"
+    " JOIN blobs AS terms ON terms.digest = config WHERE status = 'closed'"
+)
+NO_STATE = Left(ClusterState("blind", ()))
+_left = lru_cache(maxsize=512)(Left.from_row)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A round: what it began with, and what it left; None while it goes on, or where that is not at hand."""
+
+    row: RoundRow
+    began: ClusterState | None
+    left: Left | None = None
+
+    @property
+    def number(self) -> int:
+        return self.row.number
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return self.left.scores if self.left else ()
+
+    @property
+    def suspected(self) -> tuple[Case, ...]:
+        """Whom it made suspect."""
+        return self.left.state.cases if self.left and self.left.state.stage == "show" else ()
+
+    @cached_property
+    def trained(self) -> dict[int, int]:
+        """The cluster, from 0, with whose members each client trained: its model, or its part of the one model."""
+        groups = self.left.state.groups if self.left and self.row.stage == "train" else ()
+        return {client: cluster for cluster, group in enumerate(groups) for client in group}
+
+    @property
+    def one_model(self) -> bool:
+        """Whether all train one model."""
+        return self.left is not None and len(self.left.state.models) == 1
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A suspected cluster before its committee.
+
+    Attributes
+    ----------
+    case : Case
+        With the votes against each member, once they are counted.
+    suspected, shown, voted : Step or None
+        The rounds after which it was suspected, in which its members showed what they sent, and the judges voted.
+    showed : Cluster
+        Members that did show something.
+    ballots : mapping of int to Ballot
+        By judge; who is missing sent none in its form, or none yet.
+    """
+
+    case: Case
+    suspected: Step | None
+    shown: Step | None = None
+    voted: Step | None = None
+    showed: Cluster = ()
+    ballots: Mapping[int, Ballot] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """Of the cluster, from 1."""
+        return self.case.cluster + 1
+
+    @property
+    def needed(self) -> int:
+        """Votes that expel: more than half of all seats."""
+        return len(self.case.committee) // 2 + 1
+
+    @property
+    def score(self) -> Score | None:
+        """That which made it suspect."""
+        scores = self.suspected.scores if self.suspected else ()
+        return next((each for each in scores if each.cluster == self.case.cluster and each.fell), None)
+
+    @property
+    def lines(self) -> list[tuple[int, list[str], int | None, bool]]:
+        """Of each member: its number, what each judge says of it, the votes against it, and whether it is expelled."""
+        against = self.case.against or (None,) * len(self.case.members)
+        expelled = frozenset(self.case.expelled)
+        return [
+            (member, [self._said(judge, place) for judge in self.case.committee], votes, member in expelled)
+            for place, (member, votes) in enumerate(zip(self.case.members, against, strict=False))
+        ]
+
+    def votes_against(self, member: int) -> int | None:
+        """Of the committee; None before they are counted."""
+        return dict(zip(self.case.members, self.case.against, strict=False)).get(member)
+
+    def accused_by(self, judge: int) -> list[int]:
+        """Whom a judge that voted calls malicious."""
+        votes = zip(self.case.members, self.ballots[judge].against, strict=True)
+        return [member for member, against in votes if against]
+
+    def _said(self, judge: int, place: int) -> str:
+        ballot = self.ballots.get(judge)
+        return "none" if ballot is None else "against" if ballot.against[place] else "for"
+
+
+@dataclass(frozen=True)
+class Matrix(Heatmap):
+    """Who is like whom, in the order of the clusters.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Of the clients' sets.
+    stated : Step or None
+        The round in which the overlaps were stated.
+    """
+
+    sizes: tuple[int, ...]
+    stated: Step | None
+
+    def likest(self, client: int, count: int = 5) -> list[tuple[int, float]]:
+        """Clients that have most of a client's data, too, and how much."""
+        if client not in self.clients:
+            return []
+        row = self.ism[self.clients.index(client)]
+        others = [(other, share) for other, share in zip(self.clients, row, strict=True) if other != client]
+        return sorted(others, key=lambda each: (-each[1], each[0]))[:count]
+
+    def size(self, client: int) -> int | None:
+        """Elements of a client's set."""
+        return self.sizes[self.clients.index(client)] if client in self.clients else None
+
+
+class Clusters:
+    """All that the index tells of the clusters of one federation, as it is now.
+
+    Parameters
+    ----------
+    index : Index
+    checks : Checks
+    config : FederationConfig
+        Terms with clusters.
+    """
+
+    def __init__(self, index: Index, checks: Checks, config: FederationConfig) -> None:
+        self._index = index
+        self._checks = checks
+        self.terms = config.clusters
+        self.course = course_of(config)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """All rounds, in order."""
+        left = {row["number"]: row for row in self._index.rows("SELECT number, clusters, scores FROM rounds")}
+        found, base = [], NO_STATE
+        for row in all_rounds(self._index, self._checks):
+            kept, own = left[row.number], None
+            if row.status == "closed":
+                own = _left(kept["clusters"], kept["scores"]) if kept["clusters"] is not None else None
+            found.append(Step(row, base.state if base else None, own))
+            base = own if row.status == "closed" else base
+        return found
+
+    def step(self, number: int) -> Step | None:
+        """The round with a number."""
+        return next((step for step in self.steps if step.number == number), None)
+
+    @cached_property
+    def now(self) -> ClusterState:
+        """What the last round left of which that is known."""
+        return next((step.left.state for step in reversed(self.steps) if step.left), NO_STATE.state)
+
+    @cached_property
+    def matrix(self) -> Matrix | None:
+        """Who is like whom; None before all have compared."""
+        state = self._whole("clusters IS NOT NULL")
+        if state is None or not state.overlaps:
+            return None
+        order = sorted(state.clients, key=lambda client: (self._home(client), client))
+        rows = [state.rows[client] for client in order]
+        alike = state.similarity.at_least(as_threshold(self.terms.alpha))[rows][:, rows]
+        return Matrix(
+            clients=tuple(order),
+            homes=tuple(map(self._home, order)),
+            ism=state.similarity.ism[rows][:, rows].tolist(),
+            alike=alike.tolist(),
+            sizes=tuple(state.sizes[client] for client in order),
+            stated=self._stated(),
+        )
+
+    def groups(self, step: Step, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
+        """Who is summed apart in a round, by cluster; nobody where it has no masks, or what it began with is unknown.
+
+        Parameters
+        ----------
+        stated : mapping
+            The number that each drawn client stated.
+        """
+        if step.row.stage not in ("labels", "train"):
+            return ()
+        before = "SELECT max(number) FROM rounds WHERE number < ? AND status = 'closed'"
+        state = self._whole(f"number = ({before})", step.number)
+        try:
+            return self.course.groups(state, stated) if state else ()
+        except (ValueError, LookupError, ArithmeticError):
+            return ()  # a state that the audit does not let pass
+
+    def _whole(self, condition: str, *values: object) -> ClusterState | None:
+        """What a round left, with the overlaps of all pairs; ``condition`` is of our own making."""
+        row = self._index.row(f"{_BEHIND} AND {condition} ORDER BY number DESC LIMIT 1", *values)
+        return _heard(row["head"], row["metrics"], row["terms"]) if row else None
+
+    def _stated(self) -> Step | None:
+        """The round after which all knew the clusters."""
+        ended = (step for step in self.steps if step.row.stage in ("answer", "report") and step.left)
+        return next((step for step in ended if step.left.state.clusters), None)
+
+    def _home(self, client: int) -> int:
+        """The first cluster that a client is in, or was in before it was expelled."""
+        state = self.now
+        own = (k for k, members in enumerate(state.clusters) if client in members)
+        return state.expelled.get(client, next(own, len(state.clusters)))
+
+    @cached_property
+    def judgements(self) -> list[Judgement]:
+        """All suspected clusters, in order."""
+        found: list[Judgement] = []
+        suspected = shown = None
+        for step in self.steps:
+            closed = step.row.status == "closed"
+            if step.row.stage == "vote" and step.left and closed:
+                found += self._judged(step.left.state.cases, suspected, shown, step)
+                suspected = shown = None
+            if step.row.stage == "show" and closed:
+                shown = step
+            if step.suspected:
+                suspected = step
+        if suspected:
+            last = self.steps[-1]
+            found += self._judged(suspected.suspected, suspected, shown, last if last.row.stage == "vote" else None)
+        return found
+
+    def _judged(
+        self, cases: Iterable[Case], suspected: Step | None, shown: Step | None, voted: Step | None
+    ) -> list[Judgement]:
+        showed = frozenset(self._spoke(shown.number)) if shown else frozenset()
+        ballots: dict[int, dict[int, Ballot]] = {case.cluster: {} for case in cases}
+        for client, data in self._uploads(voted.number).items() if voted else ():
+            for cluster, ballot in ballots_in(data, cases, client).items():
+                ballots[cluster][client] = ballot
+        return [
+            Judgement(
+                case, suspected, shown, voted, tuple(m for m in case.members if m in showed), ballots[case.cluster]
+            )
+            for case in cases
+        ]
+
+    def _uploads(self, number: int) -> dict[int, bytes]:
+        """Small uploads of a round that are at hand, by client."""
+        query = (
+            "SELECT client, text FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)"
+            " WHERE records.round = ? AND kind = 'Committed' AND named.role = 'update' AND text IS NOT NULL"
+        )
+        return {row["client"]: row["text"] for row in self._index.rows(query, number)}
+
+    def _spoke(self, number: int) -> list[int]:
+        """Who committed to anything in a round, rather than to nothing."""
+        query = (
+            "SELECT client FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)"
+            " WHERE records.round = ? AND kind = 'Committed' AND named.role = 'update' AND size > 0"
+        )
+        return [row["client"] for row in self._index.rows(query, number)]
+
+    def of(self, client: int) -> list[int]:
+        """The clusters that a client is in, from 0."""
+        return [cluster for cluster, members in enumerate(self.now.clusters) if client in members]
+
+    def judged_in(self, step: Step) -> list[Judgement]:
+        """What was shown, or judged, in a round."""
+        return [each for each in self.judgements if step in (each.shown, each.voted)]
+
+    def expelled_from(self, cluster: int) -> list[int]:
+        """Who was expelled from a cluster."""
+        return [client for client, home in self.now.expelled.items() if home == cluster]
+
+    def expelled_in(self, client: int) -> Judgement | None:
+        """How a client came to be expelled."""
+        return next((each for each in self.judgements if client in each.case.expelled), None)
+
+
+def clusters_of(index: Index, checks: Checks) -> Clusters | None:
+    """What the index tells of the clusters; None where the terms have none."""
+    config = latest_config(index)
+    return Clusters(index, checks, config) if config is not None and config.clusters is not None else None
+
+
+@lru_cache(maxsize=4)
+def _heard(head: bytes, metrics: bytes, terms: bytes) -> ClusterState | None:
+    """A state as a whole."""
+    config = parse_config(terms)
+    left = hear(head, metrics, config) if config is not None and head is not None and metrics is not None else None
+    return left.state if left else None

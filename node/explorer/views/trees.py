@@ -1,0 +1,67 @@
+"""The cooperation trees of a round: one of all, or, where groups are summed apart, one a group."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from chain.tree import partners
+from node.explorer.drawings import Leaf, cooperation_tree
+
+MAX_LEAVES = 1024
+"""A tree of more leaves is not drawn."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree; who masks with nobody is in one without branches.
+
+    Attributes
+    ----------
+    name : str
+        Whose, for a heading; empty where there is one only.
+    leaves : sequence of Leaf
+        In the order of their lots.
+    partners : sequence of (sequence of int)
+        The leaves, from 0, with which each masks.
+    drawing : Markup
+        Empty where it is too large, or has no branches.
+    """
+
+    name: str
+    leaves: Sequence[Leaf]
+    partners: Sequence[Sequence[int]]
+    drawing: Markup
+
+
+def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of: str) -> list[Tree]:
+    """The trees over the leaves of a sealed round.
+
+    Parameters
+    ----------
+    groups : sequence of (sequence of int) or None
+        Clients that are summed apart, by cluster; None: all are summed together.
+    of : str
+        What they are of, for a title.
+    """
+    if not leaves:
+        return []
+    if groups is None:
+        return [_tree("", leaves, f"Cooperation tree of {of}")]
+    home = {client: cluster for cluster, group in enumerate(groups, 1) for client in group}
+    members: dict[int, list[Leaf]] = defaultdict(list)
+    for leaf in leaves:
+        members[home.get(leaf.client, 0)].append(leaf)
+    alone = members.pop(0, [])
+    found = []
+    for cluster, own in sorted(members.items()):
+        name = f"Cluster {cluster}" if len(groups) > 1 else ""
+        found.append(_tree(name, own, f"Cooperation tree of {of}{f', cluster {cluster}' if name else ''}"))
+    return [*found, Tree("Without masks", alone, [()] * len(alone), Markup(""))] if alone else found
+
+
+def _tree(name: str, leaves: Sequence[Leaf], title: str) -> Tree:
+    count = len(leaves)
+    drawing = cooperation_tree(leaves, title) if count <= MAX_LEAVES else Markup("")
+    return Tree(name, leaves, [partners(position, count) for position in range(count)], drawing)
