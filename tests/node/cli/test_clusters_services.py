@@ -1,0 +1,252 @@
+"""Clusters by processes of their own, on a chain and Kubo nodes; clients and the coordinator are killed in each stage.
+
+Takes minutes, so it is not in the default run: ``pytest -m processes``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGKILL
+
+import numpy as np
+import pytest
+
+from chain.deployment import read_deployment
+from chain.ledger import Ledger
+from chain.networks import AnvilNetwork, anvil, connect
+from ipfs.disk import DiskStore
+from node.cli.clusters_look import ClusterLook, ClusterSight
+from node.cli.reach import open_store
+from node.config import load_config
+from node.learning.datasets import load_dataset
+from node.learning.partition import partition
+from node.learning.settings import PartitionSettings
+from node.testnet.control import down, look
+from node.testnet.identity import Identity
+from node.testnet.layout import Layout, Testnet, client_name, read_record
+from node.testnet.pacer import Pacer
+from node.testnet.processes import COORDINATOR, chain_url, reach
+from node.testnet.supervisor import ENDED, FAILED
+from node.view import LedgerView
+from tests.node.cli.test_bad_input import fedgrove
+from tests.node.cli.test_services import WINDOWS
+
+SECONDS = 1500
+CLIENTS, ROUNDS, SEATS = 8, 12, 3
+CLUSTERING = f"procfl, seats = {SEATS}, global_share = 0.6, tolerance = 0.1"
+OPTIONS = ("--clients", CLIENTS, "--rounds", ROUNDS, "--strategy", "fedavg", "--seed", 1, "--block-seconds", 0.5)
+ATTACKERS = (1, 3, 5)
+"""Of the first group, which has four members; by the number of their process."""
+GOOD_ROUNDS = 2
+"""Of training, before the attack."""
+
+pytestmark = pytest.mark.processes
+
+
+class Watched:
+    """A testnet, looked at from outside, whose processes can be killed."""
+
+    def __init__(self, layout: Layout, ledger: Ledger) -> None:
+        self.layout = layout
+        self.testnet: Testnet = read_record(layout)
+        self.terms, place = load_config(layout.config)
+        self.view = LedgerView(ledger)
+        self.look = ClusterLook(self.terms, open_store(layout.config, place))
+        self.killed: list[tuple[str, str]] = []
+
+    def sight(self) -> ClusterSight:
+        self.view.refresh()
+        return self.look.look(self.view)
+
+    def number(self, name: str) -> int:
+        """A client's number on the ledger, where it stands in the order in which they came."""
+        return self.view.rounds.member(self.testnet.accounts[name]).client
+
+    def name(self, number: int) -> str:
+        account = self.view.rounds.members[number].account
+        return next(name for name, each in self.testnet.accounts.items() if each == account)
+
+    def kill(self, name: str, stage: str) -> None:
+        """SIGKILL, if it runs."""
+        one = next(each for each in look(self.layout).kept if each.name == name)
+        if one.state == "running" and Identity(one.pid, one.started).send(SIGKILL):
+            self.killed.append((stage, name))
+
+    def was_killed(self, kind: str, stage: str) -> bool:
+        return any(stage == each and name.startswith(kind) for each, name in self.killed)
+
+    def poison(self, name: str) -> None:
+        """Give a client wrong labels, and the process that knew the right ones an end."""
+        path = self.layout.participant(name).data
+        with np.load(path) as arrays:
+            wrong = {"x_train": arrays["x_train"], "y_train": 9 - arrays["y_train"]}
+        np.savez(path.with_name("wrong.npz"), **wrong)
+        os.replace(path.with_name("wrong.npz"), path)
+        self.kill(name, "attack")
+
+
+@contextmanager
+def watched(layout: Layout) -> Iterator[Watched]:
+    testnet = read_record(layout)
+    with connect(chain_url(testnet), testnet.chain_id) as network:
+        yield Watched(layout, Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None))
+
+
+def until_ended(layout: Layout, each: Callable[[], None]) -> None:
+    """Do something again and again until the federation has ended."""
+    deadline = time.monotonic() + SECONDS
+    while (now := look(layout)) is not None and now.phase != ENDED:
+        assert now.phase != FAILED and time.monotonic() < deadline, now
+        each()
+        time.sleep(0.2)
+
+
+def wage(made: Watched) -> Callable[[], None]:
+    """Kill, in the first round of each stage, one who is yet to commit, and the coordinator when all have."""
+    attackers, waiting = set(map(client_name, ATTACKERS)), set(map(client_name, ATTACKERS))
+
+    def each() -> None:
+        told = made.sight().standing
+        entry = made.view.rounds.latest
+        if told is None or entry is None or entry.end is not None:
+            return
+        while told.trained == GOOD_ROUNDS and waiting:
+            made.poison(waiting.pop())
+        honest = sorted({made.name(client) for client in told.awaited} - attackers)
+        if honest and not made.was_killed("client", told.stage):
+            made.kill(honest[len(made.killed) % len(honest)], told.stage)
+        if entry.releases and entry.recovered is None and not made.was_killed(COORDINATOR, told.stage):
+            made.kill(COORDINATOR, told.stage)
+
+    return each
+
+
+def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_path):
+    layout = Layout(tmp_path / "testnet")
+    up = [sys.executable, "-m", "node.cli", "network", "up", "--no-explorer", "--clustering", CLUSTERING]
+    try:
+        subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
+        with watched(layout) as made:
+            until_ended(layout, wage(made))
+            end = made.sight().standing
+            by_number = {made.number(client_name(number)): number for number in range(1, CLIENTS + 1)}
+        assert {by_number[client] for client in end.expelled} == set(ATTACKERS)
+        groups = {frozenset(by_number[client] for client in members) for members in end.clusters}
+        assert groups == {frozenset({7}), frozenset({2, 4, 6, 8})}
+        stages = {"blind", "answer", "labels", "train", "show", "vote"}
+        assert all(made.was_killed(kind, stage) for kind in ("client", COORDINATOR) for stage in stages)
+        shown = fedgrove("status", "--config", str(layout.config), cwd=tmp_path)
+        assert f"round: {ROUNDS + 3} of {ROUNDS + 3}" in shown.stderr and "expelled: clients" in shown.stderr
+        audited = audit(layout, tmp_path)
+        assert audited.returncode == 0, audited.stderr
+    finally:
+        down(layout)
+
+
+def audit(layout: Layout, place: Path):
+    testnet = read_record(layout)
+    where = ("--rpc", chain_url(testnet), "--ledger", testnet.ledger, "--store", reach(layout, testnet, 0).store)
+    return fedgrove("audit", *where, cwd=place)
+
+
+# --- by hand, as docs/run-a-client.md describes -----------------------------------------------------------------------
+
+NAMES = ("founder", *(f"member-{number}" for number in range(1, 7)), "late")
+TERMS = """
+[federation]
+name = "by hand"
+rounds = 4
+[model]
+name = "small-cnn"
+input_shape = [1, 8, 8]
+classes = 10
+[training]
+epochs = 1
+learning_rate = 0.05
+[strategy]
+name = "fedavg"
+[clusters]
+alpha = 0.5
+counter = "{counter}"
+[ledger]
+{windows}
+"""
+
+
+class ByHand:
+    """A federation of commands: members with keystores and files of their own, who share a TOML file."""
+
+    def __init__(self, root: Path, network: AnvilNetwork) -> None:
+        self.root, self.network = root, network
+        self.running: dict[str, subprocess.Popen] = {}
+        shown = {}
+        for name in NAMES:
+            assert fedgrove("keys", "new", f"{name}.json", cwd=root).returncode == 0
+            shown[name] = json.loads(fedgrove("keys", "show", f"{name}.json", "--json", cwd=root).stdout)
+            network.fund(shown[name]["account"], 1)
+        windows = "\n".join(f"{name} = {getattr(WINDOWS, name)}" for name in WINDOWS.__dataclass_fields__)
+        config = root / "federation.toml"
+        config.write_text(TERMS.format(counter=shown["founder"]["mailbox"], windows=windows))
+        deploy = ("deploy", "--config", str(config), "--keystore", "founder.json", "--rpc", network.url)
+        assert fedgrove(*deploy, cwd=root).returncode == 0
+        config.write_text(f'{config.read_text()}store = "disk:{root / "store"}"\n')
+        self.terms, self.place = load_config(config)
+        self.ledger = Ledger(network, read_deployment(network, self.place.ledger, self.place.block))
+        self.pacer, self.view = Pacer(network, self.ledger), LedgerView(self.ledger)
+        self._deal()
+
+    def _deal(self) -> None:
+        data = load_dataset("digits")
+        train, test = data.train(), data.test()
+        settings = PartitionSettings(kind="groups", groups=2)
+        parts = partition(train.y, len(NAMES) - 2, settings, seed=0)
+        for name, part in zip(NAMES[1:], (*parts, parts[0]), strict=True):
+            np.savez(self.root / f"{name}.npz", x_train=train.x[part], y_train=train.y[part])
+        np.savez(self.root / "founder.npz", x_test=test.x, y_test=test.y)
+
+    def start(self, name: str) -> None:
+        role = ("coordinator", "--members", str(len(NAMES) - 2)) if name == "founder" else ("client",)
+        files = ("--config", "federation.toml", "--keystore", f"{name}.json", "--data", f"{name}.npz")
+        command = [sys.executable, "-m", "node.cli", *role, *files, "--directory", name]
+        secret = {**os.environ, "FEDGROVE_PASSWORD": "secret password"}
+        with (self.root / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(command, cwd=self.root, env=secret, stdout=log, stderr=log)
+
+    def until(self, done: Callable[[], bool], hurry: bool = True) -> None:
+        """Let them work; ``hurry`` skips blocks for which everybody would only wait."""
+        deadline = time.monotonic() + SECONDS
+        while not done():
+            assert time.monotonic() < deadline, self.view.rounds.latest
+            if hurry:
+                self.pacer.step()
+            self.view.refresh()
+            time.sleep(0.2)
+
+
+def test_members_find_each_other_by_hand_and_who_comes_later_is_in_no_cluster(tmp_path):
+    with anvil(block_seconds=0.4) as network:
+        made = ByHand(tmp_path, network)
+        try:
+            for name in NAMES[:-1]:
+                made.start(name)
+            made.until(lambda: len(made.view.rounds.rounds) == 3)  # two rounds in which they compared
+            made.start("late")
+            made.until(lambda: len(made.view.rounds.members) == len(NAMES) - 1, hurry=False)
+            made.until(lambda: all(process.poll() is not None for process in made.running.values()))
+            assert {name: process.returncode for name, process in made.running.items()} == dict.fromkeys(NAMES, 0)
+            told = ClusterLook(made.terms, DiskStore(tmp_path / "store")).look(made.view).standing
+            assert sorted(map(len, told.clusters)) == [3, 3] and told.trained == 2
+            late = len(NAMES) - 1
+            assert late in made.view.rounds.latest.commits and late not in told.acting
+            where = ("--rpc", network.url, "--ledger", made.place.ledger, "--store", f"disk:{tmp_path / 'store'}")
+            assert fedgrove("audit", *where, cwd=tmp_path).returncode == 0
+        finally:
+            for process in made.running.values():
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
