@@ -66,7 +66,8 @@ class Client:
     confirmations : int
         Blocks that must lie on top of a record before it is acted on.
     check_rounds : float
-        Fraction of the closed rounds that this client recomputes; those that somebody disputes always.
+        Fraction of the closed rounds that this client recomputes; those that somebody disputes always, and those in
+        which it leads a cluster.
     """
 
     def __init__(
@@ -131,10 +132,10 @@ class Client:
             return self._leave(entry)
         self._journal.destroy(before=entry.number - 1 if running else entry.number)
         step = self._refuse(entry, member)
-        if step is None:
+        if step is None or self.view.rounds.disputed_by(member.client) is not None:
             self._work.settle(member.client)
-            if running:
-                return self._in_round(entry, member)
+        if step is None and running:
+            return self._in_round(entry, member)
         over = "" if running else self._over(entry)
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"
@@ -177,7 +178,7 @@ class Client:
         disputed = self.view.rounds.disputed_by(member.client)
         if disputed is not None:
             return Step.wait("dispute", f"other members: this client disputes round {disputed.number}, which stands")
-        fault = self._base_fault(entry, base) if base is not None else ""
+        fault = self._base_fault(entry, base, member.client) if base is not None else ""
         if not fault:
             return None
         if member.client not in base.commits:
@@ -186,9 +187,9 @@ class Client:
         send = partial(self._ledger.dispute, base.number, digest)
         return self._send(base, "dispute", f"disputed round {base.number}: {fault}", send)
 
-    def _base_fault(self, entry: RoundRecords, base: RoundRecords) -> str:
+    def _base_fault(self, entry: RoundRecords, base: RoundRecords, client: int) -> str:
         try:
-            return self._closings.fault(base)
+            return self._closings.fault(base, client)
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
             last = self.view.deadlines(entry)

@@ -31,7 +31,8 @@ class Closings:
     place : callable
         The public inputs of a sealed round.
     fraction : float
-        Of the closed rounds that are recomputed; those that somebody disputes always are.
+        Of the closed rounds that are recomputed; those that somebody disputes always are, and those in which the member
+        leads a cluster.
     """
 
     def __init__(
@@ -43,14 +44,21 @@ class Closings:
     ) -> None:
         self._store = store
         self._config = config
+        self._kind = kind_of(config)
         self._terms = cid_of(config.to_bytes()).digest
         self._place = place
         self._fraction = fraction
         self._lots: dict[int, float] = {}
+        self._leads: dict[int, bool] = {}
         self._found: dict[tuple[int, bytes, bytes], str] = {}
 
-    def fault(self, entry: RoundRecords) -> str:
+    def fault(self, entry: RoundRecords, client: int = 0) -> str:
         """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
+
+        Parameters
+        ----------
+        client : int
+            Who looks.
 
         Raises
         ------
@@ -62,10 +70,16 @@ class Closings:
         # Nobody else may know which rounds this member looks at.
         lot = self._lots.setdefault(entry.number, random.SystemRandom().random())
         if key not in self._found:
-            if lot >= self._fraction and not entry.disputes:
+            if lot >= self._fraction and not entry.disputes and not self._led_by(entry, client):
                 return ""
             self._found = {key: self._recompute(entry, end)}
         return self._found[key]
+
+    def _led_by(self, entry: RoundRecords, client: int) -> bool:
+        if entry.number not in self._leads:
+            leads = self._kind.has_leaders and client in self._kind.leaders(self._place(entry))
+            self._leads = {entry.number: leads}
+        return self._leads[entry.number]
 
     def _recompute(self, entry: RoundRecords, end: Closed) -> str:
         if entry.opened.config_digest != self._terms:
@@ -81,7 +95,7 @@ class Closings:
             return "its model is not the sum of the survivors' updates"
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"
-        wrong = difference(metrics.privacy, right.privacy) or kind_of(self._config).fault_of(right.model, metrics)
+        wrong = difference(metrics.privacy, right.privacy) or self._kind.fault_of(right.model, metrics)
         return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
 
 

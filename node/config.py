@@ -239,7 +239,8 @@ class NetworkSettings:
     max_fee_gwei : float
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
-        Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes.
+        Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes, and
+        all in which it leads a cluster.
     rpc_seconds, store_seconds : float
         How long an endpoint, or the store, may take to answer.
     resend_seconds : float

@@ -83,6 +83,7 @@ class ShownUploads:
             return
         base = rounds.base
         over = base is None or base.number < number or len(rounds.ended()) >= self._config.federation.rounds
+        over = over or rounds.disputed_by(client) is not None  # a round that stands: it takes no further part
         if not over:
             known = (base.number, base.end.model_digest, base.end.metrics_digest)
             if known == self._settled:

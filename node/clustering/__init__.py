@@ -22,10 +22,11 @@ Where it departs from the paper:
 - comparisons are by Diffie–Hellman, counted by a third party, as RSA-PSI tells the asker which elements are common: the
   very label counts that ISM is to hide;
 - the first stage needs one sum over all clients, with the weights that the means of means come to; sums over single
-  clusters that overlap would give away single models. Where malicious clusters are looked for, it is made of the sums of
-  parts that do not overlap;
-- members of a suspected cluster open what they sent to the committee, instead of showing a model with noise that nothing
-  ties to it (``shown = "noised"``);
+  clusters that overlap would give away single models. Where malicious clusters are looked for, it is made of the sums
+  of parts that do not overlap;
+- a cluster's leader sees no models, so it averages nothing: it repeats the coordinator's sum;
+- members of a suspected cluster open what they sent to the committee, instead of showing a model with noise that
+  nothing ties to it (``shown = "noised"``);
 - a judge takes the mean of a model's accuracies on its labels, and splits the models at the largest gap: the more of a
   cluster is malicious, the less lies below its mean. What does much worse than the global model before the drop is
   malicious in any case. The majority is of all seats, not of the votes cast.

@@ -13,10 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from chain.vrf import proof_to_hash
 from ipfs.store import ContentStore, Malformed, TooLarge
 from node.clustering.committee import Ballot
 from node.clustering.comparing import comparing
 from node.clustering.course import FEWEST, Course
+from node.clustering.leaders import draw_leader
 from node.clustering.mailbox import OVERHEAD
 from node.clustering.messages import InvalidMessage
 from node.clustering.sets import MAX_ELEMENTS
@@ -133,6 +135,8 @@ def ballots_in(data: bytes, cases: Iterable[Case], client: int) -> dict[int, Bal
 class ClusterUploads(UploadKind):
     """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
 
+    has_leaders = True
+
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._course = course_of(config)
@@ -228,6 +232,17 @@ class ClusterUploads(UploadKind):
             if words is not None:
                 models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
         return models
+
+    def leaders(self, round: UploadRound) -> tuple[int, ...]:
+        """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
+        state = round.previous
+        if state.stage != "train":
+            return ()
+        groups = [_clients(round, positions) for positions in round.graph.groups]
+        clusters = state.clusters if self._course.is_global(state) else groups
+        outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
+        drawn = [draw_leader(members, outputs) for members in clusters]
+        return tuple(leader for leader in drawn if leader is not None)
 
     # --- one round --------------------------------------------------------------------------------------------------
 

@@ -121,6 +121,8 @@ class UploadKind(ABC):
     ----------
     weighs_samples : bool
         Updates are weighted by the clients' sample counts; else a client need not tell its own.
+    has_leaders : bool
+        Some clients repeat the sum of a closed round in any case.
     everybody_spends : bool
         A round costs all clients the same, whoever took part.
     budget : float or None
@@ -130,6 +132,7 @@ class UploadKind(ABC):
     """
 
     weighs_samples: ClassVar[bool] = True
+    has_leaders: ClassVar[bool] = False
     everybody_spends: bool = False
     budget: float | None = None
     delta: float = 0.0
@@ -201,6 +204,10 @@ class UploadKind(ABC):
         InvalidUpdate
             An upload is not what it must be; the message names the client.
         """
+
+    def leaders(self, round: UploadRound) -> tuple[int, ...]:
+        """Who repeats the sum of a closed round, whatever else it looks at."""
+        return ()
 
     def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
         """From which block on the next round is to be opened, past or to come; None: nobody needs one.

@@ -11,6 +11,7 @@ from chain.keys import Keys
 from chain.networks import embedded
 from chain.records import AbsenceRecorded
 from ipfs.unixfs import cid_of
+from node.closings import Closings
 from node.clustering.committee import Ballot
 from node.clustering.evidence import Direction, Evidence
 from node.clustering.mailbox import NotForReader, unseal
@@ -26,7 +27,7 @@ from node.journal import Journal
 from node.masking.keys import public_key
 from node.masking.ring import decode, encode
 from node.tensors import dump, flatten
-from node.uploads.clusters import course_of, shown_to
+from node.uploads.clusters import ClusterUploads, course_of, shown_to
 from tests.node.clusters_story import CLIENTS, LATE, LIARS, QUICK, RESTARTED, ROUNDS, Story
 from tests.node.federation import Federation
 
@@ -83,6 +84,21 @@ def test_the_one_model_is_that_of_its_parts_together(story):
     for group, trial in zip(state.groups, state.trials, strict=True):
         own = [flatten(story.sent[(4, client)]) for client in group]
         assert np.allclose(flatten(trial), weighted_mean(own, [Fraction(1, 5)] * 5, state.layout, bound), atol=1e-6)
+
+
+def test_each_cluster_has_a_leader_that_repeats_the_sum_in_any_case(story):
+    kind = ClusterUploads(story.federation.config)
+    for number, clusters in ((4, ((1, 3, 5, 7, 9), (2, 4, 6, 8, 10))), (9, ((5, 7, 9), (2, 4, 6, 8, 10)))):
+        leaders = kind.leaders(story.place(number))
+        assert [leader in members for leader, members in zip(leaders, clusters, strict=True)] == [True, True]
+    assert kind.leaders(story.place(6)) == ()
+    place = story.place(9)
+    wrong = replace(place.entry, end=replace(place.entry.end, model_digest=bytes(32)))
+    looking = {
+        client: Closings(story.federation.store, story.federation.config, lambda entry: place, 0.0).fault(wrong, client)
+        for client in range(1, CLIENTS + 1)
+    }
+    assert {client for client, fault in looking.items() if fault} == set(leaders)
 
 
 def test_when_the_one_model_fell_the_bad_part_was_found(story):

@@ -102,7 +102,7 @@ def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
 
 def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
-    clients[4]._closings.fault = lambda entry: "it is not to my taste" if entry.number == 2 else ""
+    clients[4]._closings.fault = lambda entry, client: "it is not to my taste" if entry.number == 2 else ""
     federation.run(clients=clients)
     assert [record.client for record in of_kind(federation, Disputed)] == [4]
     verdict = federation.audit()
@@ -113,7 +113,7 @@ def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
 def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
     clients = federation.clients()
     for number in (1, 2, 3):
-        clients[number]._closings.fault = lambda entry: "we do not like it" if entry.number == 2 else ""
+        clients[number]._closings.fault = lambda entry, client: "we do not like it" if entry.number == 2 else ""
     federation.run(clients=clients)
     assert of_kind(federation, Voided)
     verdict = federation.audit()

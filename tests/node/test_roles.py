@@ -173,7 +173,7 @@ def test_a_coordinator_that_lies_is_named_by_the_audit(federation, villain):
     """Even when no member looks; what members do that look is in test_disputes.py."""
     clients = federation.clients()
     for client in clients.values():
-        client._closings.fault = lambda entry: ""
+        client._closings.fault = lambda entry, client: ""
     federation.run(coordinator=federation.coordinator(villain), clients=clients)
     verdict = federation.audit()
     assert verdict.exit_code == 1
