@@ -108,18 +108,17 @@ def until_ended(layout: Layout, each: Callable[[], None]) -> None:
 
 def wage(made: Watched) -> Callable[[], None]:
     """Kill, in the first round of each stage, one who is yet to commit, and the coordinator when all have."""
-    attackers, waiting = set(map(client_name, ATTACKERS)), set(map(client_name, ATTACKERS))
+    attackers = set(map(client_name, ATTACKERS))
 
     def each() -> None:
         told = made.sight().standing
         entry = made.view.rounds.latest
         if told is None or entry is None or entry.end is not None:
             return
-        while told.trained == GOOD_ROUNDS and waiting:
-            made.poison(waiting.pop())
-        honest = sorted({made.name(client) for client in told.awaited} - attackers)
-        if honest and not made.was_killed("client", told.stage):
-            made.kill(honest[len(made.killed) % len(honest)], told.stage)
+        while told.trained == GOOD_ROUNDS and attackers:
+            made.poison(attackers.pop())
+        if told.awaited and not made.was_killed("client", told.stage):
+            made.kill(made.name(told.awaited[0]), told.stage)
         if entry.releases and entry.recovered is None and not made.was_killed(COORDINATOR, told.stage):
             made.kill(COORDINATOR, told.stage)
 
