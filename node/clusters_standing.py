@@ -123,7 +123,8 @@ def _doing(course: Course, state: ClusterState) -> str:
         case "labels":
             return "label counts are added up, each part by itself"
         case "show":
-            return _cases(state, lambda members, judges: f"{members} show models to {judges}")
+            shown = "what they sent" if course.terms.shown == "upload" else "models with noise"
+            return _cases(state, lambda members, judges: f"{members} show {shown} to {judges}")
         case "vote":
             return _cases(state, lambda members, judges: f"{judges} vote on {members}")
     number = state.trained + 1

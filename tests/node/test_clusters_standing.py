@@ -73,7 +73,7 @@ def test_words_name_the_stage_those_who_show_and_those_who_vote():
     assert "the coordinator counts" in doing("answer")
     assert doing("train", trained=1) == "training 2, of one model for all: the first 2 are"
     assert doing("train", trained=2) == "training 3, of a model a cluster"
-    assert doing("show", cases=(CASE,)) == "clients 1, 2, 3 show models to clients 4, 6"
+    assert doing("show", cases=(CASE,)) == "clients 1, 2, 3 show what they sent to clients 4, 6"
     assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 2, 3"
     asking = Course(replace(TERMS, psi="rsa", counter="", seats=0), 7, 2)
     told = cluster_standing(asking, state("report"), running(), committing=True)
