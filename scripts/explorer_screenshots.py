@@ -1,17 +1,16 @@
-"""Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py RUN docs/explorer [ADDRESS]``.
+"""Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py docs/explorer --run RUN …``.
 
-RUN is a run's directory, as ``fedgrove demo --out`` leaves it, ADDRESS that of an explorer over a run that goes on, as
-``fedgrove network up`` prints it; Chromium must be installed.
+RUN is a run's directory, as ``fedgrove demo --out`` leaves it; Chromium must be installed.
 """
 
+import argparse
 import os
 import shutil
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from node.auditing.archive import STORE
 from node.cli.bench_explorer import find_chromium
@@ -24,30 +23,53 @@ WIDTH = 1200
 PATIENCE = 120_000  # milliseconds
 
 
-def main(run: Path, target: Path, live: str = "") -> None:
-    target.mkdir(parents=True, exist_ok=True)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", type=Path, help="folder of the pictures")
+    parser.add_argument("--run", type=Path, help="a run in which clients left")
+    parser.add_argument("--clusters", type=Path, help="a run with clusters, of which one was judged")
+    parser.add_argument("--live", help="address of an explorer over a run that goes on, as `network up` prints it")
+    given = parser.parse_args()
+    given.target.mkdir(parents=True, exist_ok=True)
+    target = given.target.resolve()
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        runs = Path(scratch) / "runs"
-        shutil.copytree(run, runs / "first")
-        shutil.copytree(run, runs / "tampered")
-        target = target.resolve()
+        runs = {"first": given.run, "tampered": given.run, "clustered": given.clusters}
+        for name, source in runs.items():
+            if source:
+                shutil.copytree(source, Path(scratch) / "runs" / name)
         os.chdir(scratch)  # pages name paths as they were given: none of this machine's in a picture
         chromium = playwright.chromium.launch(
             executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
         )
-        if live:
-            take(chromium.new_page(), live, target / "live.png", 620)
-        with explorer(Path("runs/first")) as (address, watch):
-            number = watch.index.value("SELECT number FROM rounds ORDER BY drawn - committed DESC, number LIMIT 1")
-            model = watch.index.value("SELECT model FROM rounds WHERE number = 2")
-            take(chromium.new_page(), address, target / "overview.png", 1130)
-            take(chromium.new_page(), f"{address}rounds/{number}/", target / "round.png", 1460)
-            dark = chromium.new_page(color_scheme="dark", device_scale_factor=2)
-            take(dark, f"{address}rounds/{number}/", target / "phone.png", 844, width=390)
-        damage(runs / "tampered" / STORE / "blocks" / model.hex())
-        with explorer(Path("runs/tampered")) as (address, _):
-            take(chromium.new_page(), address, target / "tampered.png", 900, part="[aria-labelledby=rounds-title]")
+        if given.live:
+            take(chromium.new_page(), given.live, target / "live.png", 620)
+        if given.run:
+            picture_run(chromium, target)
+        if given.clusters:
+            picture_clusters(chromium, target)
         chromium.close()
+
+
+def picture_run(chromium: Browser, target: Path) -> None:
+    """A finished run, whole and tampered with."""
+    with explorer(Path("runs/first")) as (address, watch):
+        number = watch.index.value("SELECT number FROM rounds ORDER BY drawn - committed DESC, number LIMIT 1")
+        model = watch.index.value("SELECT model FROM rounds WHERE number = 2")
+        take(chromium.new_page(), address, target / "overview.png", 1130)
+        take(chromium.new_page(), f"{address}rounds/{number}/", target / "round.png", 1460)
+        dark = chromium.new_page(color_scheme="dark", device_scale_factor=2)
+        take(dark, f"{address}rounds/{number}/", target / "phone.png", 844, width=390)
+    damage(Path("runs/tampered") / STORE / "blocks" / model.hex())
+    with explorer(Path("runs/tampered")) as (address, _):
+        take(chromium.new_page(), address, target / "tampered.png", 900, part="[aria-labelledby=rounds-title]")
+
+
+def picture_clusters(chromium: Browser, target: Path) -> None:
+    """Who is like whom, what came of each round, and who was judged."""
+    with explorer(Path("runs/clustered")) as (address, _):
+        page = f"{address}clusters/"
+        take(chromium.new_page(), page, target / "clusters.png", 1240)
+        take(chromium.new_page(), page, target / "judged.png", 900, part="[data-live=judgements]")
 
 
 @contextmanager
@@ -73,4 +95,4 @@ def damage(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    main()

@@ -13,7 +13,7 @@ from node.explorer.checks import Checks
 from node.explorer.clusters import Left, Score, hear
 from node.explorer.heatmap import Heatmap
 from node.explorer.index import Index
-from node.explorer.terms import latest_config, parse_config
+from node.explorer.terms import has_clusters, latest_config, parse_config
 from node.explorer.views.rounds import RoundRow, all_rounds
 from node.uploads.clusters import ballots_in, course_of
 
@@ -70,7 +70,7 @@ class Judgement:
     suspected, shown, voted : Step or None
         The rounds after which it was suspected, in which its members showed what they sent, and the judges voted.
     showed : Cluster
-        Members that did show something.
+        Members that did show something, so far.
     ballots : mapping of int to Ballot
         By judge; who is missing sent none in its form, or none yet.
     """
@@ -91,6 +91,11 @@ class Judgement:
     def needed(self) -> int:
         """Votes that expel: more than half of all seats."""
         return len(self.case.committee) // 2 + 1
+
+    @property
+    def awaited(self) -> bool:
+        """Whether members may still show what they sent."""
+        return self.shown is None or self.shown.row.status == "running"
 
     @property
     def score(self) -> Score | None:
@@ -173,9 +178,9 @@ class Clusters:
         left = {row["number"]: row for row in self._index.rows("SELECT number, clusters, scores FROM rounds")}
         found, base = [], NO_STATE
         for row in all_rounds(self._index, self._checks):
-            kept, own = left[row.number], None
-            if row.status == "closed":
-                own = _left(kept["clusters"], kept["scores"]) if kept["clusters"] is not None else None
+            kept, own = left.get(row.number), None
+            if row.status == "closed" and kept is not None and kept["clusters"] is not None:
+                own = _left(kept["clusters"], kept["scores"])
             found.append(Step(row, base.state if base else None, own))
             base = own if row.status == "closed" else base
         return found
@@ -250,13 +255,14 @@ class Clusters:
             if step.row.stage == "vote" and step.left and closed:
                 found += self._judged(step.left.state.cases, suspected, shown, step)
                 suspected = shown = None
-            if step.row.stage == "show" and closed:
+            if step.row.stage == "show" and step.row.status in ("closed", "running"):
                 shown = step
             if step.suspected:
                 suspected = step
         if suspected:
             last = self.steps[-1]
-            found += self._judged(suspected.suspected, suspected, shown, last if last.row.stage == "vote" else None)
+            votes = last.row.stage == "vote" and last.row.status == "running"
+            found += self._judged(suspected.suspected, suspected, shown, last if votes else None)
         return found
 
     def _judged(
@@ -296,7 +302,8 @@ class Clusters:
 
     def judged_in(self, step: Step) -> list[Judgement]:
         """What was shown, or judged, in a round."""
-        return [each for each in self.judgements if step in (each.shown, each.voted)]
+        steps = [(each, (each.shown, each.voted)) for each in self.judgements]
+        return [each for each, own in steps if any(other and other.number == step.number for other in own)]
 
     def expelled_from(self, cluster: int) -> list[int]:
         """Who was expelled from a cluster."""
@@ -310,12 +317,14 @@ class Clusters:
 def clusters_of(index: Index, checks: Checks) -> Clusters | None:
     """What the index tells of the clusters; None where the terms have none."""
     config = latest_config(index)
-    return Clusters(index, checks, config) if config is not None and config.clusters is not None else None
+    return Clusters(index, checks, config) if has_clusters(config) else None
 
 
 @lru_cache(maxsize=4)
-def _heard(head: bytes, metrics: bytes, terms: bytes) -> ClusterState | None:
+def _heard(head: bytes | None, metrics: bytes | None, terms: bytes | None) -> ClusterState | None:
     """A state as a whole."""
+    if head is None or metrics is None or terms is None:
+        return None
     config = parse_config(terms)
-    left = hear(head, metrics, config) if config is not None and head is not None and metrics is not None else None
+    left = hear(head, metrics, config) if has_clusters(config) else None
     return left.state if left else None

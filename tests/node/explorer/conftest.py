@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from node.cli.bench_explorer import find_chromium
 from node.explorer.cache import open_index
 from node.explorer.index import Index
 from node.explorer.server import make_app
@@ -16,6 +17,8 @@ from node.explorer.sources import DirectorySource, Source
 from node.explorer.watch import Watch
 
 HOME = "http://127.0.0.1"
+AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+PATIENCE = 120_000  # milliseconds; machines that run other things at the same time are slow
 
 
 @dataclass(frozen=True)
@@ -59,3 +62,55 @@ def damage(path: Path) -> None:
     data[len(data) // 2] ^= 1
     path.chmod(0o644)
     path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")  # while one is there, no event loop of another test can run
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    chromium_path = find_chromium()
+    if chromium_path is None:
+        pytest.skip("no Chromium on this machine: install the package chromium")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu"]
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=options, timeout=PATIENCE)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open a page that may neither complain on its console, nor ask for anything from elsewhere, nor overflow."""
+    contexts, complaints = [], []
+
+    def open_one(address: str, **options):
+        context = browser.new_context(reduced_motion="reduce", **options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda fault: complaints.append(str(fault)))
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        page.on("request", lambda sent: complaints.append(sent.url) if not sent.url.startswith(address[:17]) else None)
+        page.goto(address)
+        return page
+
+    open_one.complaints = complaints
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def check_accessible(page, name: str, scheme: str) -> None:
+    """Nothing serious for axe to complain of, and no wider than a phone of 390 pixels."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, f"{name} is wider than a phone"
+    page.evaluate(AXE.read_text())
+    rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # all else is the same in the dark
+    found = page.evaluate("(rules) => axe.run({resultTypes: ['violations'], ...rules})", rules)["violations"]
+    serious = {
+        each["id"]: [node["html"] for node in each["nodes"]][:3]
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    }
+    assert not serious, name

@@ -4,63 +4,21 @@ import functools
 import re
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from chain.networks import embedded
 from chain.records import Closed
 from ipfs.unixfs import cid_of
 from node.auditing.archive import STORE, audit_directory
-from node.cli.bench_explorer import find_chromium
 from node.explorer.cache import open_index
 from node.explorer.export import export
 from node.explorer.server import serving
 from node.explorer.sources import DirectorySource, LiveSource
 from node.explorer.watch import Watch
 from node.learning.settings import TrainingSettings
-from tests.node.explorer.conftest import damage, exploring
+from tests.node.explorer.conftest import check_accessible, damage, exploring
 from tests.node.federation import Federation
-
-AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = find_chromium()
-PATIENCE = 120_000  # milliseconds; machines that run other things at the same time are slow
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu"]
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=PATIENCE)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def open_page(browser):
-    """Open a page that may neither complain on its console, nor ask for anything from elsewhere, nor overflow."""
-    contexts, complaints = [], []
-
-    def open_one(address: str, **options):
-        context = browser.new_context(reduced_motion="reduce", **options)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda fault: complaints.append(str(fault)))
-        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
-        page.on("request", lambda sent: complaints.append(sent.url) if not sent.url.startswith(address[:17]) else None)
-        page.goto(address)
-        return page
-
-    open_one.complaints = complaints
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert not complaints
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +49,7 @@ def test_axe_finds_no_serious_violation_and_no_page_overflows_a_phone(explorer, 
     page = open_page(site, color_scheme=scheme, viewport={"width": 390, "height": 844})
     for name, path in pages(explorer).items():
         page.goto(site + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, f"{name} is wider than a phone"
-        page.evaluate(AXE.read_text())
-        rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # all else is the same in the dark
-        found = page.evaluate("(rules) => axe.run({resultTypes: ['violations'], ...rules})", rules)["violations"]
-        serious = {each["id"]: [node["html"] for node in each["nodes"]][:3] for each in found}
-        impacts = {each["id"]: each["impact"] for each in found}
-        assert not {key: serious[key] for key in serious if impacts[key] in ("serious", "critical")}, name
+        check_accessible(page, name, scheme)
 
 
 def test_everything_works_from_the_keyboard(site, open_page):

@@ -95,6 +95,11 @@ def test_what_is_not_there_is_not_found(explorer):
     assert explorer.client.get("/rounds/1", follow_redirects=False).headers["location"] == "/rounds/1/"
 
 
+def test_a_federation_without_clusters_has_no_page_of_them(explorer):
+    assert explorer.client.get("/clusters/").status_code == 404
+    assert 'href="./clusters/"' not in explorer.page() and "What for" not in explorer.page()
+
+
 @pytest.mark.parametrize("what", ["cid", "digest", "start", "transaction", "account", "number"])
 def test_search_finds(run, explorer, what):
     closed = next(record for record in run.records if isinstance(record, Closed))
