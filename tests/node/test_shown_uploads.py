@@ -31,7 +31,7 @@ from node.masking.keys import RoundSecrets
 from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
-from node.tensors import flatten
+from node.tensors import dump, flatten
 from node.uploads.clusters import shown_to
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
@@ -160,6 +160,30 @@ def test_two_who_are_silent_hide_each_other_and_have_the_votes_against_them(tmp_
     judged = Judged(tmp_path, "upload")
     del judged.secrets[POISONER], judged.secrets[SILENT]
     assert judged.against(judged.secrets) == (POISONER, SILENT)
+
+
+@pytest.mark.parametrize("shown", ["upload", "noised"])
+def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown):
+    judged, journal = Judged(tmp_path, shown), Journal(tmp_path / "member", bytes(32))
+    judged.rounds.members[JUDGE] = SimpleNamespace(mailbox_key=judged.keys.mailbox_public)
+    training, show, vote = judged.rounds.rounds.values()
+    training.draws[SILENT] = SimpleNamespace(samples=1)
+    journal.save(RoundNote(1, judged.masks.secrets[1].to_bytes().hex()))
+    options = (judged.samples[1], journal, None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    assert dump(member.result(training, SILENT))
+    journal.destroy(before=1)
+    blob = member.result(show, SILENT)
+    show.commits[SILENT] = SimpleNamespace(digest=judged.store.put(blob).digest)
+    state = judged.states[3]
+    (told,) = judged.judge._told(judged.place(vote), state, CASE, JUDGE).values()
+    assert member._told(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
+    if shown == "upload":
+        assert told == judged.secrets[SILENT]
+    else:
+        start, model = flatten(state.models[0]), np.frombuffer(told, "<f4")
+        honest, noise = judged.honest[SILENT] - start, model - judged.honest[SILENT]
+        assert 0.7 < np.linalg.norm(noise) / np.linalg.norm(honest) < 1.6  # other batches, and noise as long as it
 
 
 def test_a_judge_that_was_killed_votes_as_before_and_keeps_the_evidence_for_it(tmp_path):
