@@ -68,8 +68,8 @@ def picture_clusters(chromium: Browser, target: Path) -> None:
     """Who is like whom, what came of each round, and who was judged."""
     with explorer(Path("runs/clustered")) as (address, _):
         page = f"{address}clusters/"
-        take(chromium.new_page(), page, target / "clusters.png", 1240)
-        take(chromium.new_page(), page, target / "judged.png", 900, part="[data-live=judgements]")
+        take(chromium.new_page(), page, target / "clusters.png", 1210)
+        take(chromium.new_page(), page, target / "judged.png", 900, part=".judgement")
 
 
 @contextmanager
