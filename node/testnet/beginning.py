@@ -77,7 +77,7 @@ def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes) -> Beginning:
         replace(
             config,
             federation=replace(config.federation, name=_name(dataset)),
-            ledger=windows(plan.clients, plan.block_seconds, seconds, alone=config.clusters is not None),
+            ledger=windows(plan.clients, plan.block_seconds, seconds, patient=config.clusters is not None),
         ),
         [{"x_train": samples.x, "y_train": samples.y} for samples in parts],
         {"x_test": test.x, "y_test": test.y},

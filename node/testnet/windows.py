@@ -20,7 +20,7 @@ _AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
 
 
-def windows(clients: int, block_seconds: float, training_seconds: float, alone: bool = False) -> Settings:
+def windows(clients: int, block_seconds: float, training_seconds: float, patient: bool = False) -> Settings:
     """The ledger's windows.
 
     Parameters
@@ -31,15 +31,15 @@ def windows(clients: int, block_seconds: float, training_seconds: float, alone: 
         Seconds between two blocks.
     training_seconds : float
         What a round's training takes, all clients together.
-    alone : bool
-        Only the coordinator can close a round, as it states something: a round waits longer for it to be back.
+    patient : bool
+        A round waits longer for a process to be back. Where there are clusters, who misses the comparisons is in none, and
+        the coordinator alone can close.
     """
 
     def blocks(seconds: float) -> int:
         return _BLOCKS + math.ceil(seconds / block_seconds)
 
-    grace, restart = blocks(6), 12 + 0.5 * clients
-    closing = _AWAY_SECONDS if alone else 0
+    grace, restart = blocks(6), 12 + 0.5 * clients + (_AWAY_SECONDS if patient else 0)
     return Settings(
         seed_delay=1,
         draw_window=blocks(restart),
@@ -47,7 +47,7 @@ def windows(clients: int, block_seconds: float, training_seconds: float, alone: 
         share_window=blocks(restart),
         commit_window=blocks(restart + _SPARE * training_seconds),
         recover_window=2 * grace + blocks(restart),
-        close_window=2 * grace + blocks(restart + closing),
+        close_window=2 * grace + blocks(restart),
         coordinator_grace=grace,
         quorum=3,
         max_clients=clients,

@@ -37,8 +37,8 @@ from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
 
 SECONDS = 1500
-CLIENTS, ROUNDS, SEATS = 8, 12, 3
-CLUSTERING = f"procfl, seats = {SEATS}, global_share = 0.6, tolerance = 0.1"
+CLIENTS, ROUNDS, SEATS = 8, 8, 3
+CLUSTERING = f"procfl, seats = {SEATS}, global_share = 0.8, tolerance = 0.1"
 OPTIONS = ("--clients", CLIENTS, "--rounds", ROUNDS, "--strategy", "fedavg", "--seed", 1, "--block-seconds", 0.5)
 ATTACKERS = (1, 3, 5)
 """Of the first group, which has four members; by the number of their process."""
