@@ -32,8 +32,8 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
     training_seconds : float
         What a round's training takes, all clients together.
     patient : bool
-        A round waits longer for a process to be back. Where there are clusters, who misses the comparisons is in none, and
-        the coordinator alone can close.
+        Rounds wait longer for a process to be back, as those of clusters must: who misses the comparisons is in none,
+        and the coordinator alone can close.
     """
 
     def blocks(seconds: float) -> int:
