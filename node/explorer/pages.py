@@ -149,6 +149,7 @@ class _Request:
         return self.render(
             "round.html", f"Round {number}", "overview", number=int(number), view=view, trees=trees, leaves=leaves,
             timeline=timeline, clusters=clusters, step=step, judged=clusters.judged_in(step) if step else (),
+            leaders=clusters.leaders(step, groups) if step else {},
         )  # fmt: skip
 
     def _clients(self) -> str:

@@ -1,11 +1,14 @@
 """What became of the clusters: who is like whom, who trained with whom, who was judged by whom, and what follows."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from chain.vrf import InvalidProof, proof_to_hash
 from node.clustering.committee import Ballot
 from node.clustering.cover import as_threshold
+from node.clustering.leaders import draw_leader
 from node.clustering.state import Case, ClusterState
 from node.clustering.training import Cluster
 from node.config import FederationConfig
@@ -229,6 +232,34 @@ class Clusters:
         except (ValueError, LookupError, ArithmeticError):
             return ()  # a state that the audit does not let pass
 
+    def leaders(self, step: Step, groups: Sequence[Cluster]) -> dict[int, int]:
+        """Who leads each cluster in a round of training, by the draws of those who uploaded.
+
+        Parameters
+        ----------
+        groups : sequence of Cluster
+            Who is summed apart, as ``groups`` has it.
+        """
+        if step.row.stage != "train" or step.began is None:
+            return {}
+        clusters = step.began.clusters if self.course.is_global(step.began) else groups
+        outputs = self._outputs(step.number)
+        try:
+            found = {cluster: draw_leader(members, outputs) for cluster, members in enumerate(clusters)}
+        except OverflowError:
+            return {}  # no ledger has clients of such numbers
+        return {cluster: leader for cluster, leader in found.items() if leader is not None}
+
+    def _outputs(self, number: int) -> dict[int, bytes]:
+        """What the draws of those came to who committed in a round."""
+        query = (
+            "SELECT parts.client, fields FROM parts JOIN records ON records.id = parts.drawn"
+            " WHERE parts.round = ? AND parts.committed IS NOT NULL"
+        )
+        proofs = {row["client"]: json.loads(row["fields"])["proof"] for row in self._index.rows(query, number)}
+        outputs = {client: _output(proof) for client, proof in proofs.items()}
+        return {client: output for client, output in outputs.items() if output is not None}
+
     def _whole(self, condition: str, *values: object) -> ClusterState | None:
         """What a round left, with the overlaps of all pairs; ``condition`` is of our own making."""
         row = self._index.row(f"{_BEHIND} AND {condition} ORDER BY number DESC LIMIT 1", *values)
@@ -318,6 +349,15 @@ def clusters_of(index: Index, checks: Checks) -> Clusters | None:
     """What the index tells of the clusters; None where the terms have none."""
     config = latest_config(index)
     return Clusters(index, checks, config) if has_clusters(config) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _output(proof: str) -> bytes | None:
+    """β of a proof in hex; None for what is no proof, which no contract of ours took."""
+    try:
+        return proof_to_hash(bytes.fromhex(proof))
+    except (InvalidProof, ValueError):
+        return None
 
 
 @lru_cache(maxsize=4)

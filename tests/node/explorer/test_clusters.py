@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from node.auditing.archive import STORE, write_archive
-from node.clustering.state import ClusterState
+from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Stated
 from node.explorer.checks import Checks
-from node.explorer.clusters import hear
+from node.explorer.clusters import MAX_HEAD_BYTES, Left, hear
 from node.explorer.export import export
 from node.explorer.heatmap import Heatmap
 from node.explorer.index import Index
@@ -24,7 +24,7 @@ from node.explorer.views.clusters import Clusters, clusters_of
 from node.explorer.views.words import STAGES
 from node.explorer.watch import Watch
 from node.report import build_report
-from node.uploads.clusters import course_of
+from node.uploads.clusters import ClusterUploads, course_of
 from tests.node.explorer.conftest import check_accessible, damage, exploring
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_pages import check_well_formed
@@ -104,6 +104,17 @@ def test_scores_are_those_that_make_suspect(view, heard):
         for case in state.cases if fell else ():
             assert case.cluster in [each.cluster for each in fell]
             assert all(each.score < each.best - view.terms.tolerance for each in fell)
+
+
+def test_leaders_are_those_that_repeat_the_sums(story, clustered, view):
+    uploads = ClusterUploads(story.federation.config)
+    for step in view.steps:
+        round = story.place(step.number)
+        stated = {client: draw.samples for client, draw in round.entry.draws.items()}
+        leaders = view.leaders(step, view.groups(step, stated))
+        assert tuple(leaders.values()) == uploads.leaders(round)
+        page = clustered.page(f"rounds/{step.number}/")
+        assert ("repeats the coordinator’s sum" in page) == bool(leaders) == (step.row.stage == "train")
 
 
 def test_judgements_have_the_ballots_that_judges_uploaded(story, view, heard):
@@ -225,6 +236,24 @@ def test_a_state_that_does_not_follow_is_not_shown(clustered, copied):
         check_well_formed(page)
         assert "<script>alert" not in page
     assert "not at hand" in pages.render("clusters/") and "not at hand" in pages.render("rounds/4/")
+
+
+def test_a_state_of_too_many_and_too_large_numbers_makes_no_large_page(clustered, copied, heard, view):
+    """One that the audit has not come to yet: members beyond any ledger's, and clusters without end."""
+    pages = Pages(Watch(clustered.watch.source, copied))
+    number = next(step.number for step in view.steps if step.row.stage == "train")
+    crowd = (*range(1, 300), *range(1 << 40, (1 << 40) + 300))
+    sets = dict.fromkeys(crowd, ("ab" * 32, 7))
+    state = replace(heard[number - 2], sets=sets, clients=crowd, overlaps=(), clusters=(crowd,) * 240, labels=())
+    judged = replace(state, stage="show", cases=(Case(0, crowd, crowd),) * 20)
+    for evil in (state, judged):
+        assert MAX_HEAD_BYTES / 2 < len(evil.head()) < MAX_HEAD_BYTES
+        with copied.changes() as database:
+            row = (*Left(evil).to_row(), evil.stage, number - 1)
+            database.execute("UPDATE rounds SET clusters = ?, scores = ?, stage = ? WHERE number = ?", row)
+            database.execute("UPDATE rounds SET clusters = NULL WHERE number >= ?", (number,))
+        for path in ("", "clusters/", f"rounds/{number}/", "clients/1/"):
+            assert len(pages.render(path)) < 1_000_000
 
 
 def test_what_is_stated_wrongly_leads_nowhere(story):
