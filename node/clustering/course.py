@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from node.clustering.committee import Ballot, NoCommittee, draw_committee, suspected, tally
+from node.clustering.comparing import comparing
 from node.clustering.cover import candidates, greedy_cover
 from node.clustering.settings import ClusterTerms
 from node.clustering.similarity import Inconsistent
@@ -73,6 +74,8 @@ class Course:
             raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
             raise InvalidStatement(f"the state counts other than {self.labels} labels")
+        if state.stage in ("ask", "answer", "report") and state.stage not in comparing(self.terms.psi).stages:
+            raise InvalidStatement(f"by these terms nothing is compared in a stage '{state.stage}'")
         if state.stage == "count":
             return self.clustered(state, stated.overlaps)
         return self._watched(state, stated) if state.stage == "watch" else state

@@ -21,6 +21,7 @@ from node.tensors import InvalidModel, Layout, Tensors, dump, load
 STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch", "show", "vote")
 """What the next round does. ``count`` and ``watch`` wait for what the coordinator states first."""
 
+_UNGROUPED = STAGES[: STAGES.index("labels")]
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
 _MAX_HEAD_BYTES = 1 << 28
@@ -225,7 +226,7 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
         counts = {name: head.pop(name) for name in _MODELS}
         state = replace(_from_head(head), **models(counts))
         sound = _holds_together(state)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, Inconsistent) as fault:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent) as fault:
         raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
     if not sound:
         raise InvalidModel("the state speaks of clients, clusters or models that there are not")
@@ -266,9 +267,30 @@ def _holds_together(state: ClusterState) -> bool:
         and len(state.groups) == groups
         and len(state.right) == len(state.references)
         and len(state.labels) in (0, several)
-        and (bool(state.labels) or state.stage != "watch")
+        and any(state.labels) == bool(state.labels)
         and (len(state.models) == 1 or not state.trials)
+        and all(len(row) == len(state.tested) for row in state.right)
+        and _compares(state)
+        and _suspects(state)
     )
+
+
+def _compares(state: ClusterState) -> bool:
+    """Whether clusters have overlaps that they follow from, and these are of the sets."""
+    diagonal = [row[place] for place, row in enumerate(state.overlaps)]
+    if state.overlaps and diagonal != [state.sizes[client] for client in state.clients]:
+        return False
+    return bool(state.clusters) == bool(state.overlaps) and bool(state.clusters or state.stage in _UNGROUPED)
+
+
+def _suspects(state: ClusterState) -> bool:
+    """Whether there is all that watching, showing and voting need."""
+    named = [case.cluster for case in state.cases]
+    if len(set(named)) != len(named) or any(len(case.against) not in (0, len(case.members)) for case in state.cases):
+        return False
+    if state.stage in ("show", "vote"):
+        return bool(state.labels and state.references and state.began and state.cases)
+    return bool(state.labels) or state.stage != "watch"
 
 
 def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[Tensors, ...]]:

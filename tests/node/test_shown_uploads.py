@@ -62,8 +62,9 @@ class Judged:
         self.sent = {**self.honest, POISONER: np.clip(poison, -8, 8)}
         everybody, labels = (*MEMBERS, JUDGE), tuple(np.bincount(data.y[:300], minlength=10).tolist())
         sets = {client: ("ab" * 32, 60) for client in everybody}
-        compared = replace(start, stage="train", sets=sets, clients=everybody, clusters=(MEMBERS, (JUDGE,)))
-        self.states = {1: replace(compared, labels=(labels, ()))}
+        overlaps = ((60,) * 6,) * 6
+        compared = replace(start, stage="train", sets=sets, clients=everybody, overlaps=overlaps)
+        self.states = {1: replace(compared, clusters=(MEMBERS, (JUDGE,)), labels=(labels, ()))}
         began = self.store.put(self.states[1].to_bytes()).digest.hex()
         groups = {"groups": (MEMBERS, ()), "references": start.models, "right": ((0,) * 10,), "tested": (1,) * 10}
         after = replace(self.states[1], trained=1, began=began, cases=(CASE,), **groups)

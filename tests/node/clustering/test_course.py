@@ -12,7 +12,7 @@ from node.clustering.settings import ClusterTerms
 from node.clustering.similarity import in_the_clear
 from node.clustering.state import Case, ClusterState
 from node.clustering.stated import InvalidStatement, Stated
-from node.tensors import InvalidModel
+from node.tensors import InvalidModel, dump, load
 
 TERMS = ClusterTerms(alpha=0.5, global_share=0.5, seats=2, tolerance=0.1, pause=2, counter="ab" * 32)
 COURSE = Course(TERMS, rounds=11, labels=2)
@@ -293,6 +293,23 @@ WRONG = {
     "parts of several models": {"trials": (model(1),) * 2},
     "clients out of order": {"clients": (3, 2, *CLIENTS[2:])},
     "no set": {"sets": {}},
+    "clusters without overlaps": {"overlaps": ()},
+    "training without clusters": {
+        "clusters": (),
+        "labels": (),
+        "groups": (),
+        "judged": {},
+        "expelled": {},
+        "cases": (),
+    },
+    "overlaps of other sets": {"sets": {client: ("cd" * 32, 1) for client in CLIENTS}},
+    "labels of nobody": {"labels": ((), ())},
+    "scores of other labels than were tested": {"tested": (100,)},
+    "votes on others": {"cases": (Case(0, FIRST, (7, 8), (1, 0)),)},
+    "one cluster judged twice": {"cases": (Case(0, FIRST, (7,)), Case(0, FIRST, (8,)))},
+    "a vote on nobody": {"stage": "vote", "cases": ()},
+    "a vote without a model from before": {"stage": "vote", "references": (), "right": ()},
+    "a vote on no round": {"stage": "vote", "began": ""},
 }
 
 
@@ -302,6 +319,23 @@ def test_a_state_that_does_not_hold_together_is_refused(wrong):
         ClusterState.from_bytes(replace(full(), **WRONG[wrong]).to_bytes())
     with pytest.raises(InvalidModel):
         ClusterState.outline(replace(full(), **WRONG[wrong]).head())
+
+
+@pytest.mark.parametrize(
+    "label", ["models/2/weight", "models/-1/weight", "models/0", "more/0/weight", "models/x/weight"]
+)
+def test_a_tensor_of_no_model_is_refused(label):
+    data = full().to_bytes()
+    end = 8 + int.from_bytes(data[:8])
+    stacked = {**load(data[end:]), label: model(1)["weight"]}
+    with pytest.raises(InvalidModel):
+        ClusterState.from_bytes(data[:end] + dump(stacked))
+
+
+@pytest.mark.parametrize("stage", ["ask", "report"])
+def test_a_stage_of_another_protocol_is_refused(stage):
+    with pytest.raises(InvalidStatement, match="nothing is compared"):
+        COURSE.heard(replace(compared(), stage=stage), None)
 
 
 def test_a_state_of_other_labels_is_refused():
