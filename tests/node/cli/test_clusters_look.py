@@ -1,0 +1,77 @@
+"""What ``fedgrove status`` shows of a federation with clusters, at every point of its history (``clusters_story``)."""
+
+from dataclasses import replace
+
+import pytest
+
+from chain.phases import Deadlines
+from chain.records import Closed, Committed
+from ipfs.disk import DiskStore
+from node.cli.clusters_look import ClusterLook, ClusterSight
+from node.config import FederationConfig
+from node.rounds import Rounds
+from node.standing import Standing
+from tests.node.clusters_story import LATE, ROUNDS
+
+pytestmark = pytest.mark.xdist_group("clusters")
+
+
+class Then:
+    """What a view of the ledger was when it held so many records."""
+
+    def __init__(self, story, count: int) -> None:
+        records = story.history.records()[:count]
+        self.rounds, self.block = Rounds(), records[-1].at.block
+        self._settings = story.federation.config.ledger
+        for record in records:
+            self.rounds.add(record)
+
+    def deadlines(self, entry) -> Deadlines:
+        return Deadlines.of(entry.opened.opened_at, self._settings)
+
+
+def before(story, kind: type, number: int) -> Then:
+    """When the first record of a kind in a round was not there yet."""
+    records = story.history.records()
+    return Then(story, next(k for k, each in enumerate(records) if isinstance(each, kind) and each.round == number))
+
+
+@pytest.fixture
+def look(story):
+    return ClusterLook(story.federation.config, story.federation.store)
+
+
+def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
+    sights = [look.look(before(story, Committed, number)).standing for number in range(1, ROUNDS + 1)]
+    judging = ["train", "show", "vote"]
+    assert [sight.stage for sight in sights] == ["blind", "answer", "labels", "train", *judging, "train", *judging]
+    assert all(sight.awaited == sight.acting and LATE not in sight.acting for sight in sights)
+    states = story.states()
+    for number in (6, 10):
+        (case,) = states[number - 1].cases
+        assert sights[number - 1].awaited == case.members and sights[number].awaited == tuple(sorted(case.committee))
+        rows = dict(ClusterSight(sights[number]).rows(finished=False))
+        assert rows["stage"].endswith("yet to commit") and " vote on clients " in rows["stage"]
+
+
+def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, look):
+    anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20)
+    told = {number: look.look(before(story, Closed, number)).told(anyone).waiting for number in range(1, ROUNDS + 1)}
+    alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
+    assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.clusters is not None}
+    assert told[2] == "the coordinator to close, as it alone can state how much sets have in common"
+    earlier = replace(anyone, phase="recover")
+    assert look.look(before(story, Closed, 2)).told(earlier) == earlier
+
+
+def test_at_the_end_there_are_clusters_and_who_was_expelled(story, look):
+    rows = look.look(Then(story, len(story.history.records()))).rows(finished=True)
+    assert rows == [("clusters", "5, 7, 9 | 6, 8, 10"), ("expelled", "clients 1, 2, 3, 4")]
+
+
+def test_a_store_that_lacks_the_state_is_told_and_other_federations_have_no_clusters(story, tmp_path):
+    now = Then(story, len(story.history.records()))
+    ((name, told),) = ClusterLook(story.federation.config, DiskStore(tmp_path)).look(now).rows(finished=False)
+    assert name == "clusters" and told.startswith("cannot be told: ")
+    plain: FederationConfig = replace(story.federation.config, clusters=None)
+    assert ClusterLook(plain, story.federation.store).look(now) == ClusterSight()
