@@ -18,6 +18,9 @@ from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
 
+Key = tuple[int, bytes, bytes]
+"""A closing: round, digests of the model and of the metrics."""
+
 
 class Closings:
     """Tells what is wrong with a closed round; each is recomputed once.
@@ -32,7 +35,7 @@ class Closings:
         The public inputs of a sealed round.
     fraction : float
         Of the closed rounds that are recomputed; those that somebody disputes always are, and those in which the member
-        leads a cluster.
+        leads a cluster, or after which it is to show what it sent, or to judge that.
     """
 
     def __init__(
@@ -49,8 +52,8 @@ class Closings:
         self._place = place
         self._fraction = fraction
         self._lots: dict[int, float] = {}
-        self._leads: dict[int, bool] = {}
-        self._found: dict[tuple[int, bytes, bytes], str] = {}
+        self._has_to: dict[Key, bool] = {}
+        self._found: dict[Key, str] = {}
 
     def fault(self, entry: RoundRecords, client: int = 0) -> str:
         """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
@@ -70,16 +73,16 @@ class Closings:
         # Nobody else may know which rounds this member looks at.
         lot = self._lots.setdefault(entry.number, random.SystemRandom().random())
         if key not in self._found:
-            if lot >= self._fraction and not entry.disputes and not self._led_by(entry, client):
+            if lot >= self._fraction and not entry.disputes and not self._must(entry, client, key):
                 return ""
             self._found = {key: self._recompute(entry, end)}
         return self._found[key]
 
-    def _led_by(self, entry: RoundRecords, client: int) -> bool:
-        if entry.number not in self._leads:
-            leads = self._kind.has_leaders and client in self._kind.leaders(self._place(entry))
-            self._leads = {entry.number: leads}
-        return self._leads[entry.number]
+    def _must(self, entry: RoundRecords, client: int, key: Key) -> bool:
+        """Whether the member repeats this closing, be its fraction 0."""
+        if key not in self._has_to:
+            self._has_to = {key: self._kind.has_leaders and self._kind.repeats(self._place(entry), client)}
+        return self._has_to[key]
 
     def _recompute(self, entry: RoundRecords, end: Closed) -> str:
         if entry.opened.config_digest != self._terms:

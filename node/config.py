@@ -240,7 +240,7 @@ class NetworkSettings:
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
         Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes, and
-        all in which it leads a cluster.
+        all in which it leads a cluster, or after which it is to show what it sent, or to judge that.
     rpc_seconds, store_seconds : float
         How long an endpoint, or the store, may take to answer.
     resend_seconds : float

@@ -36,7 +36,7 @@ from node.masking.ring import WORD, decode, encode
 from node.masking.survivors import summed_groups
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords, Rounds
-from node.tensors import Layout, Tensors, flatten, unflatten
+from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 from node.uploads.ring import masked_bytes, unmasked_sum
 
@@ -243,6 +243,17 @@ class ClusterUploads(UploadKind):
         outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
         drawn = [draw_leader(members, outputs) for members in clusters]
         return tuple(leader for leader in drawn if leader is not None)
+
+    def repeats(self, round: UploadRound, client: int) -> bool:
+        """Leaders do; and who is to show or to judge: nobody opens an upload to whom only the coordinator names."""
+        if super().repeats(round, client):
+            return True
+        try:
+            state = state_after(round.entry, self.config, round.store)
+        except (TooLarge, Malformed, InvalidBlob, InvalidModel):
+            return True  # whatever it is, it does not follow
+        asked = [case for case in state.cases if client in (*case.members, *case.committee)]
+        return bool(asked) and state.stage in ("show", "vote")
 
     # --- one round --------------------------------------------------------------------------------------------------
 

@@ -209,6 +209,15 @@ class UploadKind(ABC):
         """Who repeats the sum of a closed round, whatever else it looks at."""
         return ()
 
+    def repeats(self, round: UploadRound, client: int) -> bool:
+        """Whether a client repeats the sum of a closed round, whatever else it looks at.
+
+        Raises
+        ------
+        StoreError
+        """
+        return client in self.leaders(round)
+
     def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
         """From which block on the next round is to be opened, past or to come; None: nobody needs one.
 

@@ -92,13 +92,24 @@ def test_each_cluster_has_a_leader_that_repeats_the_sum_in_any_case(story):
         leaders = kind.leaders(story.place(number))
         assert [leader in members for leader, members in zip(leaders, clusters, strict=True)] == [True, True]
     assert kind.leaders(story.place(6)) == ()
-    place = story.place(9)
-    wrong = replace(place.entry, end=replace(place.entry.end, model_digest=bytes(32)))
+
+
+@pytest.mark.parametrize("number", [8, 9])
+def test_leaders_suspects_and_judges_repeat_a_closing_in_any_case(story, number):
+    """Nobody opens what it sent to a committee that only the coordinator names."""
+    store, config, place = story.federation.store, story.federation.config, story.place(number)
+    wrong = replace(story.states()[number - 1], session="ab" * 32)
+    end = replace(place.entry.end, model_digest=store.put(wrong.to_bytes()).digest)
+    place = replace(place, entry=replace(place.entry, end=end))
     looking = {
-        client: Closings(story.federation.store, story.federation.config, lambda entry: place, 0.0).fault(wrong, client)
+        client: Closings(store, config, lambda entry: place, 0.0).fault(place.entry, client)
         for client in range(1, CLIENTS + 1)
     }
-    assert {client for client, fault in looking.items() if fault} == set(leaders)
+    cases = story.states()[9].cases if number == 9 else ()
+    asked = {client for case in cases for client in (*case.members, *case.committee)}
+    leaders = set(ClusterUploads(config).leaders(place))
+    assert {client for client, fault in looking.items() if fault} == leaders | asked
+    assert bool(asked) == (number == 9)
 
 
 def test_when_the_one_model_fell_the_bad_part_was_found(story):
