@@ -34,7 +34,7 @@ from node.masking.keys import SECRET_BYTES
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import Tensors, flatten
-from node.uploads.clusters import course_of, session_of, shown_bytes, shown_to, state_before
+from node.uploads.clusters import course_of, session_of, shown_bytes, shown_to, state_before, sums_before
 from node.uploads.kind import UploadRound
 
 _SECRET = "comparison"
@@ -112,7 +112,9 @@ class LocalClusters:
             self._journal.keep(_SECRET, b"")
         match state.stage:
             case "labels":
-                return label_counts(self._samples.y, self._course.labels)
+                counts = label_counts(self._samples.y, self._course.labels)
+                # Counts never change: a second sum without somebody would show that client's. So they are summed once.
+                return np.zeros_like(counts) if sums_before(round, self._place) else counts
             case "show":
                 return self._show(round, state, entry, client)
             case "vote":
@@ -331,7 +333,9 @@ class _ClusterTraining(LocalTraining):
         if state.stage == "train":
             place = {"round": state.trained + 1, "rounds": self._course.training_rounds}
             model = state.model_of(max(0, entry.draws[client].samples - 1))
-            return model, {**place, "seed": self._config.federation.seed}
+            # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
+            seed = self._config.federation.seed + 2 * sums_before(round, self._place)
+            return model, {**place, "seed": seed % (1 << 63)}
         own = next(case.cluster for case in state.cases if client in case.members)
         return self.began(round).model_of(own), self.again(state)
 

@@ -7,7 +7,7 @@ counts and models are summed under masks, each group by itself.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -91,6 +91,29 @@ def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig
     """Leaf positions of those who are summed together in a sealed round."""
     stated = {client: draw.samples for client, draw in entry.draws.items()}
     return tuple(entry.positions(group) for group in course_of(config).groups(state, stated))
+
+
+def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
+    """Of how many earlier rounds that were to do the same, and came to nothing, somebody can know a sum.
+
+    The difference of two sums of the same data, from one of which a client is missing, is that client's.
+
+    Parameters
+    ----------
+    place : callable
+        The public inputs of a sealed round.
+    """
+    base = round.rounds.base_of(round.entry.number)
+    after = base.number if base else 0
+    before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
+    return sum(_sums_known(place(entry)) for entry in before if entry.releases)
+
+
+def _sums_known(round: UploadRound) -> bool:
+    """Whether enough shares of a group were released to sum it, whatever became of the round."""
+    graph, released = round.graph, frozenset(round.entry.positions(round.entry.releases))
+    known = {p for p in round.survivors if len(released.intersection(graph.holders[p])) >= graph.thresholds[p]}
+    return any(group and group <= known for group in summed_groups(graph, round.survivors))
 
 
 def session_of(round: UploadRound) -> bytes:

@@ -32,7 +32,7 @@ from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import dump, flatten
-from node.uploads.clusters import shown_to
+from node.uploads.clusters import shown_to, sums_before
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
 
@@ -195,6 +195,25 @@ def test_a_judge_that_was_killed_votes_as_before_and_keeps_the_evidence_for_it(t
     options = (judged.samples[5], journal, None)
     again = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, judged.keys)
     assert again.result(judged.rounds.rounds[3], JUDGE) == ballot and journal.kept("evidence-3-0") == evidence
+
+
+# --- rounds that are held again ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("releases", "known"), [(0, 0), (1, 0), (4, 0), (5, 1), (6, 1)])
+def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, releases, known):
+    """The difference of two sums of the same data would show whoever is missing from one of them."""
+    judged, journal = Judged(tmp_path, "upload"), Journal(tmp_path / "member", bytes(32))
+    lost, again = judged.rounds.rounds[1], judged.rounds.rounds[2]
+    lost.stands, lost.releases = False, dict.fromkeys(lost.order[:releases])
+    again.draws[SILENT] = SimpleNamespace(samples=1)
+    options = (judged.samples[1], journal, None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    judged.states[2] = judged.states[1]
+    assert sums_before(judged.place(again), judged.place) == known
+    assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
+    judged.states[2] = replace(judged.states[1], stage="labels")
+    assert member.result(again, SILENT).sum() == (0 if known else 60)
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------
