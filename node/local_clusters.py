@@ -34,7 +34,7 @@ from node.masking.keys import SECRET_BYTES
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import Tensors, flatten
-from node.uploads.clusters import course_of, session_of, shown_bytes, shown_to, state_before, sums_before
+from node.uploads.clusters import course_of, first_message, session_of, shown_bytes, shown_to, state_before, sums_before
 from node.uploads.kind import UploadRound
 
 _SECRET = "comparison"
@@ -170,8 +170,7 @@ class LocalClusters:
     def _received(
         self, round: UploadRound, state: ClusterState, protocol: Comparing, client: int, partner: int
     ) -> Received:
-        digest, size = state.sets[partner]
-        first = self._store.fetch(bytes.fromhex(digest), protocol.first_bytes(size))
+        first = first_message(round, partner)
         before = protocol.stages[protocol.stages.index(state.stage) - 1]
         base = round.rounds.base_of(round.entry.number)
         if before == "blind" or partner not in base.commits:

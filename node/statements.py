@@ -13,6 +13,7 @@ from node.clustering.messages import InvalidMessage
 from node.clustering.state import ClusterState
 from node.clustering.stated import Counts, Stated
 from node.tensors import Tensors
+from node.uploads.clusters import first_message
 from node.uploads.kind import UploadRound
 
 LabelTest = Callable[[Tensors], tuple[Counts, Counts]]
@@ -51,7 +52,7 @@ class ClusterStatements:
     def _overlaps(self, round: UploadRound, state: ClusterState) -> tuple[Counts, ...]:
         """How much all pairs have in common. A pair whose messages do not fit has nothing."""
         clients, session = state.clients, bytes.fromhex(state.session)
-        blinded = {client: self._blinded(round, state, client) for client in clients}
+        blinded = {client: first_message(round, client) for client in clients}
         answers = {client: self._answers(round, state, client) for client in clients}
         rows = {client: dict.fromkeys(clients, 0) | {client: state.sizes[client]} for client in clients}
         for left, right in combinations(clients, 2):
@@ -60,10 +61,6 @@ class ClusterStatements:
                 found = pair.count(answers[left].get(right, b""), answers[right].get(left, b""))
                 rows[left][right] = rows[right][left] = found.overlap
         return tuple(tuple(row.values()) for row in rows.values())
-
-    def _blinded(self, round: UploadRound, state: ClusterState, client: int) -> bytes:
-        digest, size = state.sets[client]
-        return round.store.fetch(bytes.fromhex(digest), self._comparing.first_bytes(size))
 
     def _answers(self, round: UploadRound, state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""

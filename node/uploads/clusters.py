@@ -122,6 +122,23 @@ def session_of(round: UploadRound) -> bytes:
     return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
 
 
+def first_message(round: UploadRound, client: int) -> bytes:
+    """What a client began its comparisons with.
+
+    Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
+    the round is held again, the message is empty, and the client like nobody.
+
+    Raises
+    ------
+    StoreError
+    """
+    digest, size = round.previous.sets[client]
+    most = comparing(round.config.clusters.psi).first_bytes(size)
+    if round.entry.number == round.rounds.base_of(round.entry.number).number + 1:
+        return round.store.fetch(bytes.fromhex(digest), most)
+    return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
+
+
 def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
     """Context of what a member shows to a judge; the same when it is opened, a round later."""
     context, began, kind = round.graph.context, round.previous.began, round.config.clusters.shown

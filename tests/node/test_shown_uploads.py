@@ -10,6 +10,7 @@ import pytest
 
 from chain.keys import Keys
 from ipfs.disk import DiskStore
+from ipfs.store import NotFound
 from node import shown_uploads
 from node.clustering.committee import Ballot
 from node.clustering.mailbox import seal
@@ -32,7 +33,7 @@ from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import dump, flatten
-from node.uploads.clusters import shown_to, sums_before
+from node.uploads.clusters import first_message, shown_to, sums_before
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
 
@@ -214,6 +215,19 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, releases, known):
     assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
     judged.states[2] = replace(judged.states[1], stage="labels")
     assert member.result(again, SILENT).sum() == (0 if known else 60)
+
+
+def test_who_takes_its_first_message_away_stops_one_round_and_not_the_next(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    first = {SILENT: judged.store.put(b"blinded").digest.hex(), POISONER: "ab" * 32}
+    judged.states[2] = replace(judged.states[1], sets={client: (digest, 60) for client, digest in first.items()})
+    again = judged.rounds.rounds[2]
+    assert first_message(judged.place(again), SILENT) == b"blinded"
+    with pytest.raises(NotFound):
+        first_message(judged.place(again), POISONER)
+    again.stands, judged.states[3] = False, judged.states[2]
+    place = judged.place(judged.rounds.rounds[3])
+    assert [first_message(place, client) for client in (SILENT, POISONER)] == [b"blinded", b""]
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------
