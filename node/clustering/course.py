@@ -74,6 +74,8 @@ class Course:
             raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
             raise InvalidStatement(f"the state counts other than {self.labels} labels")
+        if bool(state.clusters) != bool(state.overlaps):
+            raise InvalidStatement("the state has clusters, or overlaps, without the other")
         if state.stage in ("ask", "answer", "report") and state.stage not in comparing(self.terms.psi).stages:
             raise InvalidStatement(f"by these terms nothing is compared in a stage '{state.stage}'")
         if state.stage == "count":

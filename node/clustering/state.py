@@ -276,11 +276,11 @@ def _holds_together(state: ClusterState) -> bool:
 
 
 def _compares(state: ClusterState) -> bool:
-    """Whether clusters have overlaps that they follow from, and these are of the sets."""
+    """Whether the overlaps are of the sets, and there are clusters where they are needed."""
     diagonal = [row[place] for place, row in enumerate(state.overlaps)]
     if state.overlaps and diagonal != [state.sizes[client] for client in state.clients]:
         return False
-    return bool(state.clusters) == bool(state.overlaps) and bool(state.clusters or state.stage in _UNGROUPED)
+    return bool(state.clusters or state.stage in _UNGROUPED)
 
 
 def _suspects(state: ClusterState) -> bool:

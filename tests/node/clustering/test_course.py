@@ -293,7 +293,6 @@ WRONG = {
     "parts of several models": {"trials": (model(1),) * 2},
     "clients out of order": {"clients": (3, 2, *CLIENTS[2:])},
     "no set": {"sets": {}},
-    "clusters without overlaps": {"overlaps": ()},
     "training without clusters": {
         "clusters": (),
         "labels": (),
@@ -336,6 +335,11 @@ def test_a_tensor_of_no_model_is_refused(label):
 def test_a_stage_of_another_protocol_is_refused(stage):
     with pytest.raises(InvalidStatement, match="nothing is compared"):
         COURSE.heard(replace(compared(), stage=stage), None)
+
+
+def test_clusters_that_follow_from_nothing_are_refused():
+    with pytest.raises(InvalidStatement, match="without the other"):
+        COURSE.heard(replace(full(), stage="train", overlaps=()), None)
 
 
 def test_a_state_of_other_labels_is_refused():
