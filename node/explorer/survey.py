@@ -62,9 +62,10 @@ def survey(index: Index, store: ContentStore, number: int, at_most: int, seconds
             if time.monotonic() > deadline:
                 break
             blob = _look(store, row["digest"], row["role"], clusters)
-            if row["role"] == "config" and blob.text is not None:  # terms come before all that depends on them
-                clusters = clusters or has_clusters(parse_config(blob.text))
             found.append(blob)
+            if not clusters and row["role"] == "config" and blob.text and has_clusters(parse_config(blob.text)):
+                clusters = True
+                _ask_for_texts(index, number)
     finally:
         _keep(index, number, found)
     return bool(pending)
@@ -74,6 +75,13 @@ def ask_again(index: Index, number: int) -> None:
     """Let survey ``number`` ask again for what it did not find: a live store may get it yet."""
     with index.changes() as database:
         database.execute("UPDATE blobs SET survey = 0 WHERE survey = ? AND state = 'missing'", (number,))
+
+
+def _ask_for_texts(index: Index, number: int) -> None:
+    """Let survey ``number`` ask again for what it would have kept of blobs, had it known the terms."""
+    with index.changes() as database:
+        statement = "UPDATE blobs SET survey = 0 WHERE survey = ? AND text IS NULL AND role IN ('model', 'update')"
+        database.execute(statement, (number,))
 
 
 def _look(store: ContentStore, digest: bytes, role: str, clusters: bool) -> Found:
@@ -105,12 +113,12 @@ def _keep(index: Index, number: int, found: Sequence[Found]) -> None:
     with index.changes() as database:
         touched: set[int | None] = set()
         for blob in found:
-            before = database.execute("SELECT state, size FROM blobs WHERE digest = ?", (blob.digest,)).fetchone()
+            before = database.execute("SELECT state, size, text FROM blobs WHERE digest = ?", (blob.digest,)).fetchone()
             database.execute(
                 "UPDATE blobs SET survey = ?, state = ?, cid = ?, size = ?, text = ? WHERE digest = ?",
                 (number, blob.state, blob.cid, blob.size, blob.text, blob.digest),
             )
-            if tuple(before) != (blob.state, blob.size):
+            if tuple(before) != (blob.state, blob.size, blob.text):
                 query = "SELECT round FROM named JOIN records ON id = record WHERE digest = ?"
                 touched |= {row["round"] for row in database.execute(query, (blob.digest,))}
         sum_up(database, touched)

@@ -94,8 +94,8 @@ def _said(step: Step) -> list[str]:
         case "blind" if state.stage == "blind":
             return ["Too few sets can be compared: it is held again."]
         case "blind":
-            sizes = state.sizes.values()
-            return [f"{len(sizes)} sets can be compared; they have {min(sizes)} to {max(sizes)} elements."]
+            sizes = tuple(state.sizes.values()) or (0,)
+            return [f"{len(state.sets)} sets can be compared; they have {min(sizes)} to {max(sizes)} elements."]
         case "answer" | "report" if state.stage == "blind":
             return ["Too few answered: all begin anew."]
         case "answer" | "report" if state.clusters:
@@ -111,7 +111,7 @@ def _said(step: Step) -> list[str]:
             return [*_trained(step), *_suspicion(step)]
         case "show":
             return [
-                f"{people(case.members)} show what they sent to {people(case.committee)}."
+                f"{people(case.members)} were to show what they sent to {people(case.committee)}."
                 for case in state.cases[:MAX_CLUSTERS]
             ]
         case "vote":
@@ -134,5 +134,8 @@ def _suspicion(step: Step) -> list[str]:
     fell = [each for each in step.scores if each.fell]
     named = [score_name(step, each) for each in fell[:MAX_CLUSTERS]]
     said = [f"Fell: {', '.join(named)}."] if fell else []
-    judges = [f"Suspected: cluster {case.cluster + 1}; judges: {people(case.committee)}." for case in step.suspected]
+    judges = [
+        f"Suspected: cluster {case.cluster + 1}; judges: {people(case.committee)}."
+        for case in step.suspected[:MAX_CLUSTERS]
+    ]
     return said + judges

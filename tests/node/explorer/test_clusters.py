@@ -19,7 +19,7 @@ from node.explorer.index import Index
 from node.explorer.pages import Pages
 from node.explorer.server import serving
 from node.explorer.sources import DirectorySource
-from node.explorer.survey import survey
+from node.explorer.survey import ask_again, survey
 from node.explorer.views.clusters import Clusters, clusters_of
 from node.explorer.views.words import STAGES
 from node.explorer.watch import Watch
@@ -79,7 +79,7 @@ def copied(story, clustered, tmp_path) -> Iterator[Index]:
 def test_each_round_is_for_what_the_state_before_it_says(view, heard):
     assert [step.row.stage for step in view.steps] == ["blind", *(state.stage for state in heard[:-1])]
     for step, state in zip(view.steps, heard, strict=True):
-        assert step.left.state.head() == replace(state, overlaps=()).head()
+        assert replace(step.left.state, overlaps=state.overlaps).head() == state.head()
 
 
 def test_the_matrix_is_that_of_the_overlaps_in_the_order_of_the_clusters(view, heard, story):
@@ -242,12 +242,15 @@ def test_a_state_of_too_many_and_too_large_numbers_makes_no_large_page(clustered
     """One that the audit has not come to yet: members beyond any ledger's, and clusters without end."""
     pages = Pages(Watch(clustered.watch.source, copied))
     number = next(step.number for step in view.steps if step.row.stage == "train")
-    crowd = (*range(1, 300), *range(1 << 40, (1 << 40) + 300))
-    sets = dict.fromkeys(crowd, ("ab" * 32, 7))
-    state = replace(heard[number - 2], sets=sets, clients=crowd, overlaps=(), clusters=(crowd,) * 240, labels=())
-    judged = replace(state, stage="show", cases=(Case(0, crowd, crowd),) * 20)
+    crowd = (*range(1, 200), *range(1 << 40, (1 << 40) + 200))
+    overlaps = tuple(tuple(7 * (row == column) for column in crowd) for row in crowd)
+    sets, clusters = dict.fromkeys(crowd, ("ab" * 32, 7)), (crowd,) * 300
+    state = replace(heard[number - 2], sets=sets, clients=crowd, overlaps=overlaps, clusters=clusters, labels=())
+    known = {"labels": ((1,) * 10,) * 300, "references": ({},), "right": ((1,) * 10,), "tested": (1,) * 10}
+    cases = tuple(Case(cluster, crowd, crowd) for cluster in range(20))
+    judged = replace(state, stage="show", cases=cases, began="ab" * 32, **known)
     for evil in (state, judged):
-        assert MAX_HEAD_BYTES / 2 < len(evil.head()) < MAX_HEAD_BYTES
+        assert MAX_HEAD_BYTES / 2 < len(evil.head()) < MAX_HEAD_BYTES and Left.from_row(*Left(evil).to_row())
         with copied.changes() as database:
             row = (*Left(evil).to_row(), evil.stage, number - 1)
             database.execute("UPDATE rounds SET clusters = ?, scores = ?, stage = ? WHERE number = ?", row)
@@ -295,6 +298,26 @@ def test_an_index_of_an_older_version_is_made_anew(story, clustered, archive, co
     query = "SELECT number, stage, clusters, scores FROM rounds"
     assert list(map(tuple, new.rows(query))) == list(map(tuple, clustered.index.rows(query)))
     new.close()
+
+
+def test_terms_that_come_late_cost_nothing(story, clustered, archive, tmp_path):
+    """A store that gets them only after all else, as one of a network may."""
+    shutil.copytree(archive, tmp_path / "run")
+    source, index = DirectorySource(tmp_path / "run"), Index(tmp_path / "index.sqlite", story.history.deployment)
+    source.read(index)
+    (config,) = (row["digest"] for row in index.rows("SELECT digest FROM blobs WHERE role = 'config'"))
+    block = tmp_path / "run" / STORE / "blocks" / config.hex()
+    block.rename(tmp_path / "away")
+    while survey(index, source.store, 1, 10_000):
+        pass
+    assert not index.value("SELECT count(stage) FROM rounds")
+    (tmp_path / "away").rename(block)
+    ask_again(index, 1)
+    while survey(index, source.store, 1, 10_000):
+        pass
+    query = "SELECT number, stage, clusters, scores FROM rounds"
+    assert list(map(tuple, index.rows(query))) == list(map(tuple, clustered.index.rows(query)))
+    index.close()
 
 
 # --- drawings, and a browser ------------------------------------------------------------------------------------------
