@@ -58,20 +58,16 @@ class Left:
 
     @classmethod
     def from_row(cls, state: bytes, scores: str) -> Self | None:
-        """Out of two columns of the index, without the overlaps of all pairs, which are the same in every round.
-
-        None where another version of fedgrove wrote them.
-        """
+        """Out of two columns of the index, or None where another version of fedgrove wrote them."""
         try:
-            found = replace(ClusterState.outline(state), overlaps=())
-            return cls(found, tuple(Score(*each) for each in json.loads(scores)))
+            return cls(ClusterState.outline(state), tuple(Score(*each) for each in json.loads(scores)))
         except (InvalidModel, ValueError, TypeError):
             return None
 
     def to_row(self) -> tuple[bytes, str]:
-        """The columns."""
+        """The columns: without the overlaps of all pairs, which would be the same in every round."""
         scores = [[each.cluster, each.score, each.best, each.fell] for each in self.scores]
-        return self.state.head(), json.dumps(scores)
+        return replace(self.state, overlaps=()).head(), json.dumps(scores)
 
 
 def hear(head: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
