@@ -239,7 +239,8 @@ class ClusterUploads(UploadKind):
             self._course.heard(model, metrics.clusters)
         except InvalidStatement as fault:
             return str(fault)
-        return ""
+        size = len(metrics.to_bytes())
+        return f"they take {size} bytes, {MAX_JSON_BYTES} are read: too many clients" if size > MAX_JSON_BYTES else ""
 
     def opened(
         self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]

@@ -17,7 +17,9 @@ from node.clustering.mailbox import seal
 from node.clustering.poisoning import SignFlip
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import Case, ClusterState
+from node.clustering.stated import Stated
 from node.config import FederationConfig
+from node.content import Metrics
 from node.demo import Plan, make_config
 from node.evaluation import initial_model
 from node.journal import Journal, RoundNote
@@ -33,7 +35,7 @@ from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import dump, flatten
-from node.uploads.clusters import first_message, shown_to, sums_before
+from node.uploads.clusters import ClusterUploads, first_message, shown_to, sums_before
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
 
@@ -228,6 +230,15 @@ def test_who_takes_its_first_message_away_stops_one_round_and_not_the_next(tmp_p
     again.stands, judged.states[3] = False, judged.states[2]
     place = judged.place(judged.rounds.rounds[3])
     assert [first_message(place, client) for client in (SILENT, POISONER)] == [b"blinded", b""]
+
+
+def test_overlaps_that_nobody_would_read_close_no_round():
+    """Else every member would dispute the closing of an honest coordinator."""
+    clients = tuple(range(1, 601))
+    sets = {client: ("ab" * 32, 100) for client in clients}
+    state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
+    stated = Metrics(2, 0.0, 0.0, 0, None, Stated(overlaps=((100,) * 600,) * 600))
+    assert "too many clients" in ClusterUploads(terms("upload")).fault_of(state, stated)
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------
