@@ -36,7 +36,7 @@ from node.view import LedgerView
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
 
-SECONDS = 1500
+SECONDS = 3600
 CLIENTS, ROUNDS, SEATS = 8, 8, 3
 CLUSTERING = f"procfl, seats = {SEATS}, global_share = 0.8, tolerance = 0.1"
 OPTIONS = ("--clients", CLIENTS, "--rounds", ROUNDS, "--strategy", "fedavg", "--seed", 1, "--block-seconds", 0.5)
