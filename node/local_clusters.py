@@ -34,7 +34,15 @@ from node.masking.keys import SECRET_BYTES
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import Tensors, flatten
-from node.uploads.clusters import course_of, first_message, session_of, shown_bytes, shown_to, state_before, sums_before
+from node.uploads.cluster_rounds import (
+    course_of,
+    first_message,
+    session_of,
+    shown_bytes,
+    shown_to,
+    state_before,
+    sums_before,
+)
 from node.uploads.kind import UploadRound
 
 _SECRET = "comparison"

@@ -18,7 +18,8 @@ from node.journal import Journal
 from node.local_work import CannotTakePart
 from node.masking.keys import RoundSecrets
 from node.rounds import RoundRecords, Rounds
-from node.uploads.clusters import ClusterUploads, state_after
+from node.uploads.cluster_rounds import state_after
+from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadRound
 
 _SECRET = "shown"

@@ -13,7 +13,7 @@ from node.clustering.messages import InvalidMessage
 from node.clustering.state import ClusterState
 from node.clustering.stated import Counts, Stated
 from node.tensors import Tensors
-from node.uploads.clusters import first_message
+from node.uploads.cluster_rounds import first_message
 from node.uploads.kind import UploadRound
 
 LabelTest = Callable[[Tensors], tuple[Counts, Counts]]

@@ -12,7 +12,7 @@ from node.rounds import RoundRecords
 from node.standing import Standing
 from node.step import name_clients
 from node.tensors import InvalidModel
-from node.uploads.clusters import course_of
+from node.uploads.cluster_rounds import course_of
 from node.view import LedgerView
 
 

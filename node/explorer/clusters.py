@@ -19,7 +19,7 @@ from node.clustering.stated import Stated
 from node.config import FederationConfig
 from node.content import InvalidBlob, Metrics
 from node.tensors import InvalidModel
-from node.uploads.clusters import course_of
+from node.uploads.cluster_rounds import course_of
 
 MAX_HEAD_BYTES = 1 << 21
 """A state with a larger head is not shown. That of a thousand clients has less, but for the overlaps of all pairs."""

@@ -6,8 +6,9 @@ from node.content import Model
 from node.masking.graph import Adjacency
 from node.rounds import RoundRecords, Rounds
 from node.uploads.client_level import ClientLevelUploads
+from node.uploads.cluster_rounds import groups_of, state_before
 from node.uploads.clustering import ClusteringUploads
-from node.uploads.clusters import ClusterUploads, groups_of, state_before
+from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadKind, UploadRound
 from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads

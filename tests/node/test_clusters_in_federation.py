@@ -27,7 +27,8 @@ from node.journal import Journal
 from node.masking.keys import public_key
 from node.masking.ring import decode, encode
 from node.tensors import dump, flatten
-from node.uploads.clusters import ClusterUploads, course_of, shown_to
+from node.uploads.cluster_rounds import course_of, shown_to
+from node.uploads.clusters import ClusterUploads
 from tests.node.clusters_story import CLIENTS, LATE, LIARS, QUICK, RESTARTED, ROUNDS, Story
 from tests.node.federation import Federation
 

@@ -35,7 +35,8 @@ from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import dump, flatten
-from node.uploads.clusters import ClusterUploads, first_message, shown_to, sums_before
+from node.uploads.cluster_rounds import first_message, shown_to, sums_before
+from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
 

@@ -18,7 +18,7 @@ from node.explorer.heatmap import Heatmap
 from node.explorer.index import Index
 from node.explorer.terms import has_clusters, latest_config, parse_config
 from node.explorer.views.rounds import RoundRow, all_rounds
-from node.uploads.clusters import ballots_in, course_of
+from node.uploads.cluster_rounds import ballots_in, course_of
 
 _BEHIND = (
     "SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds"

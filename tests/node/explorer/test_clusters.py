@@ -24,7 +24,8 @@ from node.explorer.views.clusters import Clusters, clusters_of
 from node.explorer.views.words import STAGES
 from node.explorer.watch import Watch
 from node.report import build_report
-from node.uploads.clusters import ClusterUploads, course_of
+from node.uploads.cluster_rounds import course_of
+from node.uploads.clusters import ClusterUploads
 from tests.node.explorer.conftest import check_accessible, damage, exploring
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_pages import check_well_formed

@@ -1,0 +1,157 @@
+"""What a round of a federation with clusters follows from: the state before it, its groups, whose messages it reads."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from ipfs.store import ContentStore
+from node.clustering.committee import Ballot
+from node.clustering.comparing import comparing
+from node.clustering.course import Course
+from node.clustering.mailbox import OVERHEAD
+from node.clustering.state import Case, ClusterState
+from node.clustering.stated import InvalidStatement
+from node.config import FederationConfig
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
+from node.masking.graph import Adjacency
+from node.masking.keys import SECRET_BYTES
+from node.masking.ring import WORD
+from node.masking.survivors import summed_groups
+from node.rounds import RoundRecords, Rounds
+from node.tensors import Layout
+from node.uploads.kind import UploadRound
+
+_SESSION = b"fedgrove comparison 1"
+
+
+def course_of(config: FederationConfig) -> Course:
+    """What the terms say of the clusters."""
+    return Course(config.clusters, config.federation.rounds, config.model.classes)
+
+
+def state_before(
+    rounds: Rounds,
+    entry: RoundRecords,
+    config: FederationConfig,
+    store: ContentStore,
+    model: ClusterState | None = None,
+) -> ClusterState:
+    """Where the federation stood when a round was opened: what the last one left, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    base = rounds.base_of(entry.number)
+    if base is not None:
+        return state_after(base, config, store, model)
+    try:
+        return course_of(config).heard(model or fetch_model(store, entry.opened.model_digest, config), None)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def state_after(
+    base: RoundRecords, config: FederationConfig, store: ContentStore, model: ClusterState | None = None
+) -> ClusterState:
+    """Where a closed round left the federation: its model, which may be at hand, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    state = model or fetch_model(store, base.end.model_digest, config)
+    metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+    try:
+        return course_of(config).heard(state, metrics.clusters)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
+    """Leaf positions of those who are summed together in a sealed round."""
+    stated = {client: draw.samples for client, draw in entry.draws.items()}
+    return tuple(entry.positions(group) for group in course_of(config).groups(state, stated))
+
+
+def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
+    """Of how many earlier rounds that were to do the same, and came to nothing, somebody can know a sum.
+
+    The difference of two sums of the same data, from one of which a client is missing, is that client's.
+
+    Parameters
+    ----------
+    place : callable
+        The public inputs of a sealed round.
+    """
+    base = round.rounds.base_of(round.entry.number)
+    after = base.number if base else 0
+    before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
+    return sum(_sums_known(place(entry)) for entry in before if entry.releases)
+
+
+def _sums_known(round: UploadRound) -> bool:
+    """Whether enough shares of a group were released to sum it, whatever became of the round."""
+    graph, released = round.graph, frozenset(round.entry.positions(round.entry.releases))
+    known = {p for p in round.survivors if len(released.intersection(graph.holders[p])) >= graph.thresholds[p]}
+    return any(group and group <= known for group in summed_groups(graph, round.survivors))
+
+
+def session_of(round: UploadRound) -> bytes:
+    """Names the comparisons that a round of first messages begins."""
+    digest = round.entry.opened.config_digest
+    return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
+
+
+def first_message(round: UploadRound, client: int) -> bytes:
+    """What a client began its comparisons with.
+
+    Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
+    the round is held again, the message is empty, and the client like nobody.
+
+    Raises
+    ------
+    StoreError
+    """
+    digest, size = round.previous.sets[client]
+    most = comparing(round.config.clusters.psi).first_bytes(size)
+    if round.entry.number == round.rounds.base_of(round.entry.number).number + 1:
+        return round.store.fetch(bytes.fromhex(digest), most)
+    return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
+
+
+def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
+    """Context of what a member shows to a judge; the same when it is opened, a round later."""
+    context, began, kind = round.graph.context, round.previous.began, round.config.clusters.shown
+    return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
+
+
+def shown_bytes(config: FederationConfig, layout: Layout) -> int:
+    """Length of what a member shows to one judge, sealed: the secret that opens its upload, or a model."""
+    plain = SECRET_BYTES if config.clusters.shown == "upload" else WORD.itemsize * layout.length
+    return OVERHEAD + plain
+
+
+def label_layout(labels: int) -> Layout:
+    """Of a vector of label counts."""
+    return Layout(("labels",), ((labels,),))
+
+
+def ballots_in(data: bytes, cases: Iterable[Case], client: int) -> dict[int, Ballot]:
+    """A judge's ballots in what it uploaded, by cluster; without those that are not in their form, or not its own."""
+    found = {}
+    for case in cases:
+        if client not in case.committee:
+            continue
+        own, data = data[: ballot_bytes(case)], data[ballot_bytes(case) :]
+        try:
+            ballot = Ballot.from_bytes(own)
+        except ValueError:
+            continue
+        if ballot.voter == client and len(ballot.against) == len(case.members):
+            found[case.cluster] = ballot
+    return found
+
+
+def ballot_bytes(case: Case) -> int:
+    """Length of a ballot on a case."""
+    return len(Ballot(0, (False,) * len(case.members), bytes(32)).to_bytes())
