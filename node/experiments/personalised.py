@@ -35,23 +35,28 @@ ROUNDS = {"mnist": 40, "cifar10": 60}
 EVALUATE_EVERY = {"mnist": 1, "cifar10": 2}
 # Of a label's samples so much goes to clients of all groups alike.
 OTHERS = (0.2, 0.5)
+CLIENTS = 100
+# Samples of a client: all that there are, or so few that clusters alone have little to learn from.
+EACH = {"": 0, "-each100": 100}
 
 
 def arms(results: Path) -> dict[str, Plan]:
-    """Two data sets, two skews, three methods."""
+    """Two data sets, two skews, many samples or few, three methods."""
     return {
-        f"{dataset}-others{others:g}-{method}": Plan(
+        f"{dataset}-others{others:g}{suffix}-{method}": Plan(
             dataset=dataset,
-            clients=100,
+            clients=CLIENTS,
             sampled=0.3,
             rounds=rounds,
             training=TRAINING[dataset],
             partition=PartitionSettings("groups", groups=GROUPS, others=others),
             model=MODELS[dataset],
             evaluate_every=EVALUATE_EVERY[dataset],
+            train_samples=CLIENTS * each,
             clustering=settings,
         )
         for dataset, rounds in ROUNDS.items()
+        for suffix, each in EACH.items()
         for others in OTHERS
         for method, (_, settings) in METHODS.items()
     }
@@ -60,14 +65,11 @@ def arms(results: Path) -> dict[str, Plan]:
 def report(findings: Findings) -> Report:
     """Personalised and plain accuracy at the end, and by how much ProCFL is ahead, seed by seed."""
     results = {label: _result(group) for label, group in findings.records.items()}
-    ahead = {
-        f"{dataset}-others{others:g}": _ahead(findings.records, f"{dataset}-others{others:g}")
-        for dataset in ROUNDS
-        for others in OTHERS
-    }
+    settings = tuple(dict.fromkeys(label.rpartition("-")[0] for label in findings.records))
+    ahead = {setting: _ahead(findings.records, setting) for setting in settings}
     ahead = {setting: found for setting, found in ahead.items() if found}
     figures = {}
-    for setting in dict.fromkeys(label.rpartition("-")[0] for label in findings.records):
+    for setting in settings:
         found = {m: findings.records[f"{setting}-{m}"] for m in METHODS if f"{setting}-{m}" in findings.records}
         groups = {METHODS[method][0]: group for method, group in found.items()}
         figures[f"{setting}.png"] = partial(personal_figure, groups)
@@ -155,8 +157,9 @@ def _table(results: Mapping[str, Any]) -> str:
 
 
 def _setting(setting: str) -> str:
-    dataset, _, others = setting.partition("-others")
-    return f"{NAMES[dataset]}, {float(others):.0%}"
+    dataset, _, rest = setting.partition("-others")
+    others, _, each = rest.partition("-each")
+    return f"{NAMES[dataset]}, {float(others):.0%}" + (f", {each} samples a client" if each else "")
 
 
 def _spread(value: Mapping[str, Any] | None) -> Spread | None:

@@ -35,6 +35,10 @@ def test_methods_are_compared_seed_by_seed_where_they_were_run_alike():
     assert ahead["ifca"]["by_seed"] == pytest.approx([0.2, 0.05]) and ahead["fedavg"]["mean"] == pytest.approx(0.225)
     assert "| MNIST, 20% | ProCFL | 40 | 2 | 85.0 ± 7.1 | 50.0 ± 0.0 | 2, 2 |" in found.text
     assert "ProCFL is +12.5 points from IFCA (by seed: +20.0, +5.0)" in found.text
+    few = "cifar10-others0.5-each100-procfl"
+    assert "| CIFAR-10, 50%, 100 samples a client | ProCFL |" in (
+        personalised.report(Findings({few: [record_of(PERSONALISED[few], 0.5)]}, {}, Bench())).text
+    )
     other = replace(PERSONALISED[labels["ifca"]], train_samples=100)
     unlike = {**records, labels["ifca"]: [record_of(other, 0.7)]}
     assert "ifca" not in personalised.report(Findings(unlike, {}, Bench())).results["ahead"]["mnist-others0.2"]
@@ -42,7 +46,7 @@ def test_methods_are_compared_seed_by_seed_where_they_were_run_alike():
 
 def test_the_arms_differ_in_method_and_skew_alone():
     plans = [replace(plan, clustering=None) for label, plan in PERSONALISED.items() if label.startswith("mnist-")]
-    assert len(plans) == 6 and len({plan.digest() for plan in plans}) == 2
+    assert len(plans) == 12 and len({plan.digest() for plan in plans}) == 4
 
 
 def test_who_is_found_and_who_is_wronged_is_counted_once():
