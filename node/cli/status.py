@@ -112,7 +112,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         purse = Purse(network, ledger, account) if account else None
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
-        clusters = ClusterLook(terms, open_store(config, reach))
+        clusters = ClusterLook(terms, open_store(config, reach)) if terms.clusters is not None else None
         on_request = terms.clustering is not None
 
         def look() -> Sight:
@@ -120,7 +120,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
             if told.over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)
-            groups = clusters.look(view)
+            groups = clusters.look(view) if clusters else ClusterSight()
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
             return Sight(now, rounds, _when(network, now), means, told, groups)
