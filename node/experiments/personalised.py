@@ -82,7 +82,7 @@ LEGEND = (
     "labels, averaged over the clients; plain: on all test samples alike. "
     f"Mean of the last {LAST} evaluations, ± the standard deviation over the seeds. Models: how many were trained in "
     "the last round. The methods share data, split, clients drawn, rounds and training settings, which were not tuned "
-    "for any of them.\n"
+    "for any of them; when ProCFL's clusters begin was chosen on another seed.\n"
 )
 
 
