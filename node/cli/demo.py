@@ -23,6 +23,7 @@ from node.auditing.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, 
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.cli.explorer import check_installed
+from node.cli.options import Clustering, Epsilon
 from node.cli.output import CommandError, console, print_json
 from node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from node.clusters_option import check_clustering
@@ -52,16 +53,8 @@ def demo(
     drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.0,
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
-    epsilon: Annotated[
-        float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
-    ] = 0.0,
-    clustering: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD[, NAME = VALUE …]",
-            help="procfl: clients whose data are alike find each other and train together; settings as in [clusters].",
-        ),
-    ] = NONE,
+    epsilon: Epsilon = 0.0,
+    clustering: Clustering = NONE,
     seed: Annotated[
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,

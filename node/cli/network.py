@@ -14,6 +14,7 @@ from rich.table import Table
 
 from chain.errors import ChainError
 from node.cli.explorer import check_installed, missing_packages
+from node.cli.options import Clustering, Epsilon
 from node.cli.output import CommandError, console, print_json
 from node.cli.points import points_by_name
 from node.clusters_option import check_clustering
@@ -64,19 +65,11 @@ def up(
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
     standby: Annotated[int, typer.Option(min=0, help="Clients that stand by to do the coordinator's work.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness.")] = 0,
-    epsilon: Annotated[
-        float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
-    ] = 0.0,
+    epsilon: Epsilon = 0.0,
     k: Annotated[
         int, typer.Option(min=0, max=1000, help="Cluster points instead (K-means), so many clusters; 0: train a model.")
     ] = 0,
-    clustering: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD[, NAME = VALUE …]",
-            help="procfl: clients whose data are alike find each other and train together; settings as in [clusters].",
-        ),
-    ] = NONE,
+    clustering: Clustering = NONE,
     explorer: Annotated[
         bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
     ] = None,
