@@ -4,8 +4,9 @@ import tomllib
 
 from node.clustering.course import FEWEST
 from node.clustering.settings import ClusterTerms
-from node.config import MAX_CLUSTERED, InvalidConfig, build
+from node.config import MAX_CLUSTERED
 from node.inline import NONE, inline_table
+from node.strict_tables import InvalidConfig, build
 
 FEWEST_CLIENTS = 2 * FEWEST
 _PROCFL = "procfl"
@@ -31,11 +32,9 @@ def cluster_terms(given: str, counter: bytes = bytes(32)) -> ClusterTerms | None
         raise InvalidConfig(f"--clustering must be like 'procfl, seats = 3', not {given!r}: {fault}") from None
     if name not in (NONE, _PROCFL) or (name == NONE and table):
         raise InvalidConfig(f"--clustering must be none, or procfl and settings, not {given!r}")
-    if "counter" in table:
-        raise InvalidConfig("--clustering takes no counter: the coordinator of this federation counts")
     if name == NONE:
         return None
-    return build(ClusterTerms, {"alpha": _ALIKE, **table, "counter": counter.hex()}, "--clustering")
+    return build(ClusterTerms, {"alpha": _ALIKE, **table}, "--clustering", counter=counter.hex())
 
 
 def ledger_rounds(rounds: int, given: str) -> int:

@@ -8,8 +8,6 @@ digest on the ledger with every round, so nobody trains under terms that others 
 import dataclasses
 import json
 import tomllib
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,15 +18,12 @@ from node.clustering.settings import ClusterTerms
 from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
+from node.strict_tables import InvalidConfig, build, join
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_CLUSTERED = 400
 _OF_MODELS = ("model", "training", "strategy", "shared", "privacy")
 PPM = 1_000_000
-
-
-class InvalidConfig(ValueError):
-    """The configuration cannot be used; the message names the key and says what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,7 @@ class FederationConfig:
             tables = parse_json(data)
         except ValueError:
             raise InvalidConfig("the configuration in the store is not JSON") from None
-        config = build(cls, tables, "")
+        config = _parse(tables)
         if config.to_bytes() != data:
             raise InvalidConfig("the configuration in the store is not in canonical form")
         return config
@@ -296,34 +291,20 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):
         network["rpc"] = [network["rpc"]] if network["rpc"] else []
     network = build(NetworkSettings, network, "network")
-    return build(FederationConfig, tables, ""), network
+    return _parse(tables), network
+
+
+def _parse(tables: Any) -> FederationConfig:
+    """All tables but ``[network]``; of ``[privacy]`` its ``mechanism`` says what the other keys are."""
+    if not isinstance(tables, dict) or "privacy" not in tables:
+        return build(FederationConfig, tables, "")
+    others = {name: table for name, table in tables.items() if name != "privacy"}
+    return build(FederationConfig, others, "", privacy=_build_privacy(tables["privacy"]))
 
 
 def _check(fine: bool, key: str, allowed: str) -> None:
     if not fine:
         raise InvalidConfig(f"{key} must be {allowed}")
-
-
-def build(kind: type, table: Any, where: str) -> Any:
-    """Build dataclass ``kind`` from a TOML or JSON table, strictly."""
-    label = where or "the configuration"
-    if not isinstance(table, dict):
-        raise InvalidConfig(f"{label} must be a table")
-    hints = typing.get_type_hints(kind)
-    known = {item.name: item for item in dataclasses.fields(kind)}
-    for key in table:
-        if key not in known:
-            raise InvalidConfig(f"unknown key {_join(where, key)}; known in {label}: {', '.join(sorted(known))}")
-    required = {name for name, item in known.items() if _is_required(item)}
-    for name in sorted(required - set(table)):
-        raise InvalidConfig(f"{_join(where, name)} is missing")
-    values = {name: _convert(hints[name], value, _join(where, name)) for name, value in table.items()}
-    try:
-        return kind(**values)
-    except InvalidConfig:
-        raise
-    except ValueError as fault:
-        raise InvalidConfig(f"{label}: {fault}") from None
 
 
 def _check_clustering(config: FederationConfig) -> None:
@@ -372,7 +353,7 @@ def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, st
 
 
 def _build_privacy(table: Any) -> PrivacySettings | None:
-    """The ``[privacy]`` table: ``mechanism`` says which settings the other keys are."""
+    """The ``[privacy]`` table."""
     if not isinstance(table, dict):
         raise InvalidConfig("privacy must be a table")
     known = ("none", *MECHANISMS)
@@ -383,51 +364,5 @@ def _build_privacy(table: Any) -> PrivacySettings | None:
     if mechanism != "none":
         return build(MECHANISMS[mechanism], values, "privacy")
     if values:
-        raise InvalidConfig(f"{_join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
+        raise InvalidConfig(f"{join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
     return None
-
-
-def _is_required(item: dataclasses.Field) -> bool:
-    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-
-
-def _convert(kind: Any, value: Any, where: str) -> Any:
-    if kind == PrivacySettings | None:
-        return _build_privacy(value)
-    if dataclasses.is_dataclass(kind):
-        return build(kind, value, where)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is Literal:
-        if value not in arguments:
-            raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {value!r}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise InvalidConfig(f"{where} must be a list")
-        return tuple(_convert(arguments[0], item, where) for item in value)
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise InvalidConfig(f"{where} must be a table")
-        return {str(key): _convert(arguments[1], item, _join(where, key)) for key, item in value.items()}
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _convert(next(a for a in arguments if a is not type(None)), value, where)
-    return _scalar(kind, value, where)
-
-
-def _scalar(kind: type, value: Any, where: str) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            value = float(value)
-        except OverflowError:
-            raise InvalidConfig(f"{where} must be a finite number") from None
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
-    if kind is float and value - value != 0:
-        raise InvalidConfig(f"{where} must be a finite number")
-    return value
-
-
-def _join(where: str, key: str) -> str:
-    """The dotted name of a key, fit for a message: keys come from peers, too."""
-    name = key if key.isprintable() else ascii(key)
-    return f"{where}.{name}" if where else name

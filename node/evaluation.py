@@ -7,7 +7,7 @@ import numpy as np
 from chain.keys import Keys
 from node.clustering.state import ClusterState
 from node.clustering.stated import Counts
-from node.config import FederationConfig, InvalidConfig
+from node.config import FederationConfig
 from node.coordinator import Evaluator
 from node.learning.models import initial_tensors
 from node.learning.samples import Samples
@@ -15,6 +15,7 @@ from node.learning.strategies import make_strategy
 from node.learning.training import evaluate
 from node.masking.keys import public_key
 from node.statements import ClusterStatements
+from node.strict_tables import InvalidConfig
 from node.tensors import Layout, Tensors, dump
 from node.uploads.kinds import kind_of
 

@@ -22,7 +22,7 @@ from ipfs.unixfs import cid_of
 from node.aggregation import outcome, recovery
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
-from node.config import FederationConfig, InvalidConfig
+from node.config import FederationConfig
 from node.content import (
     MAX_JSON_BYTES,
     MAX_RECORD_BYTES,
@@ -44,6 +44,7 @@ from node.masking.sealing import InvalidShares, parse_shares
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.privacy.records import difference
 from node.rounds import RoundRecords, Rounds
+from node.strict_tables import InvalidConfig
 from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of, upload_round

@@ -29,8 +29,8 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from chain.errors import ChainError
     from ipfs.store import StoreError
     from node.auditing.archive import NoArchive
-    from node.config import InvalidConfig
     from node.learning.publishers import DatasetError
+    from node.strict_tables import InvalidConfig
 
     return isinstance(mistake, ChainError | StoreError | NoArchive | InvalidConfig | DatasetError)
 

@@ -12,7 +12,7 @@ from node.explorer.index import Index
 from node.explorer.pages import Pages
 from node.explorer.terms import has_clusters, latest_config
 from node.explorer.views.search import place_of
-from node.explorer.views.words import KINDS, ROLES
+from node.explorer.views.words import FOUND
 from node.explorer.watch import Watch
 
 # Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
@@ -107,13 +107,13 @@ def _findable(index: Index) -> Iterator[tuple[str, str, str]]:
     )
     for row in index.rows(query):
         path = _file(place_of(row["round"], row["client"], row["place"]))
-        yield row["hash"].hex(), f"Transaction: {KINDS[row['kind']]}", path
+        yield row["hash"].hex(), f"Transaction: {FOUND[row['kind']]}", path
     query = (
         "SELECT digest, named.role, round, client, records.id AS place FROM named JOIN records ON records.id = record"
     )
     for row in index.rows(query):
         path = _file(place_of(row["round"], row["client"], row["place"]))
-        yield row["digest"].hex(), ROLES[row["role"]].capitalize(), path
+        yield row["digest"].hex(), FOUND[row["role"]].capitalize(), path
 
 
 def _file(path: str) -> str:

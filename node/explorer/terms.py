@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from node.config import FederationConfig, InvalidConfig
+from node.config import FederationConfig
+from node.strict_tables import InvalidConfig
 
 if TYPE_CHECKING:
     from node.explorer.index import Index  # which needs terms itself

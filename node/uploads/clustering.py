@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ipfs.store import Malformed, TooLarge
-from node.config import InvalidConfig
 from node.kmeans import field as gf
 from node.kmeans.counts import BinCounts
 from node.kmeans.exchange import Exchange, InvalidSum, Requests, exchange
@@ -22,6 +21,7 @@ from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords, Rounds
+from node.strict_tables import InvalidConfig
 from node.tensors import Layout
 from node.uploads.kind import Outcome, UploadKind, UploadRound
 

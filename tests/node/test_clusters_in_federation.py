@@ -20,12 +20,13 @@ from node.clustering.settings import ClusterTerms
 from node.clustering.similarity import in_the_clear
 from node.clustering.stated import Stated
 from node.clustering.training import weighted_mean
-from node.config import FederationSettings, InvalidConfig
+from node.config import FederationSettings
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
 from node.journal import Journal
 from node.masking.keys import public_key
 from node.masking.ring import decode, encode
+from node.strict_tables import InvalidConfig
 from node.tensors import dump, flatten
 from node.uploads.cluster_rounds import course_of, shown_to
 from node.uploads.clusters import ClusterUploads

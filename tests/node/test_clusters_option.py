@@ -3,7 +3,7 @@
 import pytest
 
 from node.clusters_option import check_clustering, cluster_terms, ledger_rounds
-from node.config import InvalidConfig
+from node.strict_tables import InvalidConfig
 
 KEY = bytes(range(32))
 
@@ -30,7 +30,7 @@ def test_comparisons_come_before_the_rounds_that_train():
         ("procfl, chairs = 3", "unknown key --clustering.chairs"),
         ("procfl, seats = -1", "seats must be from 0"),
         ("procfl, psi = 'clear'", "psi must be one of ecdh, rsa"),
-        ("procfl, counter = 'ab'", "takes no counter"),
+        ("procfl, counter = 'ab'", "unknown key --clustering.counter; known in --clustering: alpha, global_share"),
     ],
 )
 def test_a_mistake_is_named(given, named):

@@ -5,12 +5,13 @@ import re
 
 import pytest
 
-from node.config import FederationConfig, InvalidConfig, load_config
+from node.config import FederationConfig, load_config
 from node.kmeans.counts import BinCounts
 from node.kmeans.exchange import Requests, exchange
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import Contribution, State
 from node.learning import settings, strategies
+from node.strict_tables import InvalidConfig
 
 MINIMAL = """
 [model]

@@ -11,11 +11,12 @@ from ipfs.cid import CID, RAW
 from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
 from ipfs.unixfs import Block, cid_of
-from node.config import FederationConfig, FederationSettings, InvalidConfig
+from node.config import FederationConfig, FederationSettings
 from node.content import InvalidBlob, Metrics
 from node.coordinator import Coordinator
 from node.evaluation import initial_model
 from node.learning.settings import TrainingSettings
+from node.strict_tables import InvalidConfig
 from node.tensors import dump, load
 from tests.node.federation import Federation
 

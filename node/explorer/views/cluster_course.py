@@ -9,7 +9,8 @@ from markupsafe import Markup
 from node.explorer import drawings
 from node.explorer.clusters import Score
 from node.explorer.heatmap import COLOURS
-from node.explorer.views.clusters import Clusters, Step
+from node.explorer.views.cluster_steps import Step
+from node.explorer.views.clusters import Clusters
 from node.explorer.views.words import people
 
 MAX_CELLS = 20_000

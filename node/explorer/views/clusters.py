@@ -1,133 +1,30 @@
 """What became of the clusters: who is like whom, who trained with whom, who was judged by whom, and what follows."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from chain.vrf import InvalidProof, proof_to_hash
-from node.clustering.committee import Ballot
 from node.clustering.cover import as_threshold
 from node.clustering.leaders import draw_leader
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clustering.training import Cluster
 from node.config import FederationConfig
 from node.explorer.checks import Checks
-from node.explorer.clusters import Left, Score, hear
+from node.explorer.clusters import hear
 from node.explorer.heatmap import Heatmap
 from node.explorer.index import Index
 from node.explorer.terms import has_clusters, latest_config, parse_config
-from node.explorer.views.rounds import RoundRow, all_rounds
-from node.uploads.cluster_rounds import ballots_in, course_of
+from node.explorer.views.cluster_steps import NO_STATE, Step, all_steps
+from node.explorer.views.judgements import Judgement, all_judgements
+from node.uploads.cluster_rounds import course_of
 
 _BEHIND = (
     "SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds"
     " JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics"
     " JOIN blobs AS terms ON terms.digest = config WHERE status = 'closed'"
 )
-NO_STATE = Left(ClusterState("blind", ()))
-_left = lru_cache(maxsize=512)(Left.from_row)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A round: what it began with, and what it left; None while it goes on, or where that is not at hand."""
-
-    row: RoundRow
-    began: ClusterState | None
-    left: Left | None = None
-
-    @property
-    def number(self) -> int:
-        return self.row.number
-
-    @property
-    def scores(self) -> tuple[Score, ...]:
-        return self.left.scores if self.left else ()
-
-    @property
-    def suspected(self) -> tuple[Case, ...]:
-        """Whom it made suspect."""
-        return self.left.state.cases if self.left and self.left.state.stage == "show" else ()
-
-    @cached_property
-    def trained(self) -> dict[int, int]:
-        """The cluster, from 0, with whose members each client trained: its model, or its part of the one model."""
-        groups = self.left.state.groups if self.left and self.row.stage == "train" else ()
-        return {client: cluster for cluster, group in enumerate(groups) for client in group}
-
-    @property
-    def one_model(self) -> bool:
-        """Whether all train one model."""
-        return self.left is not None and len(self.left.state.models) == 1
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A suspected cluster before its committee.
-
-    Attributes
-    ----------
-    case : Case
-        With the votes against each member, once they are counted.
-    suspected, shown, voted : Step or None
-        The rounds after which it was suspected, in which its members showed what they sent, and the judges voted.
-    showed : Cluster
-        Members that did show something, so far.
-    ballots : mapping of int to Ballot
-        By judge; who is missing sent none in its form, or none yet.
-    """
-
-    case: Case
-    suspected: Step | None
-    shown: Step | None = None
-    voted: Step | None = None
-    showed: Cluster = ()
-    ballots: Mapping[int, Ballot] = field(default_factory=dict)
-
-    @property
-    def number(self) -> int:
-        """Of the cluster, from 1."""
-        return self.case.cluster + 1
-
-    @property
-    def needed(self) -> int:
-        """Votes that expel: more than half of all seats."""
-        return len(self.case.committee) // 2 + 1
-
-    @property
-    def awaited(self) -> bool:
-        """Whether members may still show what they sent."""
-        return self.shown is None or self.shown.row.status == "running"
-
-    @property
-    def score(self) -> Score | None:
-        """That which made it suspect."""
-        scores = self.suspected.scores if self.suspected else ()
-        return next((each for each in scores if each.cluster == self.case.cluster and each.fell), None)
-
-    @property
-    def lines(self) -> list[tuple[int, list[str], int | None, bool]]:
-        """Of each member: its number, what each judge says of it, the votes against it, and whether it is expelled."""
-        against = self.case.against or (None,) * len(self.case.members)
-        expelled = frozenset(self.case.expelled)
-        return [
-            (member, [self._said(judge, place) for judge in self.case.committee], votes, member in expelled)
-            for place, (member, votes) in enumerate(zip(self.case.members, against, strict=False))
-        ]
-
-    def votes_against(self, member: int) -> int | None:
-        """Of the committee; None before they are counted."""
-        return dict(zip(self.case.members, self.case.against, strict=False)).get(member)
-
-    def accused_by(self, judge: int) -> list[int]:
-        """Whom a judge that voted calls malicious."""
-        votes = zip(self.case.members, self.ballots[judge].against, strict=True)
-        return [member for member, against in votes if against]
-
-    def _said(self, judge: int, place: int) -> str:
-        ballot = self.ballots.get(judge)
-        return "none" if ballot is None else "against" if ballot.against[place] else "for"
 
 
 @dataclass(frozen=True)
@@ -178,15 +75,7 @@ class Clusters:
     @cached_property
     def steps(self) -> list[Step]:
         """All rounds, in order."""
-        left = {row["number"]: row for row in self._index.rows("SELECT number, clusters, scores FROM rounds")}
-        found, base = [], NO_STATE
-        for row in all_rounds(self._index, self._checks):
-            kept, own = left.get(row.number), None
-            if row.status == "closed" and kept is not None and kept["clusters"] is not None:
-                own = _left(kept["clusters"], kept["scores"])
-            found.append(Step(row, base.state if base else None, own))
-            base = own if row.status == "closed" else base
-        return found
+        return all_steps(self._index, self._checks)
 
     def step(self, number: int) -> Step | None:
         """The round with a number."""
@@ -279,53 +168,7 @@ class Clusters:
     @cached_property
     def judgements(self) -> list[Judgement]:
         """All suspected clusters, in order."""
-        found: list[Judgement] = []
-        suspected = shown = None
-        for step in self.steps:
-            closed = step.row.status == "closed"
-            if step.row.stage == "vote" and step.left and closed:
-                found += self._judged(step.left.state.cases, suspected, shown, step)
-                suspected = shown = None
-            if step.row.stage == "show" and step.row.status in ("closed", "running"):
-                shown = step
-            if step.suspected:
-                suspected = step
-        if suspected:
-            last = self.steps[-1]
-            votes = last.row.stage == "vote" and last.row.status == "running"
-            found += self._judged(suspected.suspected, suspected, shown, last if votes else None)
-        return found
-
-    def _judged(
-        self, cases: Iterable[Case], suspected: Step | None, shown: Step | None, voted: Step | None
-    ) -> list[Judgement]:
-        showed = frozenset(self._spoke(shown.number)) if shown else frozenset()
-        ballots: dict[int, dict[int, Ballot]] = {case.cluster: {} for case in cases}
-        for client, data in self._uploads(voted.number).items() if voted else ():
-            for cluster, ballot in ballots_in(data, cases, client).items():
-                ballots[cluster][client] = ballot
-        return [
-            Judgement(
-                case, suspected, shown, voted, tuple(m for m in case.members if m in showed), ballots[case.cluster]
-            )
-            for case in cases
-        ]
-
-    def _uploads(self, number: int) -> dict[int, bytes]:
-        """Small uploads of a round that are at hand, by client."""
-        query = (
-            "SELECT client, text FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)"
-            " WHERE records.round = ? AND kind = 'Committed' AND named.role = 'update' AND text IS NOT NULL"
-        )
-        return {row["client"]: row["text"] for row in self._index.rows(query, number)}
-
-    def _spoke(self, number: int) -> list[int]:
-        """Who committed to anything in a round, rather than to nothing."""
-        query = (
-            "SELECT client FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)"
-            " WHERE records.round = ? AND kind = 'Committed' AND named.role = 'update' AND size > 0"
-        )
-        return [row["client"] for row in self._index.rows(query, number)]
+        return all_judgements(self._index, self.steps)
 
     def of(self, client: int) -> list[int]:
         """The clusters that a client is in, from 0."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ipfs.cid import CID, InvalidCID
 from node.explorer.index import Index
-from node.explorer.views.words import KINDS, ROLES
+from node.explorer.views.words import FOUND
 
 MAX_RESULTS = 50
 _MAX_LETTERS = 200
@@ -71,7 +71,7 @@ def _addresses(index: Index, start: str) -> list[Result]:
 def _digests(index: Index, start: str) -> list[Result]:
     query = "SELECT digest, role FROM blobs WHERE digest BETWEEN ? AND ? LIMIT ?"
     return [
-        Result(ROLES[row["role"]].capitalize(), f"blobs/{row['digest'].hex()}/", row["digest"].hex())
+        Result(FOUND[row["role"]].capitalize(), f"blobs/{row['digest'].hex()}/", row["digest"].hex())
         for row in index.rows(query, *_range(start), MAX_RESULTS)
     ]
 
@@ -84,7 +84,7 @@ def _transactions(index: Index, start: str) -> list[Result]:
     )
     return [
         Result(
-            f"Transaction: {KINDS[row['kind']]}",
+            f"Transaction: {FOUND[row['kind']]}",
             place_of(row["round"], row["client"], row["place"]),
             "0x" + row["hash"].hex(),
         )

@@ -47,6 +47,9 @@ KINDS = {
 }
 """What a record is, by its type."""
 
+FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
+"""What a blob or a record is where nothing tells of its round: not all uploads are masked updates."""
+
 PHASES = {
     "seeding": ("RoundOpened", "SeedFixed"),
     "draw": ("Drawn", "DrawRejected"),

@@ -10,12 +10,13 @@ from chain.networks import embedded
 from chain.records import Closed, Committed, Drawn
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
-from node.config import FederationConfig, InvalidConfig, MaskingSettings, StrategySettings
+from node.config import FederationConfig, MaskingSettings, StrategySettings
 from node.evaluation import initial_model
 from node.journal import Journal
 from node.privacy import local, signds
 from node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of
 from node.privacy.settings import LocalSettings, SignDsSettings
+from node.strict_tables import InvalidConfig
 from node.tensors import flatten, load
 from tests.node.federation import Federation
 from tests.node.uploads.conftest import DIVERGES, QUICK, Run, watched

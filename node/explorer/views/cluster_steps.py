@@ -1,0 +1,59 @@
+"""Rounds of a federation with clusters as steps from one state to the next."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from node.clustering.state import Case, ClusterState
+from node.explorer.checks import Checks
+from node.explorer.clusters import Left, Score
+from node.explorer.index import Index
+from node.explorer.views.rounds import RoundRow, all_rounds
+
+NO_STATE = Left(ClusterState("blind", ()))
+_left = lru_cache(maxsize=512)(Left.from_row)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A round: what it began with, and what it left; None while it goes on, or where that is not at hand."""
+
+    row: RoundRow
+    began: ClusterState | None
+    left: Left | None = None
+
+    @property
+    def number(self) -> int:
+        return self.row.number
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return self.left.scores if self.left else ()
+
+    @property
+    def suspected(self) -> tuple[Case, ...]:
+        """Whom it made suspect."""
+        return self.left.state.cases if self.left and self.left.state.stage == "show" else ()
+
+    @cached_property
+    def trained(self) -> dict[int, int]:
+        """The cluster, from 0, with whose members each client trained: its model, or its part of the one model."""
+        groups = self.left.state.groups if self.left and self.row.stage == "train" else ()
+        return {client: cluster for cluster, group in enumerate(groups) for client in group}
+
+    @property
+    def one_model(self) -> bool:
+        """Whether all train one model."""
+        return self.left is not None and len(self.left.state.models) == 1
+
+
+def all_steps(index: Index, checks: Checks) -> list[Step]:
+    """All rounds, in order."""
+    left = {row["number"]: row for row in index.rows("SELECT number, clusters, scores FROM rounds")}
+    found, base = [], NO_STATE
+    for row in all_rounds(index, checks):
+        kept, own = left.get(row.number), None
+        if row.status == "closed" and kept is not None and kept["clusters"] is not None:
+            own = _left(kept["clusters"], kept["scores"])
+        found.append(Step(row, base.state if base else None, own))
+        base = own if row.status == "closed" else base
+    return found

@@ -1,0 +1,91 @@
+"""Tables of TOML or JSON into dataclasses, strictly: unknown keys, wrong types and wrong values are refused."""
+
+import dataclasses
+import types
+import typing
+from typing import Any, Literal
+
+
+class InvalidConfig(ValueError):
+    """The configuration cannot be used; the message names the key and says what is allowed."""
+
+
+def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
+    """Build dataclass ``kind`` from a TOML or JSON table.
+
+    Parameters
+    ----------
+    kind : type
+        Keys of the table are its attributes; tables in it become the dataclasses that its hints name.
+    where : str
+        Dotted name of the table, for messages; empty for the whole.
+    **settled
+        Attributes that are not the table's to say.
+
+    Raises
+    ------
+    InvalidConfig
+        An unknown or missing key, or a value of the wrong type or out of range.
+    """
+    label = where or "the configuration"
+    if not isinstance(table, dict):
+        raise InvalidConfig(f"{label} must be a table")
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in dataclasses.fields(kind) if item.name not in settled}
+    for key in table:
+        if key not in known:
+            raise InvalidConfig(f"unknown key {join(where, key)}; known in {label}: {', '.join(sorted(known))}")
+    required = {name for name, item in known.items() if _is_required(item)}
+    for name in sorted(required - set(table)):
+        raise InvalidConfig(f"{join(where, name)} is missing")
+    values = {name: _convert(hints[name], value, join(where, name)) for name, value in table.items()}
+    try:
+        return kind(**values, **settled)
+    except InvalidConfig:
+        raise
+    except ValueError as fault:
+        raise InvalidConfig(f"{label}: {fault}") from None
+
+
+def _is_required(item: dataclasses.Field) -> bool:
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return build(kind, value, where)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        if value not in arguments:
+            raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {value!r}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise InvalidConfig(f"{where} must be a list")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise InvalidConfig(f"{where} must be a table")
+        return {str(key): _convert(arguments[1], item, join(where, key)) for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _convert(next(a for a in arguments if a is not type(None)), value, where)
+    return _scalar(kind, value, where)
+
+
+def _scalar(kind: type, value: Any, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except OverflowError:
+            raise InvalidConfig(f"{where} must be a finite number") from None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
+    if kind is float and value - value != 0:
+        raise InvalidConfig(f"{where} must be a finite number")
+    return value
+
+
+def join(where: str, key: str) -> str:
+    """The dotted name of a key, fit for a message: keys come from peers, too."""
+    name = key if key.isprintable() else ascii(key)
+    return f"{where}.{name}" if where else name
