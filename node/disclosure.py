@@ -18,6 +18,7 @@ from node.content import MAX_SHARES_BYTES, Update, fetch_available, fetch_model
 from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, seal_shares
 from node.masking.release import ReleaseRefused, held_shares, release
+from node.masking.survivors import all_summed
 from node.rounds import RoundRecords
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of
@@ -92,11 +93,16 @@ class Disclosure:
         return data if data is not None and listed is not None and cid_of(data).digest == listed.digest else None
 
     def unpublished(self, entry: RoundRecords) -> list[int]:
-        """Clients whose committed update cannot be had; none once the shares to release are chosen."""
+        """Clients whose committed update is to be summed and cannot be had; none once the shares to release are chosen.
+
+        Who is in no sum can take its update away, and nobody waits for it.
+        """
         if self._journal.read(entry.number, "released") is not None:
             return []
         limit = self._config.max_blob_bytes
-        return [peer for peer, record in entry.commits.items() if not self._store.available(record.digest, limit)]
+        gone = [peer for peer, record in entry.commits.items() if not self._store.available(record.digest, limit)]
+        summed = all_summed(self._place(entry).graph, entry.positions(entry.commits)) if gone else ()
+        return [peer for peer in gone if entry.order.index(peer) in summed]
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.

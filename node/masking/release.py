@@ -115,7 +115,8 @@ def release(
     sharers, survivors : collection of int
         The ledger's share list and commit list, at a confirmed block.
     unavailable : collection of int
-        Survivors whose masked update this holder cannot fetch. They are reported; their e is never released.
+        Survivors whose masked update this holder cannot fetch. Those that are to be summed are reported; their e is
+        never released.
     committed : bool
         Whether this holder knows that it committed itself.
     kappa, tensors : float, int
@@ -142,7 +143,7 @@ def release(
         for owner, kind in kinds.items()
         if owner in held.shares
     ]
-    head = _header(needed, position) + encode_positions(sorted(set(unavailable)))
+    head = _header(needed, position) + encode_positions(sorted(set(unavailable).intersection(needed.seeds)))
     return head + len(entries).to_bytes(4) + b"".join(entries)
 
 

@@ -49,7 +49,7 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
         raise UnsafeSurvivors(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
     if len(survived) < graph.min_survivors:
         raise UnsafeSurvivors(f"{len(survived)} clients survived, {graph.min_survivors} are needed")
-    summed = frozenset(position for group in summed_groups(graph, survived) for position in group)
+    summed = all_summed(graph, survived)
     apart = frozenset() if graph.groups else survived - summed
     if apart:
         raise UnsafeSurvivors(
@@ -73,6 +73,11 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
         safe = len(own) >= MIN_CLIENTS and own == _reachable(graph, min(own), own)
         found.append(own if safe else frozenset())
     return tuple(found)
+
+
+def all_summed(graph: MaskGraph, survivors: Collection[int]) -> frozenset[int]:
+    """Whose updates are summed, in whichever group."""
+    return frozenset().union(*summed_groups(graph, survivors))
 
 
 def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> set[int]:

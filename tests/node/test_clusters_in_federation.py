@@ -200,6 +200,16 @@ def test_the_late_member_takes_part_in_nothing_and_is_not_absent(story):
     assert story.federation.said(f"client {LATE}").count("committed") == ROUNDS - 3
 
 
+def test_who_is_in_no_sum_spoils_no_history_by_taking_its_upload_away(story):
+    expelled = next(record for record in story.committed(9) if record.client == 1)
+    verdict = story.audit(expelled, replace(expelled, digest=b"\1" * 32))
+    assert verdict.verdict == "verified"
+    assert [(each.round, each.client, each.field) for each in verdict.remarks] == [(9, 1, "commit.content")]
+    summed = next(record for record in story.committed(9) if record.client == 5)
+    bad = story.audit(summed, replace(summed, digest=b"\1" * 32)).first_bad_record
+    assert (bad.round, bad.field) == (9, "closed.model")
+
+
 LIES = {
     "a size": (2, lambda m: {"overlaps": ((99, *m.clusters.overlaps[0][1:]), *m.clusters.overlaps[1:])}),
     "one model's score of two": (9, lambda m: {"right": m.clusters.right[:1]}),

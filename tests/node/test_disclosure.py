@@ -1,15 +1,20 @@
 """What a client discloses is made once, and only for the order it was made for."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from chain.networks import embedded
-from node.disclosure import OrderAbandoned
-from node.journal import JournalDamaged
-from node.learning.settings import TrainingSettings
+from ipfs.disk import DiskStore
+from node.config import FederationConfig
+from node.disclosure import Disclosure, OrderAbandoned
+from node.journal import Journal, JournalDamaged
+from node.learning.settings import ModelSpec, TrainingSettings
+from node.rounds import RoundRecords
 from tests.node.federation import Federation
+from tests.node.masking.rounds import Round
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
@@ -105,3 +110,16 @@ def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
     (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
     with pytest.raises(JournalDamaged, match="shares"):
         client._disclosure.shares(entry, 1)
+
+
+def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
+    """Who left all groups could else hold up each round, by committing to what it never publishes."""
+    config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10))
+    store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
+    entry = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
+    entry.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in entry.order}
+    disclosure = Disclosure(Journal(tmp_path, bytes(32)), store, config, lambda entry: SimpleNamespace(graph=graph))
+    assert disclosure.unpublished(entry) == []
+    for client in (5, 9):
+        entry.commits[client].digest = bytes(32)
+    assert disclosure.unpublished(entry) == [9]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from node.masking.aggregate import Aggregate
 from node.masking.client import MaskingRefused
 from node.masking.graph import InvalidGraph
+from node.masking.recovery import recover, unavailable_updates
 from node.masking.ring import WORD, encode
 from node.masking.survivors import needed_secrets, summed_groups
 from tests.node.masking.rounds import Round
@@ -68,6 +69,17 @@ def test_who_is_in_no_group_masks_nothing():
     assert work.graph.neighbours[6] == ()
     with pytest.raises(MaskingRefused):
         work.masked(6, range(7))
+
+
+def test_who_is_in_no_sum_stops_no_other_by_taking_its_upload_away():
+    """Holders cannot fetch it, and say so of nobody who is to be summed."""
+    work, everybody = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6)), mode="pairwise"), range(9)
+    survivors = [0, 1, 2, 3, 5, 6, 7, 8]
+    blobs = {p: work.blob(p) for p in everybody}
+    releases = {p: work.released(p, blobs, survivors, unavailable=(2, 5, 8)) for p in survivors}
+    assert unavailable_updates(work.graph, everybody, survivors, releases) == (2,)
+    record = recover(work.graph, everybody, survivors, work.seed_hashes(survivors), releases)
+    assert tuple(record.self_seeds) == (0, 1, 2, 3)
 
 
 def test_partners_are_of_the_own_group():
