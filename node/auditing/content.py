@@ -86,6 +86,8 @@ class ContentRules:
 
     def check(self, record: Record) -> None:
         """Raise AuditFailure if the content behind the record is missing, altered or not what it must be."""
+        if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
+            return
         match record:
             case RoundOpened():
                 self._opened(record)
@@ -106,7 +108,7 @@ class ContentRules:
 
     def _opened(self, record: RoundOpened) -> None:
         self._placed = None
-        if record.round not in self.void:
+        if not self._fell(record.round):
             self._opening(record)
             return
         try:
@@ -114,6 +116,23 @@ class ContentRules:
         except AuditFailure as failure:
             # It was opened on a lie before its members could say so, and fell with it.
             self.remarks.append(failure.record)
+
+    def _fell(self, number: int) -> bool:
+        """Whether a round is void, or its base is: it may have ended before most of that one's members had spoken."""
+        base = self.rounds.base_of(number)
+        return number in self.void or (base is not None and base.number in self.void)
+
+    def _groundless(self, number: int) -> bool:
+        """Whether a round that fell began with what nobody can read: nothing in it can be checked. A remark says so."""
+        if not self._fell(number):
+            return False
+        try:
+            self._place()
+        except AuditFailure as failure:
+            if failure.record not in self.remarks:
+                self.remarks.append(failure.record)
+            return True
+        return False
 
     def _opening(self, record: RoundOpened) -> None:
         number = record.round
@@ -243,7 +262,7 @@ class ContentRules:
         if record.reason == FailureReason.DEADLINE:
             return
         self._absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
-        if record.reason == FailureReason.TOO_FEW_SURVIVORS:
+        if record.reason == FailureReason.TOO_FEW_SURVIVORS and not self._groundless(record.round):
             entry, graph = self._entry()
             try:
                 needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
@@ -273,11 +292,14 @@ class ContentRules:
         return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
 
     def _place(self) -> UploadRound:
-        """The public inputs of the round being checked."""
+        """The public inputs of the round being checked; AuditFailure where it rests on what cannot be read."""
         if self._placed is None:
-            ledger = (self.facts.chain_id, self.facts.ledger)
-            latest = self.rounds.latest
-            self._placed = upload_round(self.rounds, latest, ledger, self._config, self.store, self._model)
+            ledger, latest = (self.facts.chain_id, self.facts.ledger), self.rounds.latest
+            work = (self.rounds, latest, ledger, self._config, self.store, self._model)
+            try:
+                self._placed = self._get(lambda: upload_round(*work), "opened.model", latest.number)
+            except (InvalidBlob, InvalidModel) as fault:
+                raise bad("opened.model", str(fault), latest.number) from None
         return self._placed
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
