@@ -115,8 +115,13 @@ class ClusterUploads(UploadKind):
             self._course.heard(model, metrics.clusters)
         except InvalidStatement as fault:
             return str(fault)
-        size = len(metrics.to_bytes())
-        return f"they take {size} bytes, {MAX_JSON_BYTES} are read: too many clients" if size > MAX_JSON_BYTES else ""
+        size, allowed = len(metrics.to_bytes()), self.config.federation.max_blob_mib
+        if size > MAX_JSON_BYTES:
+            return f"they take {size} bytes, {MAX_JSON_BYTES} are read: too many clients"
+        size = len(model.to_bytes())
+        if size > self.config.max_blob_bytes:
+            return f"the models beside them take {size} bytes, max_blob_mib says {allowed} MiB: too many clusters"
+        return ""
 
     def opened(
         self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]

@@ -242,6 +242,15 @@ def test_overlaps_that_nobody_would_read_close_no_round():
     assert "too many clients" in ClusterUploads(terms("upload")).fault_of(state, stated)
 
 
+def test_models_that_nobody_would_read_close_no_round():
+    config = terms("upload")
+    config = replace(config, federation=replace(config.federation, max_blob_mib=1))
+    first = ClusterState.first({"w": np.zeros(1 << 17, np.float32)})
+    assert not ClusterUploads(config).fault_of(first, Metrics(2, 0.0, 0.0, 0))
+    state = replace(first, stage="train", models=first.models * 2)
+    assert "too many clusters" in ClusterUploads(config).fault_of(state, Metrics(2, 0.0, 0.0, 0))
+
+
 # --- how long the secret lives ----------------------------------------------------------------------------------------
 
 
