@@ -105,6 +105,8 @@ class Course:
         """Whether models fell, on the labels that they are for, and whom that makes suspect."""
         several = len(state.models)
         stated.check_models(several + len(state.trials), self.labels)
+        if state.tested not in ((), stated.tested):
+            raise InvalidStatement("models were tested on another public set than those before them")
         right, trials = stated.right[:several], stated.right[several:]
         if not state.references:
             kept = replace(state, references=state.models, right=right, tested=stated.tested)
@@ -165,12 +167,16 @@ class Course:
         )
 
     def _suspecting(self, state: ClusterState, suspects: Mapping[int, Cluster]) -> ClusterState:
-        """Committees for the suspects; a cluster outside which nobody is left to judge it goes unjudged."""
+        """Committees for the suspects; a cluster outside which nobody is left to judge it goes unjudged.
+
+        Members of it that were in no sum of the round do not judge it: accomplices could stay away to take the seats.
+        """
         wanted = {k: members for k, members in suspects.items() if not self._paused(state, k)}
         cases = []
         for cluster, members in wanted.items():
             others = {client for k, group in wanted.items() if k != cluster for client in group}
-            barred = others.union(state.expelled)
+            away = set(state.clusters[cluster]).difference(*state.groups)
+            barred = others.union(state.expelled, away)
             with suppress(NoCommittee):
                 drawn = draw_committee(state.similarity, _rows(state, members), self.terms.seats, _rows(state, barred))
                 cases.append(Case(cluster, members, tuple(state.clients[row] for row in drawn)))

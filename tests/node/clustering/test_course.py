@@ -205,6 +205,22 @@ def test_two_suspected_clusters_do_not_judge_each_other():
     assert state.stage == "train" and state.cases == ()  # nobody is left to judge
 
 
+def test_who_stayed_away_from_the_round_does_not_judge_its_own_cluster():
+    """It is like its members, so accomplices could take all seats."""
+    changes = {"models": (1, 2), "trained": 5, "groups": (FIRST, SECOND[:3]), **reference((50, 60))}
+    (case,) = watched(((50, 90), (0, 0)), **changes).cases
+    assert case.members == (7, 8, 9) and set(case.committee) <= set(FIRST)
+    (shared,) = watched(((50, 90), (0, 0)), **changes, clusters=(FIRST, (2, *SECOND))).cases
+    assert 2 in shared.committee  # it trained in its other cluster
+
+
+def test_scores_on_another_public_set_are_refused():
+    """They would be held against those of the models before."""
+    kept = {"models": (1, 2), "trained": 5, "references": (model(10),), "right": ((5, 6),), "tested": (10, 10)}
+    with pytest.raises(InvalidStatement, match="another public set"):
+        watched(((10, 90), (50, 60)), **kept)
+
+
 @pytest.mark.parametrize(
     ("right", "tested"),
     [
