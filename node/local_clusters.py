@@ -35,6 +35,7 @@ from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import Tensors, flatten
 from node.uploads.cluster_rounds import (
+    counts_sent_before,
     course_of,
     first_message,
     session_of,
@@ -122,7 +123,7 @@ class LocalClusters:
             case "labels":
                 counts = label_counts(self._samples.y, self._course.labels)
                 # Counts never change: a second sum without somebody would show that client's. So they are summed once.
-                return np.zeros_like(counts) if sums_before(round, self._place) else counts
+                return np.zeros_like(counts) if counts_sent_before(round) else counts
             case "show":
                 return self._show(round, state, entry, client)
             case "vote":

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable
 
+from chain.records import Voided
 from ipfs.store import ContentStore
 from node.clustering.committee import Ballot
 from node.clustering.comparing import comparing
@@ -12,7 +13,7 @@ from node.clustering.state import Case, ClusterState
 from node.clustering.stated import InvalidStatement
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
-from node.masking.graph import Adjacency
+from node.masking.graph import MIN_CLIENTS, Adjacency
 from node.masking.keys import SECRET_BYTES
 from node.masking.ring import WORD
 from node.masking.survivors import summed_groups
@@ -74,9 +75,11 @@ def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig
 
 
 def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
-    """Of how many earlier rounds that were to do the same, and came to nothing, somebody can know a sum.
+    """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
 
-    The difference of two sums of the same data, from one of which a client is missing, is that client's.
+    The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
+    shares were released the ledger does not say: holders may have kept theirs to themselves, and others in the store.
+    So every round counts in which enough clients committed.
 
     Parameters
     ----------
@@ -86,14 +89,20 @@ def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]
     base = round.rounds.base_of(round.entry.number)
     after = base.number if base else 0
     before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
-    return sum(_sums_known(place(entry)) for entry in before if entry.releases)
+    placed = (place(entry) for entry in before if entry.commits)
+    return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
 
 
-def _sums_known(round: UploadRound) -> bool:
-    """Whether enough shares of a group were released to sum it, whatever became of the round."""
-    graph, released = round.graph, frozenset(round.entry.positions(round.entry.releases))
-    known = {p for p in round.survivors if len(released.intersection(graph.holders[p])) >= graph.thresholds[p]}
-    return any(group and group <= known for group in summed_groups(graph, round.survivors))
+def counts_sent_before(round: UploadRound) -> bool:
+    """Whether somebody may know a sum of label counts already, which do not change from round to round.
+
+    It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
+    """
+    base = round.rounds.base_of(round.entry.number)
+    after = base.number if base else 0
+    earlier = (entry for entry in round.rounds.rounds.values() if entry.number < round.entry.number)
+    lost = (entry for entry in earlier if entry.number > after or isinstance(entry.end, Voided))
+    return any(len(entry.commits) >= MIN_CLIENTS for entry in lost)
 
 
 def session_of(round: UploadRound) -> bytes:

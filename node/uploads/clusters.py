@@ -38,6 +38,7 @@ from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
 from node.uploads.cluster_rounds import (
     ballot_bytes,
     ballots_in,
+    counts_sent_before,
     course_of,
     label_layout,
     session_of,
@@ -212,13 +213,17 @@ class ClusterUploads(UploadKind):
         return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
     def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
-        """The label counts of each part together, if they add up to the sizes of its sets."""
+        """The label counts of each part together, if they add up to the sizes of its sets.
+
+        Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
+        """
         found: list[Counts] = []
+        again = counts_sent_before(round)
         for positions in summed_groups(round.graph, round.survivors):
             words = _summed(round, record, label_layout(self._course.labels), positions)
             counts = () if words is None else tuple(words.tolist())
             size = sum(state.sizes[client] for client in _clients(round, positions))
-            found.append(counts if sum(counts) == size else ())
+            found.append(counts if sum(counts) == size and not again else ())
         if not any(found):
             found = [(1,) * self._course.labels] * len(found)
         return replace(state, stage="train", labels=tuple(found))

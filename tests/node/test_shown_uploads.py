@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chain.keys import Keys
+from chain.records import Voided
 from ipfs.disk import DiskStore
 from ipfs.store import NotFound
 from node import shown_uploads
@@ -35,7 +36,7 @@ from node.masking.ring import encode
 from node.rounds import RoundRecords, Rounds
 from node.shown_uploads import ShownUploads
 from node.tensors import dump, flatten
-from node.uploads.cluster_rounds import first_message, shown_to, sums_before
+from node.uploads.cluster_rounds import first_message, label_layout, shown_to, sums_before
 from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadRound
 from tests.node.masking.rounds import Round
@@ -204,12 +205,15 @@ def test_a_judge_that_was_killed_votes_as_before_and_keeps_the_evidence_for_it(t
 # --- rounds that are held again ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("releases", "known"), [(0, 0), (1, 0), (4, 0), (5, 1), (6, 1)])
-def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, releases, known):
-    """The difference of two sums of the same data would show whoever is missing from one of them."""
+@pytest.mark.parametrize(("commits", "known"), [(0, 0), (2, 0), (3, 1), (6, 1)])
+def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
+    """The difference of two sums of the same data would show whoever is missing from one of them.
+
+    Whatever was released on the ledger: three of ten who withheld theirs would know the sum, and let the round fail.
+    """
     judged, journal = Judged(tmp_path, "upload"), Journal(tmp_path / "member", bytes(32))
     lost, again = judged.rounds.rounds[1], judged.rounds.rounds[2]
-    lost.stands, lost.releases = False, dict.fromkeys(lost.order[:releases])
+    lost.stands, lost.commits = False, dict.fromkeys(lost.order[:commits])
     again.draws[SILENT] = SimpleNamespace(samples=1)
     options = (judged.samples[1], journal, None)
     member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
@@ -218,6 +222,34 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, releases, known):
     assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
     judged.states[2] = replace(judged.states[1], stage="labels")
     assert member.result(again, SILENT).sum() == (0 if known else 60)
+
+
+@pytest.mark.parametrize(("commits", "sent"), [(2, 60), (3, 0)])
+def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_path, commits, sent):
+    """The overlaps were stated anew then; parts may differ in one client from those that were summed."""
+    judged = Judged(tmp_path, "upload")
+    fell = RoundRecords(SimpleNamespace(round=0), order=(*MEMBERS, JUDGE))
+    fell.commits, fell.end = dict.fromkeys(fell.order[:commits]), Voided(None, 0, bytes(32), 0)
+    judged.rounds.rounds = {0: fell, **judged.rounds.rounds}
+    judged.states[2] = replace(judged.states[1], stage="labels")
+    options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)), None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    assert member.result(judged.rounds.rounds[2], SILENT).sum() == sent
+
+
+@pytest.mark.parametrize(("lost", "believed"), [(False, (300, *(0,) * 9)), (True, (1,) * 10)])
+def test_counts_that_add_up_although_all_send_zeros_are_not_believed(tmp_path, lost, believed):
+    """One member alone would say which labels its judges draw their samples in proportion to."""
+    judged, layout, everybody = Judged(tmp_path, "upload"), label_layout(10), range(6)
+    judged.rounds.rounds[1].stands = not lost
+    found, judged.states[2] = judged.rounds.rounds[2], replace(judged.states[1], stage="labels", labels=())
+    for place, client in enumerate(MEMBERS):
+        words = np.array([300 * (client == POISONER), *(0,) * 9], np.uint32)
+        mask_words(judged.masks.graph, place, judged.masks.secrets[place], everybody, words, layout)
+        found.commits[client] = SimpleNamespace(digest=judged.store.put(words.tobytes()).digest)
+    found.commits[JUDGE], found.shares = SimpleNamespace(digest=bytes(32)), dict.fromkeys((*MEMBERS, JUDGE))
+    record = judged.masks.record({p: judged.masks.blob(p) for p in everybody}, everybody, everybody)
+    assert ClusterUploads(judged.config).outcome(judged.place(found), record).model.labels[0] == believed
 
 
 def test_who_takes_its_first_message_away_stops_one_round_and_not_the_next(tmp_path):
