@@ -19,7 +19,7 @@ from chain.records import (
 )
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery
+from node.aggregation import outcome, recovery, seed_hashes
 from node.auditing.rules import ChainFacts
 from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
 from node.config import FederationConfig
@@ -30,6 +30,7 @@ from node.content import (
     InvalidBlob,
     Metrics,
     Model,
+    fetch_available,
     fetch_config,
     fetch_model,
     layout_of,
@@ -38,7 +39,7 @@ from node.content import (
 )
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
-from node.masking.recovery import InvalidRecovery, RecoveryRecord
+from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.release import InvalidRelease, parse_release
 from node.masking.sealing import InvalidShares, parse_shares
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
@@ -262,15 +263,45 @@ class ContentRules:
         if record.reason == FailureReason.DEADLINE:
             return
         self._absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
-        if record.reason == FailureReason.TOO_FEW_SURVIVORS and not self._groundless(record.round):
-            entry, graph = self._entry()
-            try:
-                needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
-            except UnsafeSurvivors:
-                return
-            if self._get(lambda: self._spending().overspent(self.rounds.latest), "failed.reason", record.round):
-                return
-            raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+        if self._groundless(record.round):
+            return
+        if record.reason == FailureReason.TOO_FEW_SURVIVORS:
+            self._too_few_survivors(record)
+        elif self._could_close(record.reason):
+            # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
+            self._remark("failed.reason", f"{record.reason.name.lower()} is not what was wrong", record.round)
+
+    def _too_few_survivors(self, record: Failed) -> None:
+        entry, graph = self._entry()
+        try:
+            needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
+        except UnsafeSurvivors:
+            return
+        if self._get(lambda: self._spending().overspent(self.rounds.latest), "failed.reason", record.round):
+            return
+        raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+
+    def _could_close(self, reason: FailureReason) -> bool:
+        """Whether ledger and store show that a round did not fail for the reason that was recorded."""
+        round = self._place()
+        entry, graph = round.entry, round.graph
+        if reason == FailureReason.TOO_FEW_SHARES:
+            return any(client not in entry.releases for client in entry.order)  # more could have come
+        if reason == FailureReason.INVALID_RELEASE:
+            return entry.recovered is None or self._recovery is not None
+        digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
+        try:
+            releases = fetch_available(self.store, digests, MAX_RECORD_BYTES)
+            if reason == FailureReason.UPDATE_UNAVAILABLE:
+                lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
+                return len(releases) == len(digests) and not lost
+            found = self._recovery or recover(graph, round.sharers, round.survivors, seed_hashes(entry), releases)
+            outcome(round, found)
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
+            return False
+        return True
 
     def _disputed(self, record: Disputed) -> None:
         self._absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)

@@ -411,3 +411,45 @@ def test_a_stored_block_that_changed_is_found_at_its_record(scene, kind, attribu
     assert verdict.verdict == "bad record"
     first = verdict.first_bad_record
     assert (first.round, first.client, first.field) == (1, getattr(record, "client", None), field), verdict.reason
+
+
+# --- rounds that are recorded as failed -------------------------------------------------------------------------------
+
+
+def failed(scene, reason: FailureReason) -> list[str]:
+    """What is remarked of round 2 if it had failed, instead of closing, for this reason."""
+    place = scene.find(Closed, 2)
+    scene.records[place] = Failed(scene.records[place].at, 2, reason, scene.store.put(b"{}").digest)
+    verdict = scene.audit()
+    assert verdict.verdict == "verified", verdict.reason
+    return [remark.field for remark in verdict.remarks]
+
+
+WANTON = [reason for reason in FailureReason if reason > FailureReason.TOO_FEW_SURVIVORS]
+
+
+@pytest.mark.parametrize("reason", WANTON)
+def test_a_round_that_failed_for_no_reason_is_a_remark(scene, reason):
+    """Else a coordinator could keep every vote from counting that goes against an accomplice."""
+    assert failed(scene, reason) == ["failed.reason"]
+
+
+def test_a_round_that_failed_for_no_reason_before_it_was_recovered_is_a_remark(scene):
+    del scene.records[scene.find(Recovered, 2)]
+    assert failed(scene, FailureReason.INVALID_UPDATE) == ["failed.reason"]
+
+
+def test_a_round_that_failed_for_an_update_that_cannot_be_summed_names_its_client_only(scene):
+    scene.change(Committed, 2, digest=scene.store.put(b"no update").digest)
+    assert failed(scene, FailureReason.INVALID_UPDATE) == ["commit.content"]
+
+
+def test_a_round_that_failed_for_a_recovery_that_is_none_is_as_it_says(scene):
+    scene.change(Recovered, 2, digest=scene.store.put(b"no recovery").digest)
+    assert failed(scene, FailureReason.INVALID_RELEASE) == ["recovery.content"]
+
+
+def test_what_releases_say_cannot_be_told_without_them(scene):
+    """Who looks later may find fewer of them than the coordinator did."""
+    scene.change(Released, 2, digest=bytes(32))
+    assert failed(scene, FailureReason.UPDATE_UNAVAILABLE) == ["release.content"]
