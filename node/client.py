@@ -67,7 +67,7 @@ class Client:
         Blocks that must lie on top of a record before it is acted on.
     check_rounds : float
         Fraction of the closed rounds that this client recomputes; those that somebody disputes always, and those in
-        which it leads a cluster, or after which it is to show what it sent, or to judge that.
+        which it leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class Closings:
         The public inputs of a sealed round.
     fraction : float
         Of the closed rounds that are recomputed; those that somebody disputes always are, and those in which the member
-        leads a cluster, or after which it is to show what it sent, or to judge that.
+        leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
     """
 
     def __init__(

@@ -235,7 +235,8 @@ class NetworkSettings:
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
         Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes, and
-        all in which it leads a cluster, or after which it is to show what it sent, or to judge that.
+        all in which it leads a cluster, or after which it is to show what it sent, to judge that, or to answer others'
+        sets.
     rpc_seconds, store_seconds : float
         How long an endpoint, or the store, may take to answer.
     resend_seconds : float

@@ -22,6 +22,7 @@ STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch
 """What the next round does. ``count`` and ``watch`` wait for what the coordinator states first."""
 
 _UNGROUPED = STAGES[: STAGES.index("labels")]
+_COMPARING = ("ask", "answer", "report")
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
 _MAX_HEAD_BYTES = 1 << 28
@@ -276,7 +277,9 @@ def _holds_together(state: ClusterState) -> bool:
 
 
 def _compares(state: ClusterState) -> bool:
-    """Whether the overlaps are of the sets, and there are clusters where they are needed."""
+    """Whether there are sets to compare, the overlaps are of them, and there are clusters where they are needed."""
+    if state.stage in _COMPARING and not (state.session and state.sets):
+        return False
     diagonal = [row[place] for place, row in enumerate(state.overlaps)]
     if state.overlaps and diagonal != [state.sizes[client] for client in state.clients]:
         return False

@@ -168,15 +168,22 @@ class ClusterUploads(UploadKind):
         return tuple(leader for leader in drawn if leader is not None)
 
     def repeats(self, round: UploadRound, client: int) -> bool:
-        """Leaders do; and who is to show or to judge: nobody opens an upload to whom only the coordinator names."""
+        """Leaders do; and who is to show, to judge, or to answer others' sets.
+
+        Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.
+        """
         if super().repeats(round, client):
             return True
         try:
             state = state_after(round.entry, self.config, round.store)
         except (TooLarge, Malformed, InvalidBlob, InvalidModel):
             return True  # whatever it is, it does not follow
-        asked = [case for case in state.cases if client in (*case.members, *case.committee)]
-        return bool(asked) and state.stage in ("show", "vote")
+        match state.stage:
+            case "ask" | "answer" | "report":
+                return client in state.sets
+            case "show" | "vote":
+                return any(client in (*case.members, *case.committee) for case in state.cases)
+        return False
 
     # --- one round --------------------------------------------------------------------------------------------------
 

@@ -96,9 +96,9 @@ def test_each_cluster_has_a_leader_that_repeats_the_sum_in_any_case(story):
     assert kind.leaders(story.place(6)) == ()
 
 
-@pytest.mark.parametrize("number", [8, 9])
-def test_leaders_suspects_and_judges_repeat_a_closing_in_any_case(story, number):
-    """Nobody opens what it sent to a committee that only the coordinator names."""
+@pytest.mark.parametrize("number", [1, 8, 9])
+def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(story, number):
+    """Nobody opens what it sent to a committee, or answers a set, that only the coordinator names."""
     store, config, place = story.federation.store, story.federation.config, story.place(number)
     wrong = replace(story.states()[number - 1], session="ab" * 32)
     end = replace(place.entry.end, model_digest=store.put(wrong.to_bytes()).digest)
@@ -109,9 +109,10 @@ def test_leaders_suspects_and_judges_repeat_a_closing_in_any_case(story, number)
     }
     cases = story.states()[9].cases if number == 9 else ()
     asked = {client for case in cases for client in (*case.members, *case.committee)}
+    asked |= set(story.states()[0].sets) if number == 1 else set()
     leaders = set(ClusterUploads(config).leaders(place))
     assert {client for client, fault in looking.items() if fault} == leaders | asked
-    assert bool(asked) == (number == 9)
+    assert bool(asked) == (number != 8)
 
 
 def test_when_the_one_model_fell_the_bad_part_was_found(story):

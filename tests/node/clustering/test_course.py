@@ -309,6 +309,7 @@ WRONG = {
     "parts of several models": {"trials": (model(1),) * 2},
     "clients out of order": {"clients": (3, 2, *CLIENTS[2:])},
     "no set": {"sets": {}},
+    "a comparison without a session": {"stage": "answer", "session": ""},
     "training without clusters": {
         "clusters": (),
         "labels": (),
