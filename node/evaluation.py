@@ -1,5 +1,6 @@
 """What a coordinator computes with the model itself: the first one, and how well a closed one does."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -49,7 +50,7 @@ def evaluator(config: FederationConfig, test: Samples) -> Evaluator:
 
     def score(model: Tensors) -> tuple[float, float, int]:
         result = evaluate(config.model, model, test)
-        return result.accuracy, result.loss, result.samples
+        return result.accuracy, _finite(result.loss), result.samples
 
     return score
 
@@ -108,7 +109,12 @@ def _mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator:
         members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
         share = [count / max(1, sum(members)) for count in members]
         accuracy = sum(part * result.accuracy for part, result in zip(share, results, strict=True))
-        loss = sum(part * result.loss for part, result in zip(share, results, strict=True))
+        loss = sum(part * _finite(result.loss) for part, result in zip(share, results, strict=True))
         return min(1.0, accuracy), loss, len(test)
 
     return score
+
+
+def _finite(loss: float) -> float:
+    """The loss of a model, a very large one if it overflows: a poisoned model would else give metrics that are none."""
+    return loss if math.isfinite(loss) else 1e300

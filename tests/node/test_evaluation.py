@@ -1,0 +1,28 @@
+"""What the coordinator says of a model is something that members can read, whatever the model is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from node.clustering.settings import ClusterTerms
+from node.clustering.state import ClusterState
+from node.config import FederationConfig, LedgerSettings
+from node.content import Metrics, read_model
+from node.evaluation import evaluator, initial_model
+from node.learning.datasets import load_dataset
+from node.learning.settings import ModelSpec
+
+CONFIG = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), ledger=LedgerSettings(max_clients=100))
+
+
+@pytest.mark.parametrize("clusters", [None, ClusterTerms(counter="ab" * 32)])
+def test_the_loss_of_a_model_that_overflows_can_be_stated(clusters):
+    """Members would dispute the closing of an honest coordinator, because one of them sent poison."""
+    config = replace(CONFIG, clusters=clusters)
+    first = read_model(initial_model(CONFIG), CONFIG)
+    poisoned = {name: np.full_like(tensor, 1e30) for name, tensor in first.items()}
+    model = poisoned if clusters is None else ClusterState("train", (first, poisoned), trained=1, groups=((1,), (2,)))
+    accuracy, loss, samples = evaluator(config, load_dataset("digits").test().take(np.arange(50)))(model)
+    stated = Metrics(1, accuracy, loss, samples)
+    assert loss > 1e299 and Metrics.from_bytes(stated.to_bytes()) == stated
