@@ -95,14 +95,14 @@ class Disclosure:
     def unpublished(self, entry: RoundRecords) -> list[int]:
         """Clients whose committed update is to be summed and cannot be had; none once the shares to release are chosen.
 
-        Who is in no sum can take its update away, and nobody waits for it.
+        Nobody waits, or looks, for that of a client that is in no sum.
         """
-        if self._journal.read(entry.number, "released") is not None:
+        if not entry.commits or self._journal.read(entry.number, "released") is not None:
             return []
+        summed = all_summed(self._place(entry).graph, entry.positions(entry.commits))
         limit = self._config.max_blob_bytes
-        gone = [peer for peer, record in entry.commits.items() if not self._store.available(record.digest, limit)]
-        summed = all_summed(self._place(entry).graph, entry.positions(entry.commits)) if gone else ()
-        return [peer for peer in gone if entry.order.index(peer) in summed]
+        clients = sorted(entry.order[position] for position in summed)
+        return [client for client in clients if not self._store.available(entry.commits[client].digest, limit)]
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.

@@ -123,3 +123,7 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     for client in (5, 9):
         entry.commits[client].digest = bytes(32)
     assert disclosure.unpublished(entry) == [9]
+    store.available = lambda digest, most: False  # of the others nobody asks: they could be of any size
+    assert disclosure.unpublished(entry) == [3, 4, 7, 9]
+    entry.commits = {}
+    assert disclosure.unpublished(entry) == []
