@@ -267,7 +267,7 @@ class ContentRules:
             return
         if record.reason == FailureReason.TOO_FEW_SURVIVORS:
             self._too_few_survivors(record)
-        elif self._could_close(record.reason):
+        elif self._unfounded(record.reason):
             # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
             self._remark("failed.reason", f"{record.reason.name.lower()} is not what was wrong", record.round)
 
@@ -281,8 +281,8 @@ class ContentRules:
             return
         raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
 
-    def _could_close(self, reason: FailureReason) -> bool:
-        """Whether ledger and store show that a round did not fail for the reason that was recorded."""
+    def _unfounded(self, reason: FailureReason) -> bool:
+        """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
         round = self._place()
         entry, graph = round.entry, round.graph
         if reason == FailureReason.TOO_FEW_SHARES:

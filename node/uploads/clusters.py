@@ -116,12 +116,12 @@ class ClusterUploads(UploadKind):
             self._course.heard(model, metrics.clusters)
         except InvalidStatement as fault:
             return str(fault)
-        size, allowed = len(metrics.to_bytes()), self.config.federation.max_blob_mib
-        if size > MAX_JSON_BYTES:
-            return f"they take {size} bytes, {MAX_JSON_BYTES} are read: too many clients"
-        size = len(model.to_bytes())
-        if size > self.config.max_blob_bytes:
-            return f"the models beside them take {size} bytes, max_blob_mib says {allowed} MiB: too many clusters"
+        size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
+        if size > most:
+            return f"they take {size} bytes, {most} are read: too many clients"
+        size, most = len(model.to_bytes()), self.config.max_blob_bytes
+        if size > most:
+            return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
         return ""
 
     def opened(
