@@ -26,14 +26,15 @@ METHODS: dict[str, tuple[str, ClusteringSettings]] = {
     "ifca10": ("IFCA, k = 10", IfcaSettings(10)),
     "fedavg": ("FedAvg, one model", GlobalSettings()),
 }
+WRONG_K = ("ifca3", "ifca10")
 TRAINING = {
     "mnist": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.03, momentum=0.9),
     "cifar10": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.02, momentum=0.9),
 }
 NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 MODELS = {"mnist": "small-cnn", "cifar10": "small-cnn-centred"}
-# These, and λ, were chosen on seed 100, on CIFAR-10 with 100 samples a client: with one local epoch no method was near
-# its end after 150 rounds.
+# These, and λ, were chosen on seed 100, on CIFAR-10 with 100 samples a client: with one local epoch the one model of all
+# had 40 % after 75 rounds, so that clusters gained little by what it had learned.
 EPOCHS = 5
 # Of a label's samples so much goes to clients of all groups alike.
 OTHERS = (0.2, 0.5)
@@ -62,7 +63,7 @@ def arms(results: Path) -> dict[str, Plan]:
         for suffix, (each, rounds) in EACH.items()
         for others in OTHERS
         for method, (_, settings) in METHODS.items()
-        if each or method not in ("ifca3", "ifca10")
+        if each or method not in WRONG_K
     }
 
 
