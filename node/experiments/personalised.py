@@ -33,8 +33,8 @@ TRAINING = {
 }
 NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 MODELS = {"mnist": "small-cnn", "cifar10": "small-cnn-centred"}
-# These, and λ, were chosen on seed 100, on CIFAR-10 with 100 samples a client: with one local epoch one model of all had
-# 40 % after 75 rounds, so that clusters gained little by what it had learned.
+# These, and λ, were chosen on seed 100, on CIFAR-10 with 100 samples a client: with one local epoch one model of all
+# had 40 % after 75 rounds, so that clusters gained little by what it had learned.
 EPOCHS = 5
 # Of a label's samples so much goes to clients of all groups alike.
 OTHERS = (0.2, 0.5)
