@@ -9,17 +9,18 @@ from node.inline import NONE, inline_table
 from node.strict_tables import InvalidConfig, build
 
 FEWEST_CLIENTS = 2 * FEWEST
+NOBODY = "0x" + 40 * "0"
 _PROCFL = "procfl"
 _ALIKE = 0.5  # suits groups of clients that have a fifth of their samples in common with all
 
 
-def cluster_terms(given: str, counter: bytes = bytes(32)) -> ClusterTerms | None:
+def cluster_terms(given: str, counter: bytes = bytes(32), signer: str = NOBODY) -> ClusterTerms | None:
     """The ``[clusters]`` table that ``--clustering`` asks a federation on this machine for; None for ``none``.
 
     Parameters
     ----------
-    counter : bytes
-        The coordinator's mailbox key; without one the terms can be looked at, and not used.
+    counter, signer : bytes, str
+        The coordinator's mailbox key and account; without them the terms can be looked at, and not used.
 
     Raises
     ------
@@ -34,7 +35,7 @@ def cluster_terms(given: str, counter: bytes = bytes(32)) -> ClusterTerms | None
         raise InvalidConfig(f"--clustering must be none, or procfl and settings, not {given!r}")
     if name == NONE:
         return None
-    return build(ClusterTerms, {"alpha": _ALIKE, **table}, "--clustering", counter=counter.hex())
+    return build(ClusterTerms, {"alpha": _ALIKE, **table}, "--clustering", counter=counter.hex(), signer=signer)
 
 
 def ledger_rounds(rounds: int, given: str) -> int:

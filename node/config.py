@@ -184,6 +184,8 @@ class FederationConfig:
             del tables["clusters"]
         elif not self.clusters.seats:  # without committees nobody shows anything
             del tables["clusters"]["shown"]
+        if self.clusters is not None and not self.clusters.states:  # nor does anybody sign
+            del tables["clusters"]["signer"]
         if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
         else:

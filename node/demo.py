@@ -90,10 +90,12 @@ class DemoFailed(RuntimeError):
     """The demonstration cannot go on; the message says why, or who was waited for."""
 
 
-def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"") -> FederationConfig:
+def make_config(
+    plan: Plan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
+) -> FederationConfig:
     """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients.
 
-    ``counter`` is the coordinator's mailbox key, which clusters need.
+    ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
     """
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
@@ -104,7 +106,7 @@ def make_config(plan: Plan, dataset: Dataset, shared_digest: bytes, counter: byt
         shared=SharedSettings(shared_digest.hex()),
         ledger=windows(plan.clients),
         privacy=_privacy(plan),
-        clusters=cluster_terms(plan.clustering, counter),
+        clusters=cluster_terms(plan.clustering, counter, signer),
     )
 
 
@@ -191,7 +193,7 @@ class Demo:
         try:
             training, shared = deal(self._plan, self._dataset)
             digest = self._store.put(shared_to_bytes(shared)).digest
-            config = make_config(plan, self._dataset, digest, keys.mailbox_public)
+            config = make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address)
             initial = initial_model(config)
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None

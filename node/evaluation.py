@@ -75,6 +75,8 @@ def coordinator_tasks(config: FederationConfig, keys: Keys, test: Samples | None
         public_key, (keys.mailbox, *keys.past_mailboxes)
     ):
         raise InvalidConfig("clusters.counter is not the mailbox key of the coordinator: see fedgrove keys show")
+    if config.clusters.states and config.clusters.signer.lower() != keys.address.lower():
+        raise InvalidConfig("clusters.signer is not the account of the coordinator: see fedgrove keys show")
     if test is None and config.clusters.seats:
         raise InvalidConfig("clusters.seats is above 0: give test data, on which models are watched")
     watch = public_test(config, test) if config.clusters.seats else None

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 
 from chain.keys import Keys
+from chain.signatures import sign_message
 from ipfs.store import BlobError
+from ipfs.unixfs import cid_of
 from node.clustering.comparing import Ecdh, part_of
 from node.clustering.ecdh import Comparison
 from node.clustering.mailbox import OVERHEAD, NotForReader, unseal
@@ -26,24 +29,28 @@ class ClusterStatements:
     Parameters
     ----------
     keys : Keys
-        Of the coordinator; its mailbox key is the terms' ``clusters.counter``.
+        Of the coordinator: its mailbox key is the terms' ``clusters.counter``, its account ``clusters.signer``.
     test : callable or None
         Tests a model on the public samples; not needed where there are no committees.
     """
 
     def __init__(self, keys: Keys, test: LabelTest | None = None) -> None:
+        self._account = keys.account
         self._mailboxes = (keys.mailbox, *keys.past_mailboxes)
         self._test = test
         self._comparing = Ecdh()
 
     def __call__(self, round: UploadRound, state: ClusterState) -> Stated | None:
-        """What is to be stated of a round that ends with this state; None where nothing is."""
+        """What is to be stated of a round that ends with this state, signed; None where nothing is."""
         match state.stage:
             case "count":
-                return Stated(overlaps=self._overlaps(round, state))
+                stated = Stated(overlaps=self._overlaps(round, state))
             case "watch":
-                return self._tested((*state.models, *state.trials))
-        return None
+                stated = self._tested((*state.models, *state.trials))
+            case _:
+                return None
+        message = stated.message(cid_of(state.to_bytes()).digest)
+        return replace(stated, signature=sign_message(self._account, message))
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:
         results = [self._test(model) for model in models]

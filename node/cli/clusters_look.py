@@ -4,15 +4,14 @@ from dataclasses import dataclass, replace
 
 from ipfs.store import ContentStore, StoreError
 from node.clustering.state import ClusterState
-from node.clustering.stated import InvalidStatement
 from node.clusters_standing import ClusterStanding, cluster_standing
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_model
+from node.content import InvalidBlob
 from node.rounds import RoundRecords
 from node.standing import Standing
 from node.step import name_clients
 from node.tensors import InvalidModel
-from node.uploads.cluster_rounds import course_of
+from node.uploads.cluster_rounds import course_of, state_after
 from node.view import LedgerView
 
 
@@ -80,7 +79,7 @@ class ClusterLook:
         committing = entry is not None and entry.sealed is not None and view.block < view.deadlines(entry).commit_end
         try:
             state = self._state(base) if base is not None else None
-        except (StoreError, InvalidModel, InvalidBlob, InvalidStatement) as fault:
+        except (StoreError, InvalidModel, InvalidBlob) as fault:
             return ClusterSight(fault=str(fault))
         return ClusterSight(cluster_standing(self._course, state, entry, committing))
 
@@ -88,7 +87,5 @@ class ClusterLook:
         """What a round left, with what was stated of it."""
         key = (base.end.model_digest, base.end.metrics_digest)
         if self._read is None or self._read[0] != key:
-            state = fetch_model(self._store, key[0], self._terms)
-            stated = Metrics.from_bytes(self._store.fetch(key[1], MAX_JSON_BYTES)).clusters
-            self._read = (key, self._course.heard(state, stated))
+            self._read = (key, state_after(base, self._terms, self._store))
         return self._read[1]

@@ -1,5 +1,6 @@
 """What a federation agrees on about clusters, as plain checked values (no heavy import here)."""
 
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -76,6 +77,9 @@ class ClusterTerms(ProCflSettings):
         are common.
     counter : str
         X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
+    signer : str
+        Address of the coordinator's account: overlaps and scores count only with its signature. Not needed with ``rsa``
+        where there are no committees.
     shown : str
         What a suspected member shows to its committee. ``upload``: the secret that opens the very upload that is
         judged. ``noised``: a model with noise (``shown_noise``), as in the paper; nothing ties it to what was sent.
@@ -83,6 +87,7 @@ class ClusterTerms(ProCflSettings):
 
     psi: Literal["ecdh", "rsa"] = "ecdh"
     counter: str = ""
+    signer: str = ""
     shown: Literal["upload", "noised"] = "upload"
 
     def __post_init__(self) -> None:
@@ -92,6 +97,13 @@ class ClusterTerms(ProCflSettings):
         fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
         fine = fine or (self.psi == "rsa" and not self.counter)
         _check(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
+        fine = re.fullmatch("0x[0-9a-fA-F]{40}", self.signer) or not (self.states or self.signer)
+        _check(fine, "signer", "the address of the coordinator's account, 0x and 40 hexadecimal digits", self.signer)
+
+    @property
+    def states(self) -> bool:
+        """Whether anything is stated: overlaps that the coordinator counted, or how models do on the public set."""
+        return self.psi == "ecdh" or self.seats > 0
 
     @property
     def counter_key(self) -> bytes:

@@ -1,11 +1,15 @@
 """What a coordinator states of a round with clusters beside the model, since nobody else can compute it.
 
 It counts overlaps, as only it can open the answers, and tests models on a public set, as an auditor has no torch. All
-that follows from both, everybody computes alike (``node.clustering.course``).
+that follows from both, everybody computes alike (``node.clustering.course``). It signs what it states: who closes a
+round in its stead can state nothing.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import Any
+
+_STATEMENT = b"fedgrove statement 1"
 
 Counts = tuple[int, ...]
 """Samples, or right answers, of each label."""
@@ -27,11 +31,14 @@ class Stated:
         How many of the public samples of each label each model gets right.
     tested : Counts
         How many public samples of each label there are.
+    signature : bytes
+        Of ``message``, by the account that the terms name (``clusters.signer``).
     """
 
     overlaps: tuple[Counts, ...] = ()
     right: tuple[Counts, ...] = ()
     tested: Counts = ()
+    signature: bytes = b""
 
     def to_table(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -39,13 +46,30 @@ class Stated:
             "overlaps": list(map(list, self.overlaps)),
             "right": list(map(list, self.right)),
             "tested": list(self.tested),
+            "signature": self.signature.hex(),
         }
+
+    def message(self, state: bytes) -> bytes:
+        """What is signed.
+
+        Parameters
+        ----------
+        state : bytes
+            Digest of the state that this is stated of, 32 bytes. It names the federation by its comparisons.
+        """
+        table = replace(self, signature=b"").to_table()
+        return _STATEMENT + state + json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def from_table(cls, table: Any) -> "Stated":
         """Read what ``to_table`` wrote; InvalidStatement for anything else."""
         try:
-            stated = cls(_rows(table["overlaps"]), _rows(table["right"]), _row(table["tested"]))
+            stated = cls(
+                _rows(table["overlaps"]),
+                _rows(table["right"]),
+                _row(table["tested"]),
+                bytes.fromhex(table["signature"]),
+            )
             if stated.to_table() != table:
                 raise ValueError
         except (ValueError, TypeError, KeyError):

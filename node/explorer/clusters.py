@@ -19,7 +19,7 @@ from node.clustering.stated import Stated
 from node.config import FederationConfig
 from node.content import InvalidBlob, Metrics
 from node.tensors import InvalidModel
-from node.uploads.cluster_rounds import course_of
+from node.uploads.cluster_rounds import accepted, course_of
 
 MAX_HEAD_BYTES = 1 << 21
 """A state with a larger head is not shown. That of a thousand clients has less, but for the overlaps of all pairs."""
@@ -70,13 +70,12 @@ class Left:
         return replace(self.state, overlaps=()).head(), json.dumps(scores)
 
 
-def hear(head: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
-    """What follows from the head of a state and the metrics of its round; None where nothing does."""
+def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
+    """What follows from the head of a state, of this digest, and the metrics of its round; None where nothing does."""
     try:
         closed, stated = ClusterState.outline(head), Metrics.from_bytes(metrics).clusters
-        course = course_of(config)
-        heard = course.heard(closed, stated)
-        return Left(heard, _scored(course, closed, heard, stated) if closed.stage == "watch" else ())
+        state = accepted(config, closed, digest, stated)
+        return Left(state, _scored(course_of(config), closed, state, stated) if closed.stage == "watch" else ())
     except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError):
         return None  # the audit says of the record what is wrong with it
 

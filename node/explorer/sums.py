@@ -18,7 +18,7 @@ UPDATE rounds SET
 WHERE number = ?
 """
 _BEHIND = """
-SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds
+SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds
 JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics
 JOIN blobs AS terms ON terms.digest = config
 WHERE number = ? AND states.text IS NOT NULL AND stated.text IS NOT NULL AND terms.text IS NOT NULL
@@ -61,6 +61,6 @@ def _state_clusters(database: sqlite3.Connection, number: int) -> None:
     """What follows for the clusters from the state that a round closed with; nothing while a part of it is missing."""
     row = database.execute(_BEHIND, (number,)).fetchone()
     config = parse_config(row["terms"]) if row is not None else None
-    left = hear(row["head"], row["metrics"], config) if has_clusters(config) else None
+    left = hear(row["head"], row["model"], row["metrics"], config) if has_clusters(config) else None
     values = (left.state.stage, *left.to_row()) if left else (None, None, None)
     database.execute("UPDATE rounds SET stage = ?, clusters = ?, scores = ? WHERE number = ?", (*values, number))

@@ -37,23 +37,23 @@ class Beginning:
     shared: bytes
 
 
-def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes) -> Beginning:
+def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer: str) -> Beginning:
     """Deal samples to train on, or points to cluster where the plan says so.
 
     Parameters
     ----------
-    counter : bytes
-        The coordinator's mailbox key: it counts what clients who are to cluster have in common.
+    counter, signer : bytes, str
+        The coordinator's mailbox key and account: it counts what clients who are to cluster have in common.
 
     Raises
     ------
     ValueError
         The data do not suit the plan.
     """
-    return _clustering(plan, data) if plan.k else _training(plan, data, counter)
+    return _clustering(plan, data) if plan.k else _training(plan, data, counter, signer)
 
 
-def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes) -> Beginning:
+def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) -> Beginning:
     from node.demo import Plan, deal, make_config
     from node.learning.shared import shared_to_bytes
 
@@ -68,7 +68,7 @@ def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes) -> Beginning:
     )
     parts, shared = deal(demo, dataset)
     blob = shared_to_bytes(shared)
-    config = make_config(demo, dataset, cid_of(blob).digest, counter)
+    config = make_config(demo, dataset, cid_of(blob).digest, counter, signer)
     seconds = training_seconds(config, parts, shared)
     if config.clusters is not None:
         seconds = max(judging_seconds(config.clusters, seconds), comparing_seconds(config.clusters, parts))

@@ -52,7 +52,8 @@ def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progres
     _empty(layout)
     everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
     try:
-        begun = beginning(plan, data, everyone[COORDINATOR].mailbox_public)
+        founder = everyone[COORDINATOR]
+        begun = beginning(plan, data, founder.mailbox_public, founder.address)
     except ValueError as fault:
         raise TestnetError(f"the data do not suit this testnet: {fault}") from None
     say(f"dealing {data.name} to {plan.clients} clients")

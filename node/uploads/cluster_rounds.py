@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from chain.records import Voided
+from chain.signatures import is_signed_by
 from ipfs.store import ContentStore
 from node.clustering.committee import Ballot
 from node.clustering.comparing import comparing
 from node.clustering.course import Course
 from node.clustering.mailbox import OVERHEAD
 from node.clustering.state import Case, ClusterState
-from node.clustering.stated import InvalidStatement
+from node.clustering.stated import InvalidStatement, Stated
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
 from node.masking.graph import MIN_CLIENTS, Adjacency
@@ -63,9 +64,28 @@ def state_after(
     state = model or fetch_model(store, base.end.model_digest, config)
     metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
     try:
-        return course_of(config).heard(state, metrics.clusters)
+        return accepted(config, state, base.end.model_digest, metrics.clusters)
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
+
+
+def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
+    """The state when what was stated of it has been accepted.
+
+    Parameters
+    ----------
+    digest : bytes
+        Of the state, as the ledger has it.
+
+    Raises
+    ------
+    InvalidStatement
+        It is missing, cannot be true, is not called for, or is not the coordinator's.
+    """
+    found = course_of(config).heard(state, stated)
+    if stated and not is_signed_by(config.clusters.signer, stated.message(digest), stated.signature):
+        raise InvalidStatement("what is stated of the clusters bears no signature of clusters.signer")
+    return found
 
 
 def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:

@@ -14,6 +14,7 @@ import numpy as np
 
 from chain.vrf import proof_to_hash
 from ipfs.store import Malformed, TooLarge
+from ipfs.unixfs import cid_of
 from node.clustering.committee import Ballot
 from node.clustering.comparing import comparing
 from node.clustering.course import FEWEST
@@ -36,6 +37,7 @@ from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
 from node.uploads.cluster_rounds import (
+    accepted,
     ballot_bytes,
     ballots_in,
     counts_sent_before,
@@ -112,14 +114,15 @@ class ClusterUploads(UploadKind):
         return Outcome(self._course.voted(state, self._ballots(round, state)))
 
     def fault_of(self, model: ClusterState, metrics: Metrics) -> str:
+        state = model.to_bytes()
         try:
-            self._course.heard(model, metrics.clusters)
+            accepted(self.config, model, cid_of(state).digest, metrics.clusters)
         except InvalidStatement as fault:
             return str(fault)
         size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
         if size > most:
             return f"they take {size} bytes, {most} are read: too many clients"
-        size, most = len(model.to_bytes()), self.config.max_blob_bytes
+        size, most = len(state), self.config.max_blob_bytes
         if size > most:
             return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
         return ""

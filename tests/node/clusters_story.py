@@ -150,7 +150,8 @@ def tell(directory: Path) -> Iterator[Story]:
     with embedded() as network:
         settings = FederationSettings(rounds=ROUNDS, seed=SEED)
         made = Federation.found(network, directory, CLIENTS + 1, federation=settings, training=QUICK)
-        terms = ClusterTerms(**SETTINGS, counter=made.coordinator_keys.mailbox_public.hex())
+        keys = made.coordinator_keys
+        terms = ClusterTerms(**SETTINGS, counter=keys.mailbox_public.hex(), signer=keys.address)
         made.config = replace(made.config, clusters=terms)
         data = simulation.data
         made.samples = [data.training.take(part) for part in (*data.parts, data.parts[0])]

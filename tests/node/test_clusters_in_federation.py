@@ -10,6 +10,7 @@ import pytest
 from chain.keys import Keys
 from chain.networks import embedded
 from chain.records import AbsenceRecorded
+from chain.signatures import sign_message
 from ipfs.unixfs import cid_of
 from node.closings import Closings
 from node.clustering.committee import Ballot
@@ -21,6 +22,7 @@ from node.clustering.similarity import in_the_clear
 from node.clustering.stated import Stated
 from node.clustering.training import weighted_mean
 from node.config import FederationSettings
+from node.content import Metrics
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
 from node.journal import Journal
@@ -101,7 +103,11 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
     """Nobody opens what it sent to a committee, or answers a set, that only the coordinator names."""
     store, config, place = story.federation.store, story.federation.config, story.place(number)
     wrong = replace(story.states()[number - 1], session="ab" * 32)
-    end = replace(place.entry.end, model_digest=store.put(wrong.to_bytes()).digest)
+    model, metrics = store.put(wrong.to_bytes()).digest, story.stated()[number - 1]
+    if metrics.clusters is not None:
+        signature = sign_message(story.federation.coordinator_keys.account, metrics.clusters.message(model))
+        metrics = replace(metrics, clusters=replace(metrics.clusters, signature=signature))
+    end = replace(place.entry.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     place = replace(place, entry=replace(place.entry, end=end))
     looking = {
         client: Closings(store, config, lambda entry: place, 0.0).fault(place.entry, client)
@@ -227,6 +233,42 @@ def test_members_refuse_statements_that_cannot_be(story, lie):
     assert not story.fault(number) and "its metrics are wrong" in story.fault(number, metrics_digest=digest)
 
 
+def modest(stated: Stated) -> Stated:
+    """Another statement that may be true: one overlap, or one label, of which there is one less."""
+    if stated.overlaps:
+        rows = [list(row) for row in stated.overlaps]
+        rows[0][1] = rows[1][0] = rows[0][1] - 1
+        return replace(stated, overlaps=tuple(map(tuple, rows)))
+    place = next(place for place, count in enumerate(stated.right[0]) if count)
+    first = tuple(count - (place == label) for label, count in enumerate(stated.right[0]))
+    return replace(stated, right=(first, *stated.right[1:]))
+
+
+@pytest.mark.parametrize("number", [2, 4, 9])
+@pytest.mark.parametrize("who", ["a member", "the coordinator, of another round", "nobody"])
+def test_only_the_coordinator_states(story, number, who):
+    """When its grace is over, any member may close a round; what it states of the clusters counts for nothing."""
+    truth, closing = story.stated()[number - 1], story.closed()[number - 1]
+    stated, other = modest(truth.clusters), story.closed()[number].model_digest
+    member, own = story.federation.keys[0].account, story.federation.coordinator_keys.account
+    signatures = {
+        "a member": sign_message(member, stated.message(closing.model_digest)),
+        "the coordinator, of another round": sign_message(own, stated.message(other)),
+        "nobody": b"",
+    }
+    digest = put_stated(story, replace(truth, clusters=replace(stated, signature=signatures[who])))
+    assert "no signature of clusters.signer" in story.fault(number, metrics_digest=digest)
+    bad = story.audit(closing, replace(closing, metrics_digest=digest)).first_bad_record
+    assert (bad.round, bad.field) == (number, "closed.metrics")
+    right = sign_message(own, stated.message(closing.model_digest))
+    digest = put_stated(story, replace(truth, clusters=replace(stated, signature=right)))
+    assert not story.fault(number, metrics_digest=digest)  # it is the signature that was wrong
+
+
+def put_stated(story: Story, metrics: Metrics) -> bytes:
+    return story.federation.store.put(metrics.to_bytes()).digest
+
+
 @pytest.mark.parametrize("number", [4, 11])
 def test_members_refuse_a_statement_out_of_turn_and_a_missing_one(story, number):
     truth = story.stated()[number - 1]
@@ -266,6 +308,9 @@ def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(
     federation = story.federation
     with pytest.raises(InvalidConfig, match="not the mailbox key of the coordinator"):
         coordinator_tasks(federation.config, federation.keys[0], federation.test)
+    stranger = replace(federation.coordinator_keys, account=federation.keys[0].account)
+    with pytest.raises(InvalidConfig, match="not the account of the coordinator"):
+        coordinator_tasks(federation.config, stranger, federation.test)
     with pytest.raises(InvalidConfig, match="give test data"):
         coordinator_tasks(federation.config, federation.coordinator_keys, None)
 

@@ -6,10 +6,12 @@ from node.clusters_option import check_clustering, cluster_terms, ledger_rounds
 from node.strict_tables import InvalidConfig
 
 KEY = bytes(range(32))
+SIGNER = "0x" + 20 * "a5"
 
 
-def test_settings_are_those_of_the_terms_and_the_counter_is_whom_one_says():
-    terms = cluster_terms("procfl, seats = 3, psi = 'rsa', rule = { test = 'gap' }", KEY)
+def test_settings_are_those_of_the_terms_and_who_counts_and_signs_is_whom_one_says():
+    terms = cluster_terms("procfl, seats = 3, psi = 'rsa', rule = { test = 'gap' }", KEY, SIGNER)
+    assert terms.signer == SIGNER
     assert (terms.alpha, terms.seats, terms.psi, terms.rule.test, terms.counter_key) == (0.5, 3, "rsa", "gap", KEY)
     assert cluster_terms("procfl, alpha = 1", KEY).alpha == 1.0
     assert cluster_terms("none") is None and cluster_terms("") is None

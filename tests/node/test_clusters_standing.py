@@ -11,7 +11,7 @@ from node.clustering.settings import ClusterTerms
 from node.clustering.state import Case, ClusterState
 from node.clusters_standing import cluster_standing
 
-TERMS = ClusterTerms(seats=2, global_share=0.5, counter="ab" * 32)
+TERMS = ClusterTerms(seats=2, global_share=0.5, counter="ab" * 32, signer="0x" + "ab" * 20)
 COURSE = Course(TERMS, rounds=7, labels=2)
 CLUSTERS = ((1, 2, 3), (4, 5, 6))
 CASE = Case(0, (1, 2, 3), (4, 6))
@@ -75,7 +75,7 @@ def test_words_name_the_stage_those_who_show_and_those_who_vote():
     assert doing("train", trained=2) == "training 3, of a model a cluster"
     assert doing("show", cases=(CASE,)) == "clients 1, 2, 3 show what they sent to clients 4, 6"
     assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 2, 3"
-    asking = Course(replace(TERMS, psi="rsa", counter="", seats=0), 7, 2)
+    asking = Course(replace(TERMS, psi="rsa", counter="", signer="", seats=0), 7, 2)
     told = cluster_standing(asking, state("report"), running(), committing=True)
     assert "report" in told.doing and not told.stated
     assert not cluster_standing(asking, state("answer"), running(), committing=True).stated

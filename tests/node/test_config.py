@@ -199,7 +199,8 @@ def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
 
 
 KEY = "0f" * 32
-CLUSTERS = MINIMAL + f'[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n[clusters]\ncounter = "{KEY}"\n'
+SIGNER = f'signer = "0x{"a5" * 20}"\n'
+CLUSTERS = MINIMAL + f'[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n[clusters]\ncounter = "{KEY}"\n' + SIGNER
 
 
 def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
@@ -208,7 +209,9 @@ def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
     assert config.clusters.first_rounds == 3
     assert FederationConfig.from_bytes(config.to_bytes()) == config
     rsa, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"')))
-    assert rsa.clusters.first_rounds == 4
+    assert rsa.clusters.first_rounds == 4 and b'"signer"' not in rsa.to_bytes()
+    nobody, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"').replace(SIGNER, "")))
+    assert nobody.to_bytes() == rsa.to_bytes()  # nothing is stated there, so nobody signs
     plain, _ = load_config(write(tmp_path, MINIMAL))
     assert b"clusters" not in plain.to_bytes()
 
@@ -226,6 +229,12 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
     ("text", "sentence"),
     [
         (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
+        (CLUSTERS.replace(SIGNER, ""), "clusters: signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace("0xa5", "a5"), "clusters: signer must be the address of the coordinator's account"),
+        (
+            CLUSTERS.replace(SIGNER, 'psi = "rsa"\nseats = 3\n'),
+            "clusters: signer must be the address of the coordinator's account",
+        ),
         (CLUSTERS + 'psi = "clear"\n', "clusters.psi must be one of ecdh, rsa"),
         (CLUSTERS + 'shown = "nothing"\n', "clusters.shown must be one of upload, noised"),
         (CLUSTERS + "alpha = 2\n", "clusters: the threshold of similarity is 2"),

@@ -16,7 +16,7 @@ from node.learning.settings import ModelSpec
 CONFIG = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), ledger=LedgerSettings(max_clients=100))
 
 
-@pytest.mark.parametrize("clusters", [None, ClusterTerms(counter="ab" * 32)])
+@pytest.mark.parametrize("clusters", [None, ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20)])
 def test_the_loss_of_a_model_that_overflows_can_be_stated(clusters):
     """Members would dispute the closing of an honest coordinator, because one of them sent poison."""
     config = replace(CONFIG, clusters=clusters)

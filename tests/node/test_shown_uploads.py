@@ -7,11 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from eth_account import Account
 
 from chain.keys import Keys
 from chain.records import Voided
+from chain.signatures import sign_message
 from ipfs.disk import DiskStore
 from ipfs.store import NotFound
+from ipfs.unixfs import cid_of
 from node import shown_uploads
 from node.clustering.committee import Ballot
 from node.clustering.mailbox import seal
@@ -45,6 +48,7 @@ MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
 """Numbers of the clients at the first five leaves, and at the last."""
 POISONER, SILENT = MEMBERS[:2]
 CASE = Case(0, MEMBERS, (JUDGE,))
+COORDINATOR = Account.from_key(bytes(31) + b"\1")
 PLACE = {"round": 1, "rounds": 6, "seed": 0}
 
 
@@ -116,7 +120,7 @@ class Judged:
 
 def terms(shown: str) -> FederationConfig:
     config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
-    clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, shown=shown)
+    clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
     return replace(config, clusters=clusters, training=training)
 
@@ -270,7 +274,9 @@ def test_overlaps_that_nobody_would_read_close_no_round():
     clients = tuple(range(1, 601))
     sets = {client: ("ab" * 32, 100) for client in clients}
     state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
-    stated = Metrics(2, 0.0, 0.0, 0, None, Stated(overlaps=((100,) * 600,) * 600))
+    overlaps = Stated(overlaps=((100,) * 600,) * 600)
+    signature = sign_message(COORDINATOR, overlaps.message(cid_of(state.to_bytes()).digest))
+    stated = Metrics(2, 0.0, 0.0, 0, None, replace(overlaps, signature=signature))
     assert "too many clients" in ClusterUploads(terms("upload")).fault_of(state, stated)
 
 

@@ -21,7 +21,7 @@ from node.explorer.views.judgements import Judgement, all_judgements
 from node.uploads.cluster_rounds import course_of
 
 _BEHIND = (
-    "SELECT states.text AS head, stated.text AS metrics, terms.text AS terms FROM rounds"
+    "SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds"
     " JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics"
     " JOIN blobs AS terms ON terms.digest = config WHERE status = 'closed'"
 )
@@ -152,7 +152,7 @@ class Clusters:
     def _whole(self, condition: str, *values: object) -> ClusterState | None:
         """What a round left, with the overlaps of all pairs; ``condition`` is of our own making."""
         row = self._index.row(f"{_BEHIND} AND {condition} ORDER BY number DESC LIMIT 1", *values)
-        return _heard(row["head"], row["metrics"], row["terms"]) if row else None
+        return _heard(*row) if row else None
 
     def _stated(self) -> Step | None:
         """The round after which all knew the clusters."""
@@ -204,10 +204,10 @@ def _output(proof: str) -> bytes | None:
 
 
 @lru_cache(maxsize=4)
-def _heard(head: bytes | None, metrics: bytes | None, terms: bytes | None) -> ClusterState | None:
-    """A state as a whole."""
-    if head is None or metrics is None or terms is None:
+def _heard(head: bytes | None, digest: bytes | None, metrics: bytes | None, terms: bytes | None) -> ClusterState | None:
+    """A state as a whole, out of the columns of ``_BEHIND``."""
+    if head is None or digest is None or metrics is None or terms is None:
         return None
     config = parse_config(terms)
-    left = hear(head, metrics, config) if has_clusters(config) else None
+    left = hear(head, digest, metrics, config) if has_clusters(config) else None
     return left.state if left else None

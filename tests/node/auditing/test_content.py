@@ -40,7 +40,10 @@ class History:
 
     def __init__(self, directory: Path, void: set[int]) -> None:
         self.store, self.rounds = DiskStore(directory), Rounds()
-        terms = {"clusters": ClusterTerms(counter="ab" * 32), "ledger": LedgerSettings(max_clients=100)}
+        terms = {
+            "clusters": ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
+            "ledger": LedgerSettings(max_clients=100),
+        }
         self.config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), **terms)
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)

@@ -172,6 +172,7 @@ name = "fedavg"
 [clusters]
 alpha = 0.5
 counter = "{counter}"
+signer = "{signer}"
 [ledger]
 {windows}
 """
@@ -189,8 +190,8 @@ class ByHand:
             shown[name] = json.loads(fedgrove("keys", "show", f"{name}.json", "--json", cwd=root).stdout)
             network.fund(shown[name]["account"], 1)
         windows = "\n".join(f"{name} = {getattr(WINDOWS, name)}" for name in WINDOWS.__dataclass_fields__)
-        config = root / "federation.toml"
-        config.write_text(TERMS.format(counter=shown["founder"]["mailbox"], windows=windows))
+        config, founder = root / "federation.toml", shown["founder"]
+        config.write_text(TERMS.format(counter=founder["mailbox"], signer=founder["account"], windows=windows))
         deploy = ("deploy", "--config", str(config), "--keystore", "founder.json", "--rpc", network.url)
         assert fedgrove(*deploy, cwd=root).returncode == 0
         config.write_text(f'{config.read_text()}store = "disk:{root / "store"}"\n')

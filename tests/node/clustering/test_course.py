@@ -14,7 +14,9 @@ from node.clustering.state import Case, ClusterState
 from node.clustering.stated import InvalidStatement, Stated
 from node.tensors import InvalidModel, dump, load
 
-TERMS = ClusterTerms(alpha=0.5, global_share=0.5, seats=2, tolerance=0.1, pause=2, counter="ab" * 32)
+TERMS = ClusterTerms(
+    alpha=0.5, global_share=0.5, seats=2, tolerance=0.1, pause=2, counter="ab" * 32, signer="0x" + "ab" * 20
+)
 COURSE = Course(TERMS, rounds=11, labels=2)
 COUNTS = np.array([[20, 1], [18, 2], [19, 0], [1, 20], [0, 18], [2, 22], [3, 19]])
 """Of clients 2, 3, 5, 7, 8, 9 and 10: two groups, of three and of four."""
@@ -365,9 +367,18 @@ def test_a_state_of_other_labels_is_refused():
 
 
 def test_statements_survive_their_tables_and_nothing_else_does():
-    stated = Stated(overlaps(), ((1, 2),), (3, 4))
+    stated = Stated(overlaps(), ((1, 2),), (3, 4), bytes(range(65)))
     assert Stated.from_table(stated.to_table()) == stated
     table = stated.to_table()
-    for wrong in (None, [], {}, {**table, "more": 1}, {**table, "tested": [-1, 2]}, {**table, "tested": [True, 2]}):
+    for wrong in (
+        None,
+        [],
+        {},
+        {**table, "more": 1},
+        {**table, "tested": [-1, 2]},
+        {**table, "tested": [True, 2]},
+        {**table, "signature": "0"},
+        {**table, "signature": 7},
+    ):
         with pytest.raises(InvalidStatement):
             Stated.from_table(wrong)

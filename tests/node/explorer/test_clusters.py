@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chain.signatures import sign_message
+from ipfs.unixfs import cid_of
 from node.auditing.archive import STORE, write_archive
 from node.clustering.state import Case, ClusterState
 from node.clustering.stated import Stated
@@ -261,22 +263,32 @@ def test_a_state_of_too_many_and_too_large_numbers_makes_no_large_page(clustered
 
 def test_what_is_stated_wrongly_leads_nowhere(story):
     """No state or statement, however it is bent, gets further than to be left out."""
+    coordinator = story.federation.coordinator_keys.account
     config, states, metrics = story.federation.config, story.states(), story.stated()
     watched = next(number for number, state in enumerate(states) if state.stage == "watch")
     for number in (1, watched):
         head, stated = states[number].head(), metrics[number]
-        assert hear(head, stated.to_bytes(), config) is not None
-        bent = [{"overlaps": ((),)}, {"right": ()}, {"right": ((1,) * 10,) * 50}, {"tested": (0,) * 10}, {"tested": ()}]
-        for change in bent:
-            wrong = replace(stated, clusters=replace(Stated(), **change))
-            assert hear(head, wrong.to_bytes(), config) is None
-        assert hear(head, replace(stated, clusters=None).to_bytes(), config) is None
+        digest = cid_of(states[number].to_bytes()).digest
+        assert hear(head, digest, stated.to_bytes(), config) is not None
+        assert hear(head, bytes(32), stated.to_bytes(), config) is None
+        changes = [
+            {"overlaps": ((),)},
+            {"right": ()},
+            {"right": ((1,) * 10,) * 50},
+            {"tested": (0,) * 10},
+            {"tested": ()},
+        ]
+        for change in changes:
+            bent = replace(Stated(), **change)
+            wrong = replace(bent, signature=sign_message(coordinator, bent.message(digest)))
+            assert hear(head, digest, replace(stated, clusters=wrong).to_bytes(), config) is None
+        assert hear(head, digest, replace(stated, clusters=None).to_bytes(), config) is None
         table = json.loads(head)
         for name in table:
             for value in (None, [], [[]], [[1]], {}, -1, 1 << 60, "x", [[{}]]):
-                hear(_canonical({**table, name: value}), stated.to_bytes(), config)
+                hear(_canonical({**table, name: value}), digest, stated.to_bytes(), config)
         for place in range(0, len(head), 97):
-            hear(head[:place] + bytes([head[place] ^ 4]) + head[place + 1 :], stated.to_bytes(), config)
+            hear(head[:place] + bytes([head[place] ^ 4]) + head[place + 1 :], digest, stated.to_bytes(), config)
 
 
 def _canonical(table: dict) -> bytes:

@@ -11,10 +11,12 @@ from node.learning.datasets import load_dataset
 from node.testnet.beginning import beginning
 from node.testnet.layout import TestnetPlan
 
+SIGNER = "0x" + 20 * "a5"
+
 
 def test_who_clusters_has_points_and_nobody_evaluates():
     points = dealt("mine", np.random.default_rng(0).uniform(-1, 1, (40, 2)), 3, clients=4)
-    begun = beginning(TestnetPlan(clients=4, rounds=50, k=3, seed=7), points, bytes(32))
+    begun = beginning(TestnetPlan(clients=4, rounds=50, k=3, seed=7), points, bytes(32), SIGNER)
     assert begun.config.clustering.k == 3 and begun.config.clustering.dimensions == 2 and begun.config.model is None
     assert begun.config.federation.rounds == 50 and begun.config.federation.name == "mine testnet"
     assert FederationConfig.from_bytes(begun.config.to_bytes()) == begun.config
@@ -25,8 +27,8 @@ def test_who_clusters_has_points_and_nobody_evaluates():
 
 def test_who_is_to_find_who_is_alike_comes_in_groups_and_the_coordinator_counts():
     plan = TestnetPlan(clients=8, rounds=4, strategy="fedavg", clustering="procfl, seats = 3, psi = 'rsa'")
-    begun = beginning(replace(plan, clustering="procfl, seats = 3"), load_dataset("digits"), bytes(range(32)))
-    assert begun.config.clusters == ClusterTerms(alpha=0.5, seats=3, counter=bytes(range(32)).hex())
+    begun = beginning(replace(plan, clustering="procfl, seats = 3"), load_dataset("digits"), bytes(range(32)), SIGNER)
+    assert begun.config.clusters == ClusterTerms(alpha=0.5, seats=3, counter=bytes(range(32)).hex(), signer=SIGNER)
     assert begun.config.federation.rounds == 4 + 3 and plan.ledger_rounds == 4 + 5  # RSA takes four rounds, not two
     assert FederationConfig.from_bytes(begun.config.to_bytes()) == begun.config
     common = [{label for label in range(10) if (arrays["y_train"] == label).sum() > 10} for arrays in begun.parts]

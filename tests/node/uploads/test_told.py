@@ -84,7 +84,7 @@ def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
 
 
 def test_a_testnets_files_carry_the_terms(tmp_path):
-    config = beginning(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32)).config
+    config = beginning(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32), "").config
     assert config.privacy.epsilon == 4.0
     _write_config(tmp_path / "federation.toml", config, NetworkSettings())
     assert load_config(tmp_path / "federation.toml")[0] == config
