@@ -32,10 +32,10 @@ from chain.records import (
 )
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
-from node.clustering.state import ClusterState
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, fetch_config, fetch_model
 from node.rounds import RoundRecords, Rounds
+from node.uploads.cluster_rounds import state_after
 
 CALLS: dict[type[Record], str] = {
     Registered: "register",
@@ -171,7 +171,8 @@ def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
 
 def _clusters(rounds: Rounds, store: ContentStore, config: FederationConfig) -> dict:
     """Who is in which cluster at the end, what follows from whom they are like, and who was expelled."""
-    state: ClusterState = fetch_model(store, rounds.model_digest, config)
+    base = rounds.base
+    state = state_after(base, config, store) if base else fetch_model(store, rounds.model_digest, config)
     return {
         "members": [list(members) for members in state.clusters],
         "clients": list(state.clients),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from node.evaluation import coordinator_tasks, initial_model
 from node.journal import Journal
 from node.masking.keys import public_key
 from node.masking.ring import decode, encode
+from node.report import build_report
 from node.strict_tables import InvalidConfig
 from node.tensors import dump, flatten
 from node.uploads.cluster_rounds import course_of, shown_to
@@ -55,6 +57,18 @@ def test_overlaps_are_those_of_the_formula_and_clusters_those_of_the_simulation(
     assert state.clients == tuple(range(1, CLIENTS + 1))
     assert (np.array(state.overlaps) == in_the_clear(counts).overlaps).all()
     assert state.clusters == story.simulation.clusters.members == ((1, 3, 5, 7, 9), (2, 4, 6, 8, 10))
+
+
+def test_a_report_has_the_clusters_as_soon_as_the_overlaps_are_stated(story):
+    records = story.history.records()
+    end = records.index(story.closed()[1])
+    names = ("transactions", "chain_id", "deployment", "head_block", "block_hash")
+    until = SimpleNamespace(
+        records=lambda: records[: end + 1], **{name: getattr(story.history, name) for name in names}
+    )
+    report = build_report(until, story.federation.store, {})
+    assert len(report["rounds"]) == 2 and report["clusters"]["expelled"] == []
+    assert report["clusters"]["members"] == [[1, 3, 5, 7, 9], [2, 4, 6, 8, 10]]
 
 
 def test_both_groups_label_counts_are_sums_and_nobodys_own(story):
