@@ -90,8 +90,9 @@ DETECTION = (
     "raises no suspicion: its attackers are neither judged nor found.\n"
 )
 ACCURACY = (
-    "Personalised accuracy of the honest clients in percent at the end, ± the standard deviation over the seeds. Krum, "
-    "multi-Krum and the trimmed mean are told how many attackers there are. A backdoor is meant not to show in this.\n"
+    "Personalised accuracy of the honest clients in percent at the end, ± the standard deviation over the seeds; one "
+    "seed where there is none. Krum, multi-Krum and the trimmed mean are told how many attackers there are. A backdoor "
+    "is meant not to show in this.\n"
 )
 BACKDOOR = (
     "Share of test images of other labels, in percent, that the honest clients' models take for the attackers' label "
