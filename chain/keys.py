@@ -1,7 +1,7 @@
 """A member's keys, and the one encrypted file that keeps them (spec 01, keys).
 
-Four secrets, none used for two purposes: the account signs transactions and statements, the VRF key draws, the mailbox
-key receives messages, the storage key encrypts what a client keeps on its own disk.
+Four secrets, none used for two purposes: the account signs, the VRF key draws, the mailbox key receives messages, the
+storage key encrypts what a client keeps on its own disk.
 """
 
 import json
