@@ -5,7 +5,6 @@ the ledger fixed. All functions are pure; ``beta`` is a 32-byte VRF output, a ti
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from eth_abi import encode
 from eth_utils import keccak
@@ -42,28 +41,45 @@ def is_drawn(beta: bytes, rate_ppm: int) -> bool:
     return rate_ppm == EVERYONE or int.from_bytes(beta, "big") < threshold(rate_ppm)
 
 
-def order(tickets: Sequence[int]) -> tuple[int, ...]:
-    """The tickets along the leaves: ascending. Raises ValueError when two are equal."""
-    return tuple(tickets[index] for index in permutation(tickets))
+def order_seed(chain_id: int, ledger: str, round: int, randomness: bytes) -> bytes:
+    """What orders a round's tickets: keccak256(abi.encode("order", chain id, ledger, round, randomness)).
+
+    ``randomness`` is the hash, or the RANDAO mix, of a block after the last draw: who can still choose whether to draw
+    does not know where its ticket will stand.
+    """
+    types = ["string", "uint256", "address", "uint64", "bytes32"]
+    return keccak(encode(types, ["order", chain_id, ledger, round, randomness]))
 
 
-def permutation(tickets: Sequence[int]) -> tuple[int, ...]:
+def key(ticket: int, order_seed: bytes) -> bytes:
+    """keccak256(order seed ‖ uint128 ticket), by which the order sorts."""
+    if not 0 <= ticket < 1 << _TICKET_BITS:
+        raise ValueError(f"a ticket is an unsigned {_TICKET_BITS}-bit integer")
+    return keccak(order_seed + ticket.to_bytes(16, "big"))
+
+
+def order(tickets: Sequence[int], order_seed: bytes) -> tuple[int, ...]:
+    """The tickets along the leaves: by ascending key. Raises ValueError when two are equal."""
+    return tuple(tickets[index] for index in permutation(tickets, order_seed))
+
+
+def permutation(tickets: Sequence[int], order_seed: bytes) -> tuple[int, ...]:
     """Indices such that leaf i holds ``tickets[permutation[i]]``. Raises ValueError when two tickets are equal."""
-    indices = tuple(sorted(range(len(tickets)), key=tickets.__getitem__))
-    _check_ascending([tickets[index] for index in indices])
-    return indices
+    keys = [key(ticket, order_seed) for ticket in tickets]
+    if len(set(keys)) != len(keys):
+        raise ValueError("two tickets are equal")
+    return tuple(sorted(range(len(tickets)), key=keys.__getitem__))
 
 
-def order_root(tickets: Sequence[int]) -> bytes:
-    """Merkle root over ascending tickets: the shape of RFC 6962, 32 zero bytes when there is none.
+def order_root(ordered: Sequence[int]) -> bytes:
+    """Merkle root over tickets in order: the shape of RFC 6962, 32 zero bytes when there is none.
 
     Leaf i is keccak256(0x00 ‖ uint32 i ‖ uint128 ticket), an inner node keccak256(0x01 ‖ left ‖ right); an odd node is
-    promoted unchanged. Raises ValueError when the tickets do not ascend.
+    promoted unchanged.
     """
-    _check_ascending(tickets)
     level = [
         keccak(b"\x00" + position.to_bytes(4, "big") + ticket.to_bytes(16, "big"))
-        for position, ticket in enumerate(tickets)
+        for position, ticket in enumerate(ordered)
     ]
     while len(level) > 1:
         pairs = [keccak(b"\x01" + left + right) for left, right in zip(level[::2], level[1::2], strict=False)]
@@ -110,10 +126,3 @@ def registration_alpha(chain_id: int, registry: str, account: str) -> bytes:
     """VRF input of a proof of possession: keccak256(abi.encode("register", chain id, registry, account))."""
     types = ["string", "uint256", "address", "address"]
     return keccak(encode(types, ["register", chain_id, registry, account]))
-
-
-def _check_ascending(tickets: Sequence[int]) -> None:
-    if any(not 0 <= ticket < 1 << _TICKET_BITS for ticket in tickets):
-        raise ValueError(f"a ticket is an unsigned {_TICKET_BITS}-bit integer")
-    if any(left >= right for left, right in pairwise(tickets)):
-        raise ValueError("tickets must ascend strictly")

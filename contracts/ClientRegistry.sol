@@ -26,6 +26,8 @@ contract ClientRegistry is IClientRegistry {
     uint32 public clientCount;
     mapping(address account => ClientRecord) private _records;
     mapping(uint160 keyTag => KeySlot) private _keys;
+    /// @inheritdoc IClientRegistry
+    mapping(address account => uint64 number) public revokedAt;
 
     /// @param openMembership_ whether everybody may take part
     /// @param admin_ who approves; may be zero only where membership is open
@@ -103,6 +105,7 @@ contract ClientRegistry is IClientRegistry {
         ClientRecord record = _records[account];
         if (!record.approved()) return;
         _records[account] = record.withoutApproval();
+        revokedAt[account] = uint64(block.number);
         emit Revoked(account);
     }
 

@@ -4,11 +4,11 @@ pragma solidity 0.8.37;
 /// @notice A Merkle tree over an order that is still being appended to. Memory only; 17 peaks hold 2¹⁷−1 leaves, more
 /// than the 65,535 clients that a round can have.
 /// @param count leaves appended so far
-/// @param last the ticket of the last leaf
+/// @param last the key of the last leaf
 /// @param peaks peaks[k] is the root over 2ᵏ leaves, and is in use when bit k of `count` is set
 struct Frontier {
     uint256 count;
-    uint256 last;
+    bytes32 last;
     bytes32[17] peaks;
 }
 
@@ -16,24 +16,26 @@ struct Frontier {
 /// @notice The order of a round's clients, its Merkle root, and who cooperates with whom in it.
 ///
 /// A ticket is the top 96 bits of the client's VRF output ‖ its uint32 index, so no two clients have equal tickets. The
-/// order is the tickets, ascending. Leaf i of the Merkle tree is keccak256(0x00 ‖ uint32 i ‖ uint128 ticket), an inner
-/// node is keccak256(0x01 ‖ left ‖ right), an odd node is promoted unchanged (the tree shape of RFC 6962).
+/// order is the tickets, ascending by their keys keccak256(order seed ‖ uint128 ticket). The order seed is fixed after
+/// the last draw: nobody who can still choose whether to draw knows where a ticket will stand. Leaf i of the Merkle
+/// tree is keccak256(0x00 ‖ uint32 i ‖ uint128 ticket), an inner node is keccak256(0x01 ‖ left ‖ right), an odd node is
+/// promoted unchanged (the tree shape of RFC 6962).
 library CooperationTree {
     uint256 internal constant TICKET_BYTES = 16;
     uint256 internal constant INDEX_BYTES = 2;
 
-    error TicketsNotAscending(uint256 position, uint128 ticket, uint128 before);
+    /// @dev The key of the ticket is not above that of the ticket before it.
+    error TicketsNotAscending(uint256 position, uint128 ticket);
     error PermutationIndexOutOfRange(uint256 position, uint256 index);
     error LengthMismatch(uint256 given, uint256 expected);
     error PositionOutOfRange(uint256 position, uint256 n);
 
-    /// @notice Appends a ticket, which must be above the last one.
+    /// @notice Appends a ticket, whose key must be above that of the last one.
     /// NOTE: it is not checked that anybody drew this ticket.
-    function append(Frontier memory frontier, uint128 ticket) internal pure {
+    function append(Frontier memory frontier, uint128 ticket, bytes32 orderSeed) internal pure {
         uint256 position = frontier.count;
-        if (position != 0 && ticket <= frontier.last) {
-            revert TicketsNotAscending(position, ticket, uint128(frontier.last));
-        }
+        bytes32 key = keyOf(ticket, orderSeed);
+        if (position != 0 && key <= frontier.last) revert TicketsNotAscending(position, ticket);
         bytes32 node = leaf(uint32(position), ticket);
         uint256 level = 0;
         // The trailing ones of `count` are the subtrees that the new leaf completes.
@@ -43,7 +45,7 @@ library CooperationTree {
         }
         frontier.peaks[level] = node;
         frontier.count = position + 1;
-        frontier.last = ticket;
+        frontier.last = key;
     }
 
     /// @notice The Merkle root over all leaves appended; zero when there is none.
@@ -57,12 +59,17 @@ library CooperationTree {
     }
 
     /// @notice The Merkle root over the tickets in the order that `permutation` gives them.
-    /// @dev The tickets must ascend strictly along n indices below n: an index that came twice would repeat a ticket,
-    /// so the indices are a permutation and every ticket is placed exactly once.
+    /// @dev The keys must ascend strictly along n indices below n: an index that came twice would repeat a key, so the
+    /// indices are a permutation and every ticket is placed exactly once.
     /// NOTE: that `tickets` are the drawn ones is for the caller to check, by {chain}.
     /// @param tickets n uint128, big-endian, in the order of the draws
     /// @param permutation n uint16, big-endian: the i-th of the order is tickets[permutation[i]]
-    function sortedRoot(bytes calldata tickets, bytes calldata permutation) internal pure returns (bytes32) {
+    /// @param orderSeed what the keys are made with
+    function sortedRoot(bytes calldata tickets, bytes calldata permutation, bytes32 orderSeed)
+        internal
+        pure
+        returns (bytes32)
+    {
         // Rounding down is meant: a rest of `tickets` is no ticket, and the caller has checked that there is none.
         // slither-disable-start divide-before-multiply
         uint256 n = tickets.length / TICKET_BYTES;
@@ -75,9 +82,18 @@ library CooperationTree {
                 index := shr(240, calldataload(add(permutation.offset, shl(1, i))))
             }
             if (index >= n) revert PermutationIndexOutOfRange(i, index);
-            append(frontier, ticketAt(tickets, index));
+            append(frontier, ticketAt(tickets, index), orderSeed);
         }
         return root(frontier);
+    }
+
+    /// @notice keccak256(order seed ‖ uint128 ticket), by which the order sorts
+    function keyOf(uint128 ticket, bytes32 orderSeed) internal pure returns (bytes32 key) {
+        assembly ("memory-safe") {
+            mstore(0x00, orderSeed)
+            mstore(0x20, shl(128, ticket))
+            key := keccak256(0x00, 0x30)
+        }
     }
 
     /// @notice One step of the hash chain over the tickets in the order of their draws.

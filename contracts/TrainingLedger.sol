@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {ClientRecord} from "./ClientRecord.sol";
 import {CooperationTree} from "./CooperationTree.sol";
 import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
-import {FailureReason, Phase, Settings} from "./interfaces/ITrainingLedger.sol";
+import {FailureReason, Phase, Settings, Terms} from "./interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
 import {DisputePhase} from "./ledger/DisputePhase.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
@@ -21,35 +20,30 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
     /// @param registry_ must name this contract as its ledger
-    constructor(IClientRegistry registry_, address coordinator_, Settings memory settings_)
+    constructor(IClientRegistry registry_, address coordinator_, Settings memory settings_, Terms memory terms_)
         RoundClock(settings_)
-        RoundStore(registry_, coordinator_)
+        RoundStore(registry_, coordinator_, terms_)
     {}
 
-    function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round) {
+    function open(bytes32 modelDigest) external returns (uint64 round) {
         uint64 previous = currentRound;
         if (previous == 0) {
-            // Whoever opens the first round chooses the model that all others build on.
             if (msg.sender != coordinator) revert OnlyCoordinator(msg.sender, type(uint256).max);
         } else {
             RoundState ended = _round(previous).state;
             if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
             _onlyCoordinator(ended.changedAt());
         }
-        round = previous + 1;
-        if (modelDigest == 0) revert ZeroDigest(round);
-        if (samplingRate == 0 || samplingRate > EVERYONE) revert SamplingRateOutOfRange(samplingRate);
-        if (previous == 0) {
-            currentModel = modelDigest;
-            config = configDigest;
-        }
+        uint32 closed = closedRounds;
+        if (closed == rounds || previous >= uint256(rounds) + repeats) revert FederationOver(previous, closed);
         if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
-        if (configDigest != config) revert WrongConfig(configDigest, config);
+        round = previous + 1;
+        uint32 samplingRate = _nextRate(round);
         currentRound = round;
         _round(round).model = modelDigest;
         _round(round).state = newRoundState(block.number, samplingRate, previous != 0 && previous == lastClosed);
         emit RoundOpened(
-            round, modelDigest, configDigest, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
+            round, modelDigest, config, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
         );
     }
 
@@ -122,6 +116,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         entry.state = state.withStatus(Status.Closed, block.number);
         currentModel = modelDigest;
         lastClosed = round;
+        ++closedRounds;
         emit Closed(round, modelDigest, metricsDigest);
     }
 
@@ -143,20 +138,14 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         RoundState state = _round(round).state;
         uint64 current = currentRound;
         uint64 latest = _round(current).state.status() < Status.Closed && current != 0 ? current - 1 : current;
-        if (round == 0 || round != latest) revert NotLatestEnded(round, latest);
-        for (uint256 i = 0; i < accounts_.length; ++i) {
-            address account = accounts_[i];
-            ClientState client = _client(account).state;
-            if (client.reported() == round) continue;
-            if (!_isAbsent(round, state, account, client)) revert NotAbsent(round, account);
-            uint64 until = client.sitsOutUntil();
-            // Written before and after the call, so that a registry that called back could not count twice.
-            _client(account).state = client.withAbsence(round, until);
-            // One call for each account that the caller chose to report; the registry is trusted since the deployment.
-            // slither-disable-next-line calls-loop,reentrancy-benign
-            if (registry.recordAbsence(account) % absenceLimit == 0) {
-                _client(account).state = client.withAbsence(round, current + absenceRounds);
-            }
+        if (round != latest || state.status() != Status.Closed) revert NotLatestClosed(round, latest);
+        uint256 absent = state.drawn() - state.committed();
+        if (accounts_.length != absent) revert ReportIncomplete(accounts_.length, absent);
+        address before = address(0);
+        for (uint256 i = 0; i < absent; ++i) {
+            if (accounts_[i] <= before) revert ReportNotAscending(accounts_[i]);
+            before = accounts_[i];
+            _countAbsence(round, current, before);
         }
     }
 
@@ -164,18 +153,19 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         return CooperationTree.partners(position, n);
     }
 
-    function _isAbsent(uint64 round, RoundState state, address account, ClientState client)
-        private
-        view
-        returns (bool)
-    {
-        if (state.status() == Status.Voided) return false;
-        if (client.drewIn(round)) return _round(round).orderRoot != 0 && !client.committedIn(round);
-        if (state.samplingRate() != EVERYONE || _round(round).seed == 0 || state.drawn() >= maxClients) return false;
-        // slither-disable-next-line calls-loop
-        ClientRecord member = registry.packedClientOf(account);
-        return member.client() != 0 && member.approved() && member.activeFrom() <= state.openedAt()
-            && client.sitsOutUntil() < round;
+    /// @dev Counts the absence of an account in `round`, the latest ended one, unless it was counted before.
+    function _countAbsence(uint64 round, uint64 current, address account) private {
+        ClientState client = _client(account).state;
+        if (client.reported() == round) return;
+        if (!client.drewIn(round) || client.committedIn(round)) revert NotAbsent(round, account);
+        uint64 until = client.sitsOutUntil();
+        // Written before and after the call, so that a registry that called back could not count twice.
+        _client(account).state = client.withAbsence(round, until);
+        // One call for each absent account; the registry is trusted since the deployment.
+        // slither-disable-next-line calls-loop,reentrancy-benign
+        if (registry.recordAbsence(account) % absenceLimit == 0) {
+            _client(account).state = client.withAbsence(round, current + absenceRounds);
+        }
     }
 
     /// @dev The state of a round that has not ended.

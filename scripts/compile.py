@@ -20,7 +20,7 @@ SHIPPED = {
 }
 SETTINGS = {
     "viaIR": True,
-    "optimizer": {"enabled": True, "runs": 1_000_000},
+    "optimizer": {"enabled": True, "runs": 5_000},
     "evmVersion": "cancun",
     # The bytecode then depends on the code alone, not on comments or paths.
     "metadata": {"appendCBOR": False, "bytecodeHash": "none"},

@@ -92,7 +92,7 @@ interface IClientRegistry {
     /// @notice Lets `account` take part; it may register before or after. No effect when it is approved already.
     function approve(address account) external;
 
-    /// @notice Ends the approval of `account`. NOTE: a draw already accepted in the running round stands.
+    /// @notice Ends the approval of `account`, from the next round on: it may still take part in the one that runs.
     function revoke(address account) external;
 
     /// @notice Counts one absence of `account`; for the ledger only.
@@ -101,7 +101,10 @@ interface IClientRegistry {
 
     function clientOf(address account) external view returns (ClientView memory);
 
-    /// @notice The same in one word, laid out as {ClientRecord} says: what a draw reads, for less gas.
+    /// @notice The block in which the approval of `account` was last ended, 0 if it never was.
+    function revokedAt(address account) external view returns (uint64);
+
+    /// @notice {clientOf} in one word, laid out as {ClientRecord} says: what a draw reads, for less gas.
     function packedClientOf(address account) external view returns (ClientRecord);
 
     /// @notice The number of clients ever registered, which is also the highest index.

@@ -5,15 +5,21 @@ import {IClientRegistry} from "./IClientRegistry.sol";
 
 /// @notice Windows and limits of a federation, fixed at deployment. All windows are in blocks.
 /// @param seedDelay blocks from the opening to the block whose hash seeds the round, at least 1
+/// @param orderDelay blocks from the end of the draws to the block whose randomness orders the drawn clients, at least 1
 /// @param coordinatorGrace blocks in which the coordinator may act alone before any active client may act in its stead
 /// @param quorum fewer drawn clients than this and the round is skipped, at least 1
 /// @param maxClients draws beyond this are refused, at least `quorum`
 /// @param absenceLimit every so many absences a client sits out, at least 1
 /// @param absenceRounds for how many rounds it then sits out (0: never)
 /// @param maxSamples highest sample count that a client may state, at least 1
+/// @param randao the order's randomness is the RANDAO mix of its block (EIP-4399) instead of the block's hash; only for
+/// chains whose validators take turns
+/// @param rounds how many rounds may close, at least 1
+/// @param repeats how many rounds more may be opened, in place of rounds that came to nothing
 struct Settings {
     uint16 seedDelay;
     uint16 drawWindow;
+    uint16 orderDelay;
     uint16 sealWindow;
     uint16 shareWindow;
     uint16 commitWindow;
@@ -25,6 +31,27 @@ struct Settings {
     uint16 absenceLimit;
     uint16 absenceRounds;
     uint32 maxSamples;
+    bool randao;
+    uint32 rounds;
+    uint32 repeats;
+}
+
+/// @notice The sampling rate of the rounds from a number on.
+/// @param fromRound the first of them
+/// @param perMillion clients drawn per million, 1 to 1,000,000, which draws everyone
+struct Rate {
+    uint40 fromRound;
+    uint32 perMillion;
+}
+
+/// @notice What the members agreed on before the first round, fixed at deployment.
+/// @param config digest of the federation's terms
+/// @param model digest of the model that the first round trains from
+/// @param rates by ascending first round; the first is that of round 1
+struct Terms {
+    bytes32 config;
+    bytes32 model;
+    Rate[] rates;
 }
 
 /// @notice Where a round stands; a function of its records and of the block number. Skipped, Failed and Voided are
@@ -66,6 +93,7 @@ struct RoundView {
     uint64 openedAt;
     uint64 seedBlock;
     uint64 drawEnd;
+    uint64 orderBlock;
     uint64 sealEnd;
     uint64 shareEnd;
     uint64 commitEnd;
@@ -137,7 +165,8 @@ interface ITrainingLedger {
     );
     /// @param reason selector of the error with which a draw of its own would have reverted
     event DrawRejected(uint64 indexed round, address indexed account, bytes4 reason);
-    event Sealed(uint64 indexed round, uint32 drawn, bytes32 orderRoot);
+    /// @param orderSeed what the tickets' keys are made with, see {CooperationTree}; fixed after the last draw
+    event Sealed(uint64 indexed round, uint32 drawn, bytes32 orderSeed, bytes32 orderRoot);
     /// @param placed how many tickets the transaction's sender has placed so far
     event SealChunk(uint64 indexed round, uint32 placed);
     event Skipped(uint64 indexed round, uint32 drawn);
@@ -156,19 +185,25 @@ interface ITrainingLedger {
     error ZeroCoordinator();
     error WrongRegistry(address registry, address itsLedger);
     error SettingOutOfRange(bytes32 setting, uint256 value);
+    /// @dev The rates do not ascend from round 1, or one is not from 1 to 1,000,000.
+    error RatesInvalid(uint256 index);
 
     // Rounds
     error WrongPhase(uint64 round, Phase current, Phase required);
     error WrongModel(bytes32 modelDigest, bytes32 currentModel);
-    error WrongConfig(bytes32 configDigest, bytes32 agreed);
     error ZeroDigest(uint64 round);
-    error SamplingRateOutOfRange(uint32 samplingRate);
+    /// @dev All rounds have closed, or as many were opened as ever may be.
+    error FederationOver(uint64 opened, uint64 closed);
     error RoundEnded(uint64 round, Phase current);
     error RoundRunning(uint64 round, Phase current);
     error DrawStillOpen(uint64 round, uint256 drawEnd);
     error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
-    error NotLatestEnded(uint64 round, uint64 latest);
+    /// @dev Only the latest ended round can be reported on, and only if it closed.
+    error NotLatestClosed(uint64 round, uint64 latest);
+    /// @dev A report names every absent client, by ascending account.
+    error ReportIncomplete(uint256 given, uint256 absent);
+    error ReportNotAscending(address account);
     error ReasonNotAllowed(FailureReason reason);
     /// @dev The only round that can be disputed is `standing`; none if that is 0.
     error NotDisputable(uint64 round, uint64 standing);
@@ -189,7 +224,10 @@ interface ITrainingLedger {
     // Draws
     error SeedFixedAlready(uint64 round);
     error SeedBlockNotPast(uint64 round, uint256 seedBlock);
-    error SeedBlockUnavailable(uint64 round, uint256 seedBlock);
+    /// @dev Neither the opcode nor the history contract knows the hash of the block.
+    error BlockHashUnavailable(uint64 round, uint256 number);
+    /// @dev The history contract and the opcode give different hashes: one of them is not the chain's.
+    error BlockHashDisputed(uint64 round, uint256 number);
     error AccountNotRegistered(address account);
     error NotApproved(address account);
     error NotYetActive(address account, uint256 activeFrom, uint256 openedAt);
@@ -206,16 +244,17 @@ interface ITrainingLedger {
     error DrawNotChecked(address account);
 
     // Order
+    error OrderBlockNotPast(uint64 round, uint256 orderBlock);
+    /// @dev The header does not have the hash of the order's block.
+    error WrongHeader(uint64 round, uint256 orderBlock);
     error WrongTickets(uint64 round);
     error TicketBytesInvalid(uint256 length);
     error UnknownTicket(uint64 round, uint128 ticket);
 
-    /// @notice Opens the next round. For the coordinator; after `coordinatorGrace` blocks without a running round, for
-    /// any active client, but for the first round, which chooses the model that all others build on.
-    /// @param modelDigest the global model to train from: {currentModel}, or anything for the first round
-    /// @param configDigest the federation's configuration: anything for the first round, then the same
-    /// @param samplingRate 1 to 1,000,000
-    function open(bytes32 modelDigest, bytes32 configDigest, uint32 samplingRate) external returns (uint64 round);
+    /// @notice Opens the next round at the rate of the terms. For the coordinator; after `coordinatorGrace` blocks without
+    /// a running round, for any active client, but for the first round.
+    /// @param modelDigest the global model to train from, which must be {currentModel}
+    function open(bytes32 modelDigest) external returns (uint64 round);
 
     /// @notice Fixes the seed in the draw window; the first draw does it by itself.
     /// WARNING: the hash must still be at hand, from the history contract of EIP-2935 (8,191 blocks) or, where there is
@@ -242,15 +281,17 @@ interface ITrainingLedger {
     /// NOTE: who submits may leave items out or give too little gas; a client can always draw by itself.
     function drawBatch(uint64 round, SignedDraw[] calldata items) external;
 
-    /// @notice Seals the order of all drawn clients at once.
+    /// @notice Seals the order of all drawn clients at once, when the block after the draws that orders them is past.
     /// @param tickets uint128 each, big-endian, in the order of the draws
     /// @param permutation uint16 each, big-endian: the i-th of the order is tickets[permutation[i]]
-    function seal(uint64 round, bytes calldata tickets, bytes calldata permutation) external;
+    /// @param header the order block's header (RLP) where the order comes from RANDAO, else not read
+    function seal(uint64 round, bytes calldata tickets, bytes calldata permutation, bytes calldata header) external;
 
-    /// @notice Places the next tickets of the sorted order, for rounds too large for {seal}; the last one seals the
-    /// round. Every sender has a count of its own, so that nobody can spoil another's order by leaving a ticket out.
-    /// @param tickets uint128 each, big-endian, ascending, above those that the sender placed before
-    function sealChunk(uint64 round, bytes calldata tickets) external;
+    /// @notice Places the next tickets of the order, for rounds too large for {seal}; the last one seals the round.
+    /// Every sender has a count of its own, so that nobody can spoil another's order by leaving a ticket out.
+    /// @param tickets uint128 each, big-endian, by ascending key, above those that the sender placed before
+    /// @param header as in {seal}; read with the sender's first chunk
+    function sealChunk(uint64 round, bytes calldata tickets, bytes calldata header) external;
 
     /// @notice Ends a round that drew fewer clients than the quorum, once its draw window is over.
     function skip(uint64 round) external;
@@ -283,9 +324,11 @@ interface ITrainingLedger {
     /// @param evidence digest of what says why. NOTE: not checked
     function disputeRound(uint64 round, bytes32 evidence) external;
 
-    /// @notice Counts absences in the latest ended round: clients in the sealed order that did not commit and, where
-    /// everyone was to be drawn and the seed was fixed, eligible clients that did not draw. An account reported before
-    /// is passed over. Nobody is absent in a voided round, which honest clients refuse to take part in.
+    /// @notice Counts the absences of the latest ended round, if it closed: all clients in its order that did not commit.
+    /// A round that came to nothing counts against nobody, as its clients may have had reason to refuse it. An account
+    /// reported before is passed over.
+    /// NOTE: where more are absent than fit a transaction, none is counted.
+    /// @param accounts all of them, ascending
     function reportAbsences(uint64 round, address[] calldata accounts) external;
 
     /// @notice The latest round, 0 before the first.
@@ -295,8 +338,11 @@ interface ITrainingLedger {
     /// the next closing.
     function lastClosed() external view returns (uint64);
 
-    /// @notice The global model that stands, zero before the first round.
+    /// @notice The global model that stands: before the first closing, that of the terms.
     function currentModel() external view returns (bytes32);
+
+    /// @notice How many rounds closed and were not voided.
+    function closedRounds() external view returns (uint32);
 
     function phase(uint64 round) external view returns (Phase);
 
@@ -325,6 +371,9 @@ interface ITrainingLedger {
     function sitsOutUntil(address account) external view returns (uint64 round);
 
     function settings() external view returns (Settings memory);
+
+    /// @notice Digest of the federation's terms, and the sampling rates that follow from them.
+    function terms() external view returns (bytes32 config, Rate[] memory rates);
 
     function registry() external view returns (IClientRegistry);
 

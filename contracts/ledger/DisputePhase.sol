@@ -38,6 +38,7 @@ abstract contract DisputePhase is RoundStore {
         entry.state = entry.state.withStatus(Status.Voided, block.number);
         currentModel = model;
         lastClosed = 0;
+        --closedRounds;
         emit Voided(round, model, disputes);
         uint64 current = currentRound;
         RoundState running = _round(current).state;

@@ -15,10 +15,6 @@ import {RoundStore} from "./RoundStore.sol";
 abstract contract DrawPhase is RoundStore {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
-    /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
-    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
-    uint32 internal constant EVERYONE = 1_000_000;
-
     function fixSeed(uint64 round) external {
         (Round storage entry,) = _drawing(round);
         if (entry.seed != 0) revert SeedFixedAlready(round);
@@ -134,7 +130,8 @@ abstract contract DrawPhase is RoundStore {
     {
         ClientRecord member = registry.packedClientOf(account);
         if (member.client() == 0) revert AccountNotRegistered(account);
-        if (!member.approved()) revert NotApproved(account);
+        // A revocation acts from the next round on: nobody is taken out of a round that runs.
+        if (!member.approved() && registry.revokedAt(account) < state.openedAt()) revert NotApproved(account);
         if (member.activeFrom() > state.openedAt()) {
             revert NotYetActive(account, member.activeFrom(), state.openedAt());
         }
@@ -186,17 +183,8 @@ abstract contract DrawPhase is RoundStore {
     function _seed(uint64 round, RoundState state) private view returns (bytes32 seed, bytes32 blockHash) {
         uint256 seedBlock = state.openedAt() + seedOffset;
         if (state.status() == Status.None || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
-        // History first: where both answer they agree, but a test node that was started again has lost the opcode's.
-        blockHash = _historicHash(seedBlock);
-        if (blockHash == 0) blockHash = blockhash(seedBlock);
-        if (blockHash == 0) revert SeedBlockUnavailable(round, seedBlock);
+        blockHash = _blockHash(round, seedBlock);
         seed = keccak256(abi.encode(blockHash, _round(lastSealed).orderRoot));
-    }
-
-    /// @dev Zero where the history contract does not know the block, or is not there.
-    function _historicHash(uint256 seedBlock) private view returns (bytes32) {
-        (bool found, bytes memory answer) = HISTORY.staticcall(abi.encode(seedBlock));
-        return found && answer.length == 32 ? bytes32(answer) : bytes32(0);
     }
 
     /// @dev keccak256(abi.encode("draw", block.chainid, address(this), round, seed))

@@ -10,6 +10,8 @@ abstract contract RoundClock is ITrainingLedger {
     // Last block of each window, counted from the opening.
     uint256 internal immutable seedOffset;
     uint256 internal immutable drawOffset;
+    // Block whose randomness orders the drawn clients, counted from the opening.
+    uint256 internal immutable orderOffset;
     uint256 internal immutable sealOffset;
     uint256 internal immutable shareOffset;
     uint256 internal immutable commitOffset;
@@ -25,11 +27,15 @@ abstract contract RoundClock is ITrainingLedger {
     uint16 internal immutable absenceLimit;
     uint16 internal immutable absenceRounds;
     uint32 internal immutable maxSamples;
+    bool internal immutable randao;
+    uint32 internal immutable rounds;
+    uint32 internal immutable repeats;
 
     constructor(Settings memory s) {
         seedOffset = _atLeastOne("seedDelay", s.seedDelay);
         drawOffset = seedOffset + _atLeastOne("drawWindow", s.drawWindow);
-        sealOffset = drawOffset + _atLeastOne("sealWindow", s.sealWindow);
+        orderOffset = drawOffset + _atLeastOne("orderDelay", s.orderDelay);
+        sealOffset = orderOffset + _atLeastOne("sealWindow", s.sealWindow);
         shareOffset = sealOffset + _atLeastOne("shareWindow", s.shareWindow);
         commitOffset = shareOffset + _atLeastOne("commitWindow", s.commitWindow);
         recoverOffset = commitOffset + _atLeastOne("recoverWindow", s.recoverWindow);
@@ -44,6 +50,10 @@ abstract contract RoundClock is ITrainingLedger {
         absenceRounds = s.absenceRounds;
         if (s.maxSamples == 0) revert SettingOutOfRange("maxSamples", 0);
         maxSamples = s.maxSamples;
+        randao = s.randao;
+        if (s.rounds == 0) revert SettingOutOfRange("rounds", 0);
+        rounds = s.rounds;
+        repeats = s.repeats;
     }
 
     /// @inheritdoc ITrainingLedger
@@ -51,7 +61,8 @@ abstract contract RoundClock is ITrainingLedger {
         return Settings({
             seedDelay: uint16(seedOffset),
             drawWindow: uint16(drawOffset - seedOffset),
-            sealWindow: uint16(sealOffset - drawOffset),
+            orderDelay: uint16(orderOffset - drawOffset),
+            sealWindow: uint16(sealOffset - orderOffset),
             shareWindow: uint16(shareOffset - sealOffset),
             commitWindow: uint16(commitOffset - shareOffset),
             recoverWindow: uint16(recoverOffset - commitOffset),
@@ -61,7 +72,10 @@ abstract contract RoundClock is ITrainingLedger {
             maxClients: maxClients,
             absenceLimit: absenceLimit,
             absenceRounds: absenceRounds,
-            maxSamples: maxSamples
+            maxSamples: maxSamples,
+            randao: randao,
+            rounds: rounds,
+            repeats: repeats
         });
     }
 

@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {ClientRecord} from "../ClientRecord.sol";
 import {IClientRegistry} from "../interfaces/IClientRegistry.sol";
-import {Phase, RoundView} from "../interfaces/ITrainingLedger.sol";
+import {Phase, Rate, RoundView, Terms} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
 import {RoundClock} from "./RoundClock.sol";
 import {RoundState, Status} from "./RoundState.sol";
@@ -16,13 +16,18 @@ abstract contract RoundStore is RoundClock {
     IClientRegistry public immutable registry;
     address public immutable coordinator;
 
+    /// @dev What the members agreed on; the same in every round.
+    bytes32 internal immutable config;
+
     uint64 public currentRound;
     /// @dev The latest round that was sealed, 0 for none; its root enters the next seed.
     uint64 internal lastSealed;
     uint64 public lastClosed;
+    uint32 public closedRounds;
+    /// @dev Index of the rate of the latest round.
+    uint32 internal rateIndex;
     bytes32 public currentModel;
-    /// @dev What the members agreed on; the same in every round.
-    bytes32 internal config;
+    Rate[] private _rates;
 
     /// @param state see {RoundState}
     /// @param seed zero until fixed
@@ -39,6 +44,10 @@ abstract contract RoundStore is RoundClock {
         ClientState state;
     }
 
+    /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
+    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
+    uint32 internal constant EVERYONE = 1_000_000;
+
     /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They
     /// are mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have
     /// 64 and 160 bits, they meet neither each other nor a mapping.
@@ -48,12 +57,20 @@ abstract contract RoundStore is RoundClock {
     /// @dev Written at the first draw of a client; {sealChunk} finds a client's state by it.
     mapping(uint32 client => address) internal accounts;
 
-    constructor(IClientRegistry registry_, address coordinator_) {
+    constructor(IClientRegistry registry_, address coordinator_, Terms memory terms_) {
         if (coordinator_ == address(0)) revert ZeroCoordinator();
         address itsLedger = registry_.ledger();
         if (itsLedger != address(this)) revert WrongRegistry(address(registry_), itsLedger);
         registry = registry_;
         coordinator = coordinator_;
+        if (terms_.model == 0 || terms_.config == 0) revert ZeroDigest(0);
+        config = terms_.config;
+        currentModel = terms_.model;
+        _setRates(terms_.rates);
+    }
+
+    function terms() external view returns (bytes32, Rate[] memory) {
+        return (config, _rates);
     }
 
     function phase(uint64 round_) external view returns (Phase) {
@@ -74,6 +91,7 @@ abstract contract RoundStore is RoundClock {
             openedAt: uint64(start),
             seedBlock: uint64(start + seedOffset),
             drawEnd: uint64(start + drawOffset),
+            orderBlock: uint64(start + orderOffset),
             sealEnd: uint64(start + sealOffset),
             shareEnd: uint64(start + shareOffset),
             commitEnd: uint64(start + commitOffset),
@@ -99,6 +117,44 @@ abstract contract RoundStore is RoundClock {
         uint256 base = CLIENTS;
         assembly ("memory-safe") {
             client.slot := add(base, account)
+        }
+    }
+
+    /// @dev The rate of the next round, whose number is above that of all before.
+    function _nextRate(uint64 round_) internal returns (uint32) {
+        uint32 index = rateIndex;
+        uint256 count = _rates.length;
+        while (index + 1 < count && _rates[index + 1].fromRound <= round_) {
+            ++index;
+        }
+        rateIndex = index;
+        return _rates[index].perMillion;
+    }
+
+    /// @dev The hash of a past block. The opcode knows the last 256; the history contract (EIP-2935) more, and is asked
+    /// beside it, since the genesis of a private chain may have put anything at its address. A test node that was
+    /// started again has lost the opcode's.
+    function _blockHash(uint64 round_, uint256 number) internal view returns (bytes32 found) {
+        found = blockhash(number);
+        bytes32 historic = _historicHash(number);
+        if (found == 0) found = historic;
+        if (found == 0) revert BlockHashUnavailable(round_, number);
+        if (historic != 0 && historic != found) revert BlockHashDisputed(round_, number);
+    }
+
+    /// @dev Zero where the history contract does not know the block, or is not there.
+    function _historicHash(uint256 number) private view returns (bytes32) {
+        (bool found, bytes memory answer) = HISTORY.staticcall(abi.encode(number));
+        return found && answer.length == 32 ? bytes32(answer) : bytes32(0);
+    }
+
+    function _setRates(Rate[] memory given) private {
+        if (given.length == 0) revert RatesInvalid(0);
+        for (uint256 i = 0; i < given.length; ++i) {
+            uint256 least = i == 0 ? 1 : uint256(given[i - 1].fromRound) + 1;
+            bool early = i == 0 ? given[i].fromRound != 1 : given[i].fromRound < least;
+            if (early || given[i].perMillion == 0 || given[i].perMillion > EVERYONE) revert RatesInvalid(i);
+            _rates.push(given[i]);
         }
     }
 
