@@ -311,7 +311,7 @@ class Client:
             return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
-        gone = self._disclosure.unpublished(entry)
+        gone = self._disclosure.unpublished(entry, member.client)
         patience = deadlines.commit_end + self.view.settings.recover_window // 2
         if gone and block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.

@@ -9,9 +9,9 @@ from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics, model_bytes
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, model_bytes
 from node.masking.aggregate import InvalidUpdate
-from node.masking.recovery import InvalidRecovery
+from node.masking.recovery import InvalidRecovery, most_record_bytes
 from node.privacy.records import difference
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel
@@ -89,7 +89,7 @@ class Closings:
             return "it was held under terms that this client did not agree to"
         round = self._place(entry)
         try:
-            record = recovery(round, self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES))
+            record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
             right = outcome(round, record)
             metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:

@@ -87,26 +87,29 @@ class MaskingSettings:
         Bound on the absolute value of any parameter; more is an error, never a clip.
     kappa : float
         Fraction of tensors that each pair masks; 1 masks everything.
-    extra_partners : int
-        Partners added to the tree's, against collusion.
+    colluders, dropouts : float
+        Shares of a round's clients that may collude with the coordinator, and that may drop out. How many partners and
+        share-holders a client has follows from them (``node.masking.parameters``).
     threshold : float
-        ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes two thirds. From one half on, so that two sets of
-        holders who were told different survivors cannot both be large enough.
+        ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes what follows from ``colluders`` and ``dropouts``. Below
+        (1 + colluders)/2, colluders who show the holders different lists of survivors can open an update.
     """
 
     mode: Literal["bbtsa", "pairwise"] = "bbtsa"
     masked: Literal["weights", "delta"] = "weights"
     bound: float = 8.0
     kappa: float = 1.0
-    extra_partners: int = 0
+    colluders: float = 0.33
+    dropouts: float = 0.2
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
         _check(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
         _check(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
-        _check(0 <= self.extra_partners <= 1000, "masking.extra_partners", "a whole number from 0 to 1000")
+        _check(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
+        _check(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
-        _check(fine, "masking.threshold", "0 (two thirds of the holders) or from 0.5 to below 1")
+        _check(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
 
 
 @dataclass(frozen=True)

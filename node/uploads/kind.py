@@ -11,7 +11,7 @@ import numpy as np
 from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
-from node.masking.graph import MaskGraph
+from node.masking.graph import Adjacency, MaskGraph
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.privacy.accountant import Release
@@ -92,6 +92,11 @@ class UploadRound:
         """Positions of those who are to upload."""
         return self.entry.positions(self.entry.shares)
 
+    def sums(self, client: int) -> bool:
+        """Whether a client's upload is to be part of a sum: where groups are summed apart, it may be in none."""
+        position = self.entry.order.index(client)
+        return not self.graph.groups or any(position in group for group in self.graph.groups)
+
     @property
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose uploads are listed."""
@@ -160,6 +165,10 @@ class UploadKind(ABC):
     def expected_bytes(self, round: UploadRound, client: int) -> int:
         """Exact size of a client's upload in a round, whose list of shares is final."""
         return self.upload_bytes(round.layout)
+
+    def parts(self, n: int) -> Adjacency:
+        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        return ()
 
     def fault_of(self, model: Model, metrics: Metrics) -> str:
         """What is wrong with a closed round's metrics beside privacy, in one clause; empty if nothing."""
