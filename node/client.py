@@ -266,6 +266,7 @@ class Client:
             if self.view.block < deadlines.share_end:
                 return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
             masked = self._disclosure.masked(entry, member.client, update)
+            remark = self._kind.remark(self._place(entry), update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
         except (CannotTakePart, CapacityExceeded, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
@@ -273,7 +274,7 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         seed_hash = self._disclosure.secrets(entry.number).seed_hash
         send = partial(self._ledger.commit, entry.number, cid_of(masked).digest, seed_hash)
-        step = self._send(entry, "commit", "committed", send)
+        step = self._send(entry, "commit", f"committed {remark}".strip(), send)
         if step.acted:
             self._disclosure.confirm_commit(entry.number)
         return step

@@ -3,8 +3,9 @@
 import numpy as np
 
 from node.masking.keys import RoundSecrets
+from node.masking.limits import Limits, check_sum
 from node.masking.recovery import RecoveryRecord
-from node.masking.ring import WORD, decode, encode
+from node.masking.ring import WORD, decode, encode, kept_within, largest_sum
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords
 from node.tensors import Layout, Tensors, flatten, unflatten
@@ -25,14 +26,28 @@ class MaskedUploads(UploadKind):
         return masked_bytes(round, client, secrets, words, layout)
 
     def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
-        """What is summed: float32, the weights or the update."""
-        return round.change(update) if self.config.masking.masked == "delta" else flatten(update)
+        """What is summed: float32, the weights or the update; what lies beyond the bound is at the bound.
+
+        A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
+        refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
+        own first model is beyond their bound it refuses, as the terms are wrong.
+        """
+        bare, bound = self._bare(round, update), self.config.masking.bound
+        fits = self.config.masking.masked == "delta" or np.abs(flatten(round.previous)).max() <= np.float32(bound)
+        return kept_within(bare, bound) if fits else bare
+
+    def remark(self, round: UploadRound, update: Tensors) -> str:
+        bare = self._bare(round, update)
+        beyond = int((np.abs(bare) > np.float32(self.config.masking.bound)).sum())
+        return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
 
     def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
         words = unmasked_sum(round, record, round.layout)
-        participants = round.graph.participants
-        samples = sum(participants[position].samples for position in round.survivors)
-        vector = decode(words, samples, round.graph.total_samples, self.config.masking.bound)
+        participants, bound = round.graph.participants, self.config.masking.bound
+        samples = [participants[position].samples for position in round.survivors]
+        check_sum(words, Limits(largest_sum(samples, round.graph.total_samples, bound)))
+        # Rounding may carry a mean of values at the bound a little beyond it.
+        vector = kept_within(decode(words, sum(samples), round.graph.total_samples, bound), bound)
         if self.config.masking.masked == "delta":
             vector = flatten(round.previous) + vector
         return Outcome(unflatten(vector, round.layout))
@@ -42,3 +57,6 @@ class MaskedUploads(UploadKind):
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:
         return GaussianRelease(0.0)
+
+    def _bare(self, round: UploadRound, update: Tensors) -> np.ndarray:
+        return round.change(update) if self.config.masking.masked == "delta" else flatten(update)
