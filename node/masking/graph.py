@@ -8,7 +8,7 @@ from typing import Literal
 
 from node.masking.context import Participant, RoundContext
 from node.masking.keys import is_low_order
-from node.masking.parameters import Assumed, partners_of_all, sharing
+from node.masking.parameters import DEFAULT_ASSUMED, Assumed, partners_of_all, sharing
 
 Mode = Literal["bbtsa", "pairwise"]
 Adjacency = tuple[tuple[int, ...], ...]
@@ -109,7 +109,7 @@ def build_graph(
     partners: Sequence[Sequence[int]],
     *,
     mode: Mode = "bbtsa",
-    assumed: Assumed = Assumed(),
+    assumed: Assumed = DEFAULT_ASSUMED,
     seed: bytes,
     threshold: int | None = None,
     groups: Adjacency = (),

@@ -47,6 +47,9 @@ class Assumed:
         return self.colluders * n // PPM
 
 
+DEFAULT_ASSUMED = Assumed()
+
+
 @dataclass(frozen=True)
 class Sharing:
     """How many others hold shares of a client's secrets, and how many shares recover one."""

@@ -135,7 +135,7 @@ def most_record_bytes(graph: MaskGraph) -> int:
 
 
 @dataclass(frozen=True)
-class Released:
+class Revealed:
     """All that was released and shared in a round, parsed: what does not parse counts as absent.
 
     Attributes
@@ -152,7 +152,7 @@ class Released:
     @classmethod
     def parse(
         cls, graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes], shares: Mapping[int, bytes]
-    ) -> "Released":
+    ) -> "Revealed":
         """Read the blobs of holders and of owners, by position."""
         sealed = {}
         for owner, data in shares.items():
@@ -223,7 +223,7 @@ def recover(
     needed = without_groups(graph, whole, left_out)
     if not needed.seeds:
         raise TooFewShares("nothing is left to recover: every group is left out")
-    released = Released.parse(graph, whole, releases, shares)
+    released = Revealed.parse(graph, whole, releases, shares)
     seeds = {
         owner: _recover_one(
             graph, owner, Kind.SEED, released, lambda secret, owner=owner: is_self_seed(secret, seed_hashes[owner])
@@ -273,7 +273,7 @@ def _parse_all(graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes]) 
 
 
 def _recover_one(
-    graph: MaskGraph, owner: int, kind: Kind, released: Released, accept: Callable[[bytes], bool]
+    graph: MaskGraph, owner: int, kind: Kind, released: Revealed, accept: Callable[[bytes], bool]
 ) -> bytes:
     shares = released.shares_of(graph, owner, kind)
     client, threshold, holders = graph.client(owner), graph.threshold, len(graph.holders[owner])

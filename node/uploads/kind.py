@@ -193,6 +193,10 @@ class UploadKind(ABC):
             The client cannot take part; the message says why.
         """
 
+    def remark(self, round: UploadRound, update: Update) -> str:
+        """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
+        return ""
+
     def in_place_of_diverged(self, round: UploadRound) -> Tensors | None:
         """The update of a client whose training diverged; None: it sits out, and others learn of it."""
         return None
@@ -211,7 +215,7 @@ class UploadKind(ABC):
         StoreError
             An upload cannot be fetched.
         InvalidUpdate
-            An upload is not what it must be; the message names the client.
+            An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
         """
 
     def leaders(self, round: UploadRound) -> tuple[int, ...]:

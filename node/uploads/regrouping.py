@@ -2,12 +2,14 @@
 
 A sum hides who put what into it, also who put something impossible into it, shared garbage, or took its update away.
 After a round that failed by such a thing, the next ones are summed in groups: a group that one member spoils is left
-out, the others make the next model. The j-th such failure is followed by 2ʲ grouped rounds, so that a member that spoils
-every whole sum costs the federation only a few rounds in all. Who lies in every group that was left out is found soon.
+out, the others make the next model. The j-th such failure is followed by 2ʲ grouped rounds, so that a member that
+spoils every whole sum costs the federation only a few rounds. Who lies in every group that was left out is found soon.
 
 Which rounds are grouped follows from the ledger alone, and groups are never smaller than what hides their members
 (``node.masking.parameters.group_size``): a coordinator that records failures without reason gains nothing but that.
 """
+
+from itertools import pairwise
 
 from chain.records import Failed, FailureReason
 from node.masking.graph import Adjacency
@@ -37,4 +39,4 @@ def parts(n: int, size: int) -> Adjacency:
     if count < 2:
         return (tuple(range(min(n, size))),)
     cuts = [number * n // count for number in range(count + 1)]
-    return tuple(tuple(range(first, last)) for first, last in zip(cuts, cuts[1:], strict=False))
+    return tuple(tuple(range(first, last)) for first, last in pairwise(cuts))
