@@ -2,10 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from chain.records import Record
 from ipfs.store import ContentStore
 from node.auditing.content import ContentRules, closed_rounds, void_rounds
+from node.auditing.pins import Pins
 from node.auditing.verdict import CannotTell, Verdict
 from node.ledger_rules import BadRecord, ChainFacts, LedgerRules, RuleBroken
 from node.rounds import Rounds
@@ -27,6 +29,8 @@ class Auditor:
         Where the blobs are; every read is verified.
     progress : callable, optional
         Called with the number of records checked so far.
+    pins : Pins, optional
+        What the auditor knows from elsewhere.
     """
 
     def __init__(
@@ -35,8 +39,10 @@ class Auditor:
         records: Sequence[Record],
         store: ContentStore,
         progress: Callable[[int], None] | None = None,
+        pins: Pins | None = None,
     ) -> None:
-        self._block_hash = facts.block_hash
+        self._facts = facts
+        self._pins = pins or Pins()
         self._progress = progress
         self.rounds = Rounds()
         self._rules = LedgerRules(facts, self.rounds)
@@ -66,11 +72,22 @@ class Auditor:
             return self._verdict("bad record", failure.record, str(failure.record))
         except CannotTell as fault:
             return self._verdict("cannot tell", reason=str(fault))
-        return self.so_far()
+        try:
+            pinned = self._pins.check(self._facts, self._head_block, self.rounds)
+        except RuleBroken as failure:
+            return self._verdict("bad record", failure.record, str(failure.record))
+        return replace(self.so_far(), pinned=pinned)
 
     def so_far(self) -> Verdict:
         """What is verified by now, without checking more."""
-        return self._verdict("verified")
+        return replace(self._verdict("verified"), unpinned=self._unpinned())
+
+    def _unpinned(self) -> str:
+        """What a verdict leaves open for want of something to hold the history against."""
+        known = [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements]
+        if not known:
+            return "not checked against a published head: whoever delivered the history may have left out its end"
+        return f"nothing published goes beyond block {max(known)}" if max(known) < self._head_block else ""
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
@@ -96,7 +113,7 @@ class Auditor:
             rounds=len(self.rounds.ended()),
             records=self._done,
             head_block=self._head_block,
-            head_hash="0x" + self._block_hash(self._head_block).hex(),
+            head_hash="0x" + self._facts.block_hash(self._head_block).hex(),
             remarks=tuple(self._content.remarks),
             privacy=self._content.spent,
         )
