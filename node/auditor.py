@@ -1,4 +1,21 @@
-"""The auditor: re-derives the whole training history from ledger and store, and names the first bad record."""
+"""The auditor: re-derives the whole training history from ledger and store, and names the first bad record.
+
+The verifier's steps, by the numbers that stand beside them in the code:
+
+(0) the history file is canonical and within bounds                             chain.history
+(1) each header has its hash and number, and names the one before               chain.blocks
+(2) transactions and receipts hash to its roots; no body with records is left out
+(3) each log of the contracts is one of their events, in canonical form
+(4) its transaction took effect, was signed for this chain and this contract by the account that answers for the record,
+    and says what the record says; both contracts were created with the code of this version and the terms stated
+                                                                                chain.authors
+(5) it keeps the ledger's rules: who, when, which proof, which order            node.ledger_rules
+(6) the blob behind it is what it must be                                       node.auditing.content
+(7) each closed model is the sum of the survivors' updates, bit for bit
+(8) nobody's privacy budget was exceeded
+(9) the report follows from ledger and store, and nothing else lies beside them node.auditing.archive
+(10) the history is the one that was published elsewhere                        node.auditing.pins
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -72,6 +89,7 @@ class Auditor:
             return self._verdict("bad record", failure.record, str(failure.record))
         except CannotTell as fault:
             return self._verdict("cannot tell", reason=str(fault))
+        # (10)
         try:
             pinned = self._pins.check(self._facts, self._head_block, self.rounds)
         except RuleBroken as failure:
@@ -95,10 +113,10 @@ class Auditor:
 
     def _check(self, record: Record) -> None:
         if not self._lawful:
-            self._rules.check(record)
+            self._rules.check(record)  # (5)
             # The rules remember what they saw, so that a record whose blob is out of reach does not pass them again.
             self._lawful = True
-        self._content.check(record)
+        self._content.check(record)  # (6) to (8)
         self.rounds.add(record)
         self._lawful = False
         self._done += 1

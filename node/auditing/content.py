@@ -268,6 +268,7 @@ class ContentRules:
             self._remark("voided", "its members voided a round that was right", record.round)
 
     def _closing(self, record: Closed) -> None:
+        # (7) the model is the sum
         number = record.round
         if self._recovery is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
@@ -289,6 +290,7 @@ class ContentRules:
         wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
         if wrong:
             raise bad("closed.metrics", wrong, number)
+        # (8) within everybody's budget
         spending = self._spending()
         beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)
         if beyond:
