@@ -6,7 +6,9 @@ The compiler is the npm package ``solc`` behind ``scripts/solc``; ``npm ci`` mus
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import solcx
 
@@ -24,7 +26,7 @@ SETTINGS = {
     "evmVersion": "cancun",
     # The bytecode then depends on the code alone, not on comments or paths.
     "metadata": {"appendCBOR": False, "bytecodeHash": "none"},
-    "outputSelection": {"*": {"*": ["abi", "evm.bytecode.object", "evm.deployedBytecode"]}},
+    "outputSelection": {"*": {"": ["ast"], "*": ["abi", "evm.bytecode.object", "evm.deployedBytecode"]}},
 }
 
 
@@ -47,20 +49,36 @@ def compile_contracts() -> dict[str, dict]:
     output = solcx.compile_standard(
         {"language": "Solidity", "sources": sources, "settings": SETTINGS}, solc_binary=COMPILER
     )
-    return {name: _artifact(name, output["contracts"][path][name]) for name, path in SHIPPED.items()}
+    immutables = dict(_immutables([source["ast"] for source in output["sources"].values()]))
+    return {name: _artifact(name, output["contracts"][path][name], immutables) for name, path in SHIPPED.items()}
 
 
-def _artifact(name: str, compiled: dict) -> dict:
+def _artifact(name: str, compiled: dict, immutables: dict[str, str]) -> dict:
     evm = compiled["evm"]
+    references = evm["deployedBytecode"]["immutableReferences"]
+    places = {immutables[number]: references[number] for number in sorted(references, key=immutables.__getitem__)}
+    assert len(places) == len(references), f"two immutables of {name} have the same name"
     settings = {key: value for key, value in SETTINGS.items() if key != "outputSelection"}
     return {
         "contractName": name,
         "abi": compiled["abi"],
         "bytecode": "0x" + evm["bytecode"]["object"],
         "deployedBytecode": "0x" + evm["deployedBytecode"]["object"],
-        "immutableReferences": evm["deployedBytecode"]["immutableReferences"],
+        # Where the deployed code holds each immutable, by its name; the compiler says it by a number of its own.
+        "immutableReferences": places,
         "compiler": {"name": "solc", "version": _compiler_version(), "settings": settings},
     }
+
+
+def _immutables(tree: Any) -> Iterator[tuple[str, str]]:
+    """The number and the name of every immutable variable in the compiler's syntax trees."""
+    if isinstance(tree, dict):
+        if tree.get("mutability") == "immutable":
+            yield str(tree["id"]), tree["name"]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _immutables(branch)
 
 
 def _compiler_version() -> str:
