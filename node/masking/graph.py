@@ -8,7 +8,7 @@ from typing import Literal
 
 from node.masking.context import Participant, RoundContext
 from node.masking.keys import is_low_order
-from node.masking.parameters import DEFAULT_ASSUMED, Assumed, partners_of_all, sharing
+from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 
 Mode = Literal["bbtsa", "pairwise"]
 Adjacency = tuple[tuple[int, ...], ...]
@@ -109,9 +109,9 @@ def build_graph(
     partners: Sequence[Sequence[int]],
     *,
     mode: Mode = "bbtsa",
-    assumed: Assumed = DEFAULT_ASSUMED,
+    degree: int = 0,
+    shares: Sharing | None = None,
     seed: bytes,
-    threshold: int | None = None,
     groups: Adjacency = (),
 ) -> MaskGraph:
     """Build the mask graph of a sealed round (spec 02, steps 2 and 3; spec 08).
@@ -123,14 +123,15 @@ def build_graph(
     partners : sequence of sequences of int
         Partners of each position in the cooperation tree.
     mode : {"bbtsa", "pairwise"}
-        Mask with the tree's partners and as many random ones as the assumptions ask for, or with everyone.
-    assumed : Assumed
-        Shares of the clients that may collude and drop out.
+        Mask with the tree's partners and random ones, or with everyone.
+    degree : int
+        Random partners: neighbours in a random regular graph (those that the tree gives already count once).
+    shares : Sharing, optional
+        How many others hold shares of a client's secrets, and how many of them recover one; by default as the default
+        assumptions ask for.
     seed : bytes
         Fixes the random partners and holders. Nobody may know it while anybody can still choose to draw: else colluders
         choose who of them draws so that an honest client has only them for partners.
-    threshold : int, optional
-        Shares that recover a secret; by default what the assumptions ask for.
     groups : Adjacency
         Positions that are summed apart: all members of a group mask with each other, and with nobody else. Who is in
         which may be known before the draw, so that nothing smaller than everybody is safe. Holders of shares are the
@@ -152,16 +153,17 @@ def build_graph(
         edges = _everybody(groups or (tuple(range(n)),), n)
     else:
         _check_partners(partners, n)
-        more = random_regular(n, partners_of_all(n, assumed), _PARTNERS + seed)
+        more = random_regular(n, degree, _PARTNERS + seed)
         edges = [{*own, *others} for own, others in zip(partners, more, strict=True)]
     maskable = {p.position for p in participants if not is_low_order(p.mask_key)}
     neighbours = tuple(
         tuple(sorted(edges[position] & maskable)) if position in maskable else () for position in range(n)
     )
-    shares = sharing(n, assumed)
+    shares = shares or sharing(n, DEFAULT_ASSUMED)
+    if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):
+        raise InvalidGraph(f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients")
     holders = random_regular(n, shares.holders, _HOLDERS + seed)
-    wanted = _checked(shares.holders, threshold) if threshold is not None else shares.threshold
-    return MaskGraph(context, tuple(participants), neighbours, holders, wanted, groups)
+    return MaskGraph(context, tuple(participants), neighbours, holders, shares.threshold, groups)
 
 
 def _everybody(groups: Adjacency, n: int) -> list[set[int]]:
@@ -191,12 +193,6 @@ def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
 def encode_positions(positions: Sequence[int]) -> bytes:
     """Canonical form of a list of positions: count (4 bytes), then each (4 bytes)."""
     return len(positions).to_bytes(4) + b"".join(position.to_bytes(4) for position in positions)
-
-
-def _checked(holders: int, wanted: int) -> int:
-    if not 1 < wanted <= holders:
-        raise InvalidGraph(f"a threshold of {wanted} does not fit {holders} share-holders: set it from 2 to {holders}")
-    return wanted
 
 
 def _check_participants(participants: Sequence[Participant]) -> None:

@@ -15,15 +15,15 @@ from chain.errors import ContractRevert
 from chain.networks import embedded
 from node.attacks.withholding import find_trap
 from node.ledger_rules import ChainFacts, LedgerRules, RuleBroken
-from node.masking import graph as mask_graph
-from node.masking.collusion import exposed
+from node.masking import parameters
+from node.masking.collusion import exposed, exposure_bound
 from node.masking.context import Participant, RoundContext
 from node.masking.graph import build_graph
 from node.masking.parameters import Assumed
 from node.rounds import Rounds
 from tests.chain.federations import found
 
-N, COLLUDERS, INSTANCES, TRIES = 100, 33, 8, 300
+N, COLLUDERS, INSTANCES, TRIES = 100, 33, 6, 200
 CONTEXT = RoundContext(1, "0x" + 40 * "a", 1)
 
 
@@ -48,7 +48,8 @@ def view(tickets: list[int], colluders: set[int], order_seed: bytes) -> tuple[tu
     n = len(ordered)
     participants = [Participant(p, p + 1, 1, bytes([9]) + bytes(31), bytes([9]) + bytes(31)) for p in range(n)]
     partners = [tree_partners(position, n) for position in range(n)]
-    built = build_graph(CONTEXT, participants, partners, seed=order_seed)
+    degree = parameters.partners_of_all(n, Assumed())
+    built = build_graph(CONTEXT, participants, partners, degree=degree, seed=order_seed)
     return built.neighbours, frozenset(p for p, ticket in enumerate(ordered) if ticket in colluders)
 
 
@@ -61,7 +62,7 @@ def tickets_are_the_order(monkeypatch):
 @pytest.fixture
 def only_partners_of_the_tree(monkeypatch):
     """Takes out the other half: about log₂ n partners."""
-    monkeypatch.setattr(mask_graph, "partners_of_all", lambda n, assumed: 0)
+    monkeypatch.setattr(parameters, "partners_of_all", lambda n, assumed: 0)
 
 
 def test_withheld_draws_expose_somebody_where_the_tickets_are_the_order(
@@ -85,10 +86,7 @@ def test_neither_exposes_anybody():
 
 @pytest.mark.parametrize(("n", "colluders"), [(64, 21), (100, 33), (256, 84), (1000, 330), (10_000, 3_300)])
 def test_two_to_the_forty_orders_are_not_enough(n, colluders):
-    from node.masking.collusion import exposure_bound
-    from node.masking.parameters import partners_of_all
-
-    assert exposure_bound(n, colluders, partners_of_all(n, Assumed()), 2**40) <= 2**-40
+    assert exposure_bound(n, colluders, parameters.partners_of_all(n, Assumed()), 2**40) <= 2**-40
 
 
 def test_nobody_knows_the_order_before_the_draws_are_over():
