@@ -17,10 +17,12 @@ from chain.heads import Heads
 from chain.keys import Keys, load
 from chain.ledger import Ledger
 from ipfs.store import ContentStore
+from node.cli.lone_endpoint import lone_endpoint
 from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import FederationConfig, NetworkSettings, load_config
 from node.files import AlreadyInUse, exclusive
+from node.founding import difference
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
@@ -69,7 +71,7 @@ def client(
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
-        place = _arrive(stack, config, reach, keys, "client")
+        place = _arrive(stack, config, (terms, reach), keys, "client")
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}
@@ -107,7 +109,7 @@ def coordinator(
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
-        place = _arrive(stack, config, reach, keys, name)
+        place = _arrive(stack, config, (terms, reach), keys, name)
         if standby:
             return _serve(stack, place, reach, {name: _standby(place, terms, reach, **score)}, once, metrics_port)
         appointed = place.ledger.deployment.coordinator
@@ -128,13 +130,22 @@ class _Place:
     log: ServiceLog
 
 
-def _arrive(stack: ExitStack, config: Path, reach: NetworkSettings, keys: Keys, name: str) -> _Place:
-    """Connect to the chain, which may not be up yet, and check the federation's contracts."""
+def _arrive(
+    stack: ExitStack, config: Path, settings: tuple[FederationConfig, NetworkSettings], keys: Keys, name: str
+) -> _Place:
+    """Connect to the chain, which may not be up yet, and check that its contracts are the terms' federation."""
+    terms, reach = settings
     check_reach(config, reach)
     store = open_store(config, reach)
     log = ServiceLog(name)
     network = stack.enter_context(_patiently(lambda: open_network(reach), reach, log))
     deployment = _patiently(lambda: find_federation(network, reach), reach, log)
+    other = difference(deployment, terms)
+    if other:
+        raise CommandError(f"the ledger {deployment.ledger} is not the federation of {config}: {other}")
+    depends = lone_endpoint(reach)
+    if depends:
+        log.write("warning", "endpoint", message=depends)
     log.write("info", "started", account=keys.address, ledger=deployment.ledger, chain=deployment.chain_id)
     return _Place(network, Ledger(network, deployment, keys.account), store, log)
 

@@ -61,7 +61,7 @@ class Source(Protocol):
     def so_far(self) -> Verdict | None:
         """What a verdict says of a live history up to now."""
 
-    def standing(self, rounds: int) -> Standing | None:
+    def standing(self) -> Standing | None:
         """Where a live federation of so many rounds stands, as ``fedgrove status`` tells it."""
 
 
@@ -96,7 +96,7 @@ class _Archive:
     def so_far(self) -> None:
         return None
 
-    def standing(self, rounds: int) -> None:
+    def standing(self) -> None:
         return None
 
 
@@ -172,10 +172,10 @@ class LiveSource:
     def audit_waiting(self) -> str:
         return self._follower.waiting
 
-    def standing(self, rounds: int) -> Standing:
+    def standing(self) -> Standing:
         ledger = Ledger(self._network, self.deployment)
         self._view = self._view or LedgerView(ledger)
-        return standing(ledger, rounds=rounds, view=self._view)
+        return standing(ledger, view=self._view)
 
     def _common(self, index: Index) -> int:
         """The last block of the index that the chain has, too."""

@@ -176,7 +176,7 @@ def federation(testnet: Testnet) -> Standing:
     """Where the federation stands. Raises ChainError when the chain does not answer."""
     with connect(chain_url(testnet), testnet.chain_id) as network:
         ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None)
-        return standing(ledger, rounds=testnet.plan.ledger_rounds)
+        return standing(ledger)
 
 
 def _claim(layout: Layout) -> int | None:
