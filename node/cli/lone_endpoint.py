@@ -13,8 +13,8 @@ def lone_endpoint(reach: NetworkSettings) -> str:
     if quorum > 1 or any(map(_is_loopback, reach.rpc)):
         return ""
     return (
-        f"only {origin_of(reach.rpc[0])} says which chain is the right one: it could hide the newest records, or show a "
-        "federation whose members are its own; run a node, name a second endpoint in network.rpc, or agree on "
+        f"only {origin_of(reach.rpc[0])} says which chain is the right one: it could hide the newest records, or show "
+        "a federation whose members are its own; run a node, name a second endpoint in network.rpc, or agree on "
         "membership.members"
     )
 

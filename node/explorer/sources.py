@@ -62,7 +62,7 @@ class Source(Protocol):
         """What a verdict says of a live history up to now."""
 
     def standing(self) -> Standing | None:
-        """Where a live federation of so many rounds stands, as ``fedgrove status`` tells it."""
+        """Where a live federation stands, as ``fedgrove status`` tells it."""
 
 
 class _Archive:
