@@ -96,6 +96,7 @@ class Client:
         self._closings = Closings(store, config, self._place, check_rounds, self._lot)
         self._unable: tuple[int, str] | None = None
         self._published = 0
+        self._released = 0
         self._refused: dict[tuple[int, str], str] = {}
         first = first_model(config)
         self._first_model = cid_of(first).digest
@@ -314,7 +315,7 @@ class Client:
         if block < deadlines.commit_end:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if member.client in entry.releases:
-            return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
+            return self._publish_release(entry, member, deadlines)
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
         gone = self._disclosure.unpublished(entry, member.client)
@@ -326,8 +327,20 @@ class Client:
             blob = self._disclosure.released(entry, member.client, gone)
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
-        send = partial(self._ledger.release, entry.number, self._store.put(blob).digest)
+        send = partial(self._ledger.release, entry.number, cid_of(blob).digest)
         return self._send(entry, "recover", "released shares", send)
+
+    def _publish_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
+        """Shares leave the machine only now that the ledger lists their release: what it does not list is not spent."""
+        if self._released != entry.number:
+            blob = self._disclosure.listed_release(entry, member.client)
+            fresh = blob is not None and not self._store.has(entry.releases[member.client].digest)
+            if fresh:
+                self._store.put(blob)
+            self._released = entry.number
+            if fresh:
+                return Step("recover", acted="published the shares that it released")
+        return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from node.cli.lone_endpoint import lone_endpoint
 from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import FederationConfig, NetworkSettings, load_config
+from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
 from node.founding import difference
 from node.kmeans.datasets import PointsError, points_from_file
@@ -72,6 +73,9 @@ def client(
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
+        mark = Mark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
+        for sentence in DataMarks(data, directory).enter(mark):
+            place.log.write("warning", sentence)
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}

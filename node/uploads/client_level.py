@@ -5,6 +5,7 @@ All clients weigh the same.
 """
 
 import os
+from hashlib import sha256
 
 from node.config import PPM, FederationConfig
 from node.content import InvalidBlob
@@ -21,11 +22,13 @@ from node.privacy.client_level import (
     decode_sum,
     divisor_for,
     encode_update,
+    fill_up,
     grid_for,
     upload_layout,
 )
 from node.privacy.clipping import next_clip
 from node.privacy.records import ClientLevelRecord
+from node.privacy.sampling import sampling_fault
 from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
 from node.rounds import RoundRecords
 from node.tensors import Layout, Tensors, flatten, unflatten
@@ -37,6 +40,7 @@ class ClientLevelUploads(UploadKind):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
+    tells_when_opened = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -66,8 +70,11 @@ class ClientLevelUploads(UploadKind):
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
         words = unmasked_sum(round, record, upload_layout(round.layout, grid))
-        survivors = len(round.survivors)
-        check_sum(words, grid.limits(survivors, survivors))
+        survivors, shares = len(round.survivors), len(round.survivors)
+        if self.everybody_spends:
+            fill_up(grid, words, survivors, _told_by_the_ledger(record))
+            shares = grid.sharers
+        check_sum(words, grid.limits(survivors, shares))
         mean, below = decode_sum(grid, words, self._divisor(round.entry))
         model = unflatten(flatten(round.previous) + mean, round.layout)
         return Outcome(model, self._record(round.entry, grid, below))
@@ -77,8 +84,18 @@ class ClientLevelUploads(UploadKind):
         return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:
+        if not self.everybody_spends:
+            return self.release_to_readers(entry, parameters)
         grid = self._grid_of(entry, parameters, clip=1.0)  # what it costs does not depend on S
-        return grid.release(len(entry.commits), _rate(entry) if self.everybody_spends else 1.0)
+        return grid.release(grid.sharers, _rate(entry))  # whoever dropped out: the noise was filled up
+
+    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+        return self._grid_of(entry, parameters, clip=1.0).release(len(entry.commits), 1.0)
+
+    def unfit(self, number: int, members: int) -> str:
+        ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
+        rounds = self.config.federation.rounds
+        return sampling_fault(self._settings, rate, members, ledger.quorum, ledger.max_clients, rounds)
 
     def later_phases(self, number: int) -> tuple[int, ...]:
         return tuple(phase for phase in self._settings.phases if phase > number)
@@ -119,6 +136,7 @@ class ClientLevelUploads(UploadKind):
             following = next_clip(grid.clip, below, settings.quantile, settings.quantile_rate)
         return ClientLevelRecord(
             epsilon=None,
+            ledger_epsilon=None,
             delta=self.delta,
             noise_multiplier=grid.noise_multiplier,
             clip=grid.clip,
@@ -131,6 +149,11 @@ class ClientLevelUploads(UploadKind):
             below=below,
             next_clip=following,
         )
+
+
+def _told_by_the_ledger(record: RecoveryRecord) -> bytes:
+    """32 bytes that nobody knows before the round is recovered, and then whoever reads the ledger and the store."""
+    return sha256(b"fedgrove missing noise 1" + record.transcript + b"".join(record.self_seeds.values())).digest()
 
 
 def _rate(entry: RoundRecords) -> float:

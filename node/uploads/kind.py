@@ -130,6 +130,8 @@ class UploadKind(ABC):
         Some clients repeat the sum of a closed round in any case.
     everybody_spends : bool
         A round costs all clients the same, whoever took part.
+    tells_when_opened : bool
+        An upload tells nothing before holders release shares that take its masks off; else it tells when it is there.
     budget : float or None
         ε that no client may exceed; None sets no limit.
     delta : float
@@ -139,6 +141,7 @@ class UploadKind(ABC):
     weighs_samples: ClassVar[bool] = True
     has_leaders: ClassVar[bool] = False
     everybody_spends: bool = False
+    tells_when_opened: ClassVar[bool] = False
     budget: float | None = None
     delta: float = 0.0
 
@@ -262,6 +265,14 @@ class UploadKind(ABC):
         parameters : int
             d, of the model.
         """
+
+    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+        """What a round tells of a client whose upload is listed, towards those who can read the ledger."""
+        return self.release(entry, parameters)
+
+    def unfit(self, number: int, members: int) -> str:
+        """Why a round with so many members is not what the accounting counts on, in one clause; empty when it is."""
+        return ""
 
     def later_phases(self, number: int) -> tuple[int, ...]:
         """Rounds after ``number`` from which on ``planned_release`` is another."""
