@@ -72,6 +72,8 @@ class Federation:
     ----------
     lies : mapping of int to callable
         Members that change their vectors before they mask them.
+    claims : mapping of int to int
+        Members that state another number of points than they have.
     sent : mapping of (int, int) to BinCounts
         What each client drew for each round: the oracle for every sum.
     """
@@ -85,6 +87,7 @@ class Federation:
     keys: list[Keys]
     parts: list[np.ndarray]
     lies: dict[int, Lie] = field(default_factory=dict)
+    claims: dict[int, int] = field(default_factory=dict)
     sent: dict[tuple[int, int], BinCounts] = field(default_factory=dict)
     log: list[tuple[str, Step]] = field(default_factory=list)
 
@@ -133,6 +136,8 @@ class Federation:
             client._disclosure._kind = Liar(self.config, self.lies[number])
         work = client._work
         drawn = work.result
+        if number in self.claims:
+            work.samples = lambda entry, index: self.claims[number]
 
         def result(entry, index):
             self.sent[number, entry.number] = drawn(entry, index)
