@@ -181,7 +181,7 @@ def any_upload(sum_: Sum, rng: np.random.Generator) -> bytes:
         case 3:  # some bins, and counts beyond all bounds
             many = int(rng.integers(1, 4))
             levels = rng.choice([-1, 0, 1], (many, sum_.settings.dimensions)) * sum_.settings.grid.half
-            counts = np.array([int(rng.choice([-(1 << 39), -1, 1, 64, 1 << 24, 1 << 39])) for _ in range(many)])
+            counts = np.array([int(rng.choice([-(1 << 38), -1, 1, 64, 1 << 24, 1 << 38])) for _ in range(many)])
             wide = replace(code, capacity=code.capacity + 9, limit=MAX_LIMIT, signed=True)
             elements = gf.add(own, _cut(wide.encode(BinCounts.of(levels, counts)), wide, code))
         case 4:  # a point of no bin, or of one, with any weight, and whatever beside it
