@@ -90,10 +90,15 @@ def certify(
         A state cannot be fetched.
     """
     search = _Search(facts, records, store)
-    latest = search.rounds.latest
-    if latest is not None and latest.end is None:
-        raise NoCertificate(f"round {latest.number} is open: ask again when it has ended")
+    refuse_open(search.rounds)
     return search.certificate(client, digest)
+
+
+def refuse_open(rounds: Rounds, before: int | None = None) -> None:
+    """Raise NoCertificate if a round is open (that was opened before a block): its sum may hold anything."""
+    latest = rounds.latest
+    if latest is not None and latest.end is None and (before is None or latest.opened.opened_at < before):
+        raise NoCertificate(f"round {latest.number} is open, and may sum what was taken back: ask when it has ended")
 
 
 def certificate_fault(
@@ -126,11 +131,8 @@ class _Search:
         asked = [each for each in self.rounds.withdrawals if (each.client, each.digest) == (client, digest)]
         if not asked:
             raise NoCertificate(f"the ledger has no request of client {client} with the digest {digest.hex()}")
-        request, latest = asked[0], self.rounds.latest
-        if latest is not None and latest.end is None and latest.opened.opened_at < request.at.block:
-            raise NoCertificate(
-                f"round {latest.number} is open: it may sum what client {client} took back after it began"
-            )
+        request = asked[0]
+        refuse_open(self.rounds, request.at.block)
         standing = [entry for entry in self.rounds.rounds.values() if entry.stands]
         if not standing:
             raise NoCertificate("no round has closed yet")

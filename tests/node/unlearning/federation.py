@@ -37,6 +37,7 @@ from node.unlearning.notebook import Notebook, read_notebook
 from node.unlearning.request import Request
 from node.uploads.clustering import ClusteringUploads, _lay
 from node.uploads.kmeans_rounds import exchange_of
+from node.view import LedgerView
 from node.windows import windows
 
 POINTS = 20
@@ -167,12 +168,14 @@ class Federation:
         """
         present = self.everybody if present is None else present
         coordinator, clients = self.coordinator(), {number: self.client(number) for number in present}
+        watch = LedgerView(self.ledger(1))
         for _ in range(1000):
+            watch.refresh()
+            if done(watch.rounds):
+                return
             if restarting:
                 coordinator, clients = self.coordinator(), {number: self.client(number) for number in present}
             steps = [("coordinator", coordinator.step())]
-            if done(coordinator.view.rounds):
-                return
             steps += [(f"client {number}", client.step()) for number, client in clients.items()]
             self.log += [(role, step) for role, step in steps if step.acted or step.phase == "sit out"]
             if steps[0][1].waiting and steps[0][1].phase == until:
