@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from node.cli.bench_removals import BY_THE_PAPER, METHODS, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
+from node.cli.bench_removals import BY_THE_PAPER, METHODS, ON_LEDGER, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
 from node.files import write_atomically
 from node.simulation.figures import SERIES, drawing
 
 README = "README.md"
-_COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER), SERIES, strict=False))
+_COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER, ON_LEDGER), SERIES, strict=False))
 _HEAD = """\
 # Clustering that forgets
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from node.kmeans.client import Client
 from node.kmeans.counts import BinCounts
+from node.kmeans.grid import Grid
 from node.kmeans.settings import ClusteringSettings
 
 _FEWEST = 64
@@ -25,21 +26,30 @@ def thinned(count: int, least_share: float, rng: np.random.Generator) -> np.ndar
     return np.flatnonzero(rng.random(count) < rng.uniform(least_share, 1))
 
 
-def draw_vector(points: np.ndarray, settings: ClusteringSettings, rng: np.random.Generator) -> BinCounts:
-    """Seed a part of a client's points and count: each call is independent of all others.
-
-    Parameters
-    ----------
-    points : float array of shape (n, d)
-        All that the client has.
+def draw_client(
+    points: np.ndarray,
+    k: int,
+    grid: Grid,
+    rng: np.random.Generator,
+    *,
+    least_share: float,
+    iterations: int = 0,
+) -> tuple[Client, np.ndarray]:
+    """Seed a random part of a client's points; also which rows of ``points`` they are.
 
     Raises
     ------
     OutsideGrid
         A coordinate is outside the grid.
     """
-    rows = thinned(len(points), settings.least_share, rng)
-    client = Client(points[rows], settings.k, settings.grid, rng, iterations=settings.iterations)
+    rows = thinned(len(points), least_share, rng)
+    return Client(points[rows], k, grid, rng, iterations=iterations), rows
+
+
+def draw_vector(points: np.ndarray, settings: ClusteringSettings, rng: np.random.Generator) -> BinCounts:
+    """A vector for one sum, independent of all others; ``points`` is a float array of shape (n, d), all there are."""
+    share, iterations = settings.least_share, settings.iterations
+    client, _ = draw_client(points, settings.k, settings.grid, rng, least_share=share, iterations=iterations)
     return client.vector()
 
 
