@@ -17,6 +17,7 @@ _HEAD = """\
 
 Written by `fedgrove bench unlearn --out`; docs/unlearning.md says what is clustered, and how it forgets.
 
+A *removal* sums differences, as in the paper; *on a ledger*, where that was measured, everybody is summed anew.
 Seconds are of processor time on one core: the slowest client's, then the server's. *As the paper counts* leaves out
 masks and decoding, and the server where no centroid was hit; DC-K-means knows no masks. The plain retraining runs
 scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does; the

@@ -136,7 +136,7 @@ def exchange(
 
 
 def _group_sum(settings: ClusteringSettings, bounds: Mapping[int, int], key: bytes) -> GroupSum:
-    grid, limit = settings.grid, min(sum(bounds.values()), settings.most_points)
+    grid, limit = settings.grid, max(1, min(sum(bounds.values()), settings.most_points))
     return GroupSum(bounds, Code(grid, settings.k * len(bounds), limit, key if grid.piece_count > 1 else b""))
 
 

@@ -71,6 +71,14 @@ def test_fewer_than_three_are_not_summed(stated):
     assert a_round(trained(), stated, {4}).sums == ()
 
 
+def test_members_that_state_no_points_are_summed_like_others():
+    planned = a_round(State.empty(2), dict.fromkeys((1, 2, 3), 0))
+    assert planned.sums[0].code.limit == 1
+    assert finish(planned, (1, 2, 3), BinCounts.empty(2)).counts.total == 0
+    with pytest.raises(InvalidSum):
+        finish(planned, (1, 2, 3), counts({(0, 0): 1}))
+
+
 def test_a_client_in_no_group_is_not_summed():
     (group,) = a_round(trained(), asked={4}, groups=((1, 2, 3),)).sums
     assert set(group.bounds) == {1, 2, 3}
