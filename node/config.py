@@ -385,8 +385,11 @@ def _check_clustering(config: FederationConfig) -> None:
     _check(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
     largest = config.clustering.largest_upload(config.ledger.max_clients)
     fine = largest <= config.max_blob_bytes
-    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients ask for something"
+    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients are summed"
     _check(fine, "federation.max_blob_mib", allowed)
+    # Else members could claim more points than the server can cluster.
+    most = config.clustering.most_points // config.ledger.max_clients
+    _check(config.ledger.max_samples <= most, "ledger.max_samples", f"at most {most} for so many clients and this grid")
 
 
 def _check_clusters(config: FederationConfig) -> None:

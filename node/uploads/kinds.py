@@ -5,6 +5,7 @@ from node.config import FederationConfig
 from node.content import Model
 from node.masking.graph import Adjacency
 from node.rounds import RoundRecords, Rounds
+from node.uploads import kmeans_rounds
 from node.uploads.client_level import ClientLevelUploads
 from node.uploads.cluster_rounds import groups_of, state_before
 from node.uploads.clustering import ClusteringUploads
@@ -53,6 +54,9 @@ def upload_round(
     if config.clusters is not None:
         model = state_before(rounds, entry, config, store, model)
         groups = groups_of(entry, model, config)
+    elif config.clustering is not None:
+        model = kmeans_rounds.state_before(rounds, entry, config, store, model)
+        groups = kmeans_rounds.groups_of(rounds, entry, model, config.clustering)
     elif is_grouped(rounds, entry.number):
         groups = kind_of(config).parts(len(entry.order))
     return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups), config, store, model)
