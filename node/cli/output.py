@@ -29,10 +29,12 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from chain.errors import ChainError
     from ipfs.store import StoreError
     from node.auditing.archive import NoArchive
+    from node.journal import JournalDamaged
     from node.learning.publishers import DatasetError
     from node.strict_tables import InvalidConfig
 
-    return isinstance(mistake, ChainError | StoreError | NoArchive | InvalidConfig | DatasetError)
+    known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged
+    return isinstance(mistake, known)
 
 
 def complain(sentence: str) -> None:

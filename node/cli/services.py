@@ -21,6 +21,7 @@ from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import FederationConfig, NetworkSettings, load_config
 from node.files import AlreadyInUse, exclusive
+from node.key_slots import copies_on_write
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
@@ -71,6 +72,7 @@ def client(
         _own(stack, directory)
         place = _arrive(stack, config, reach, keys, "client")
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
+        _warn_of_copies(place.log, directory)
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}
         if standby:
@@ -217,6 +219,16 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
                 raise CommandError(f"gave up after {reach.patience_seconds:.0f} s: {fault}", code=3) from None
             log.fault("start", type(fault).__name__, str(fault))
             time.sleep(RETRY_SECONDS)
+
+
+def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
+    """Say once where what the journal destroys may stay on the disk."""
+    kind = copies_on_write(directory)
+    if kind:
+        sentence = (
+            "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"
+        )
+        log.write("warning", f"{directory} is on {kind}, {sentence}")
 
 
 def _own(stack: ExitStack, directory: Path) -> None:
