@@ -95,7 +95,7 @@ def disk(tmp_path):
 
 
 def train(disk: Disk, tmp_path, until: str = "") -> tuple[Federation, Thief]:
-    """A federation whose journals are on the disk, to its end or until client 1 has said a word; and client 1's thief."""
+    """A federation whose journals are on the disk, to its end or until client 1 has said a word; and its thief."""
     with embedded() as network, disk.mounted() as point:
         federation = Federation.found(network, tmp_path / "public", clients=3, rounds=1, training=QUICK)
         federation.directory = point
