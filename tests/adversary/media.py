@@ -56,7 +56,7 @@ def read_only(directory: Path) -> Iterator[Path]:
     """A directory as a medium that takes no writes, root's included."""
     point = directory.with_name(f"{directory.name}-read-only")
     point.mkdir()
-    with _mounted(["--bind", str(directory), str(point)], point):
+    with _mounted(["--bind", str(directory)], point):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(point)], check=True, timeout=60)
         yield point
 
