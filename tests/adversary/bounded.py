@@ -6,14 +6,23 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 HANGS, TOO_MUCH = "it hangs", "it takes too much memory"
 _MIB = 1 << 20
 
 
+@dataclass(frozen=True)
+class Raised:
+    """An exception that it ended with."""
+
+    kind: type[BaseException]
+    message: str
+
+
 def bounded(act: Callable[[], Any], seconds: float = 20.0, mebibytes: int = 512) -> Any:
-    """What ``act`` returns, or ``HANGS``, or ``TOO_MUCH``; an exception comes back as itself.
+    """What ``act`` returns, or ``HANGS``, or ``TOO_MUCH``, or what it ``Raised``.
 
     ``mebibytes`` come on top of what this process has by now.
     """
@@ -34,7 +43,7 @@ def bounded(act: Callable[[], Any], seconds: float = 20.0, mebibytes: int = 512)
             return HANGS
         told = pipe.read()
     result = pickle.loads(told) if told else TOO_MUCH
-    return TOO_MUCH if isinstance(result, MemoryError) else result
+    return TOO_MUCH if isinstance(result, Raised) and result.kind is MemoryError else result
 
 
 def _run(act: Callable[[], Any], writer: int, mebibytes: int) -> None:
@@ -45,7 +54,7 @@ def _run(act: Callable[[], Any], writer: int, mebibytes: int) -> None:
         try:
             result = act()
         except Exception as fault:
-            result = fault
+            result = Raised(type(fault), str(fault))
         os.write(writer, pickle.dumps(result))
     finally:
         os._exit(0)
