@@ -9,6 +9,7 @@ from typer._click import exceptions as click  # typer brings its own click; the 
 from typer.core import TyperCommand, TyperGroup
 
 from node.cli.output import CommandError, complain, is_users_to_mend
+from node.memory import keep_private
 
 COMMANDS = {
     "demo": "node.cli.demo:demo",
@@ -64,6 +65,7 @@ command_line = TyperGroup(
 
 def run() -> None:
     """Run the command line and exit with its code."""
+    keep_private()  # for every command: whichever loads keys later on, none is forgotten
     try:
         code = command_line(standalone_mode=False)
     except click.NoArgsIsHelpError as help_text:
