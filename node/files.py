@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 class AlreadyInUse(RuntimeError):
@@ -26,6 +27,11 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
         _discard(temporary)  # on a full disk it would take the room that is left
         raise
     sync_directory(path.parent)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log to append to; made readable by its owner only: it says who takes part in what, and when."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
 def _discard(path: Path) -> None:

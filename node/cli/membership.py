@@ -1,5 +1,6 @@
 """``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
+import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +57,8 @@ def deploy(
         "block": deployment.block,
     }
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
-    write_atomically(config, config.read_bytes() + "\n".join(["", "[network]", *lines, ""]).encode())
+    mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
+    write_atomically(config, config.read_bytes() + "\n".join(["", "[network]", *lines, ""]).encode(), mode)
     if as_json:
         print_json(addresses)
     else:
