@@ -116,8 +116,9 @@ class DiskReader(BlockReader):
         try:
             yield
         except OSError as fault:
-            kind = DiskFull if fault.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
-            raise kind(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
+            if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(f"the disk of the store at {self.path} is full: make room and run it again") from fault
+            raise StoreError(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
 
 
 class DiskStore(DiskReader):
