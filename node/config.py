@@ -7,7 +7,6 @@ digest on the ledger with every round, so nobody trains under terms that others 
 
 import dataclasses
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +14,14 @@ from typing import Any, Literal
 from eth_utils import is_checksum_address
 
 from chain.deployment import Settings as LedgerSettings
+from chain.regular_file import read_regular
 from chain.strict_json import parse_json
 from node.clustering.settings import ClusterTerms
 from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
 from node.strict_tables import InvalidConfig, build, join
+from node.strict_toml import parse_toml
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_CLUSTERED = 400
@@ -344,14 +345,14 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
         Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as fault:
         raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give the federation's TOML file") from None
     if len(data) > MAX_CONFIG_BYTES:
         raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no federation configuration")
     try:
-        tables = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        tables = parse_toml(data)
+    except ValueError as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
     network = tables.pop("network", {})
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):

@@ -24,6 +24,7 @@ from node.config import FederationConfig, NetworkSettings, load_config
 from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
 from node.founding import difference
+from node.key_slots import copies_on_write
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
@@ -77,6 +78,7 @@ def client(
         for sentence in DataMarks(data, directory).enter(mark):
             place.log.write("warning", sentence)
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
+        _warn_of_copies(place.log, directory)
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}
         if standby:
@@ -232,6 +234,16 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
                 raise CommandError(f"gave up after {reach.patience_seconds:.0f} s: {fault}", code=3) from None
             log.fault("start", type(fault).__name__, str(fault))
             time.sleep(RETRY_SECONDS)
+
+
+def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
+    """Say once where what the journal destroys may stay on the disk."""
+    kind = copies_on_write(directory)
+    if kind:
+        sentence = (
+            "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"
+        )
+        log.write("warning", f"{directory} is on {kind}, {sentence}")
 
 
 def _own(stack: ExitStack, directory: Path) -> None:

@@ -15,6 +15,7 @@ from chain.errors import ChainError
 from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import connect
+from node.files import open_log
 from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.standing import Standing, standing
@@ -209,7 +210,7 @@ def _start(
 def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
     """Start the supervisor, which outlives this process."""
     layout.processes.unlink(missing_ok=True)
-    with layout.log("supervisor").open("ab") as log:
+    with open_log(layout.log("supervisor")) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "node.testnet.supervisor", str(layout.root), str(lock)],
             pass_fds=(lock,),

@@ -173,7 +173,7 @@ def _environment() -> dict[str, str]:
 
 def _write_config(path: Path, config: FederationConfig, network: NetworkSettings) -> None:
     tables = config.to_tables() | {"network": dataclasses.asdict(network)}
-    write_atomically(path, tomli_w.dumps(tables).encode())
+    write_atomically(path, tomli_w.dumps(tables).encode(), 0o600)  # addresses of endpoints may hold keys to them
 
 
 def _is_free(port: int) -> bool:
