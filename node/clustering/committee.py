@@ -4,7 +4,7 @@ What the committee and the public learn is in docs/clustering.md.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -148,17 +148,25 @@ def by_lot(clients: Collection[int], lots: bytes, purpose: str) -> list[int]:
     return sorted(clients, key=lambda client: hashlib.sha256(tag + client.to_bytes(4)).digest())
 
 
-def drawn_members(suspects: Collection[int], most: int, lots: bytes, opens: Opens | None = None) -> list[int]:
-    """Who of the suspects is judged: the first by lot, no more than ``most``.
+def drawn_members(
+    suspects: Collection[int],
+    most: int,
+    lots: bytes,
+    judged: Mapping[int, int],
+    opens: Opens | None = None,
+) -> list[int]:
+    """Who of the suspects is judged: the first by lot, no more than ``most``; who never was comes first.
 
     Parameters
     ----------
+    judged : mapping of int to int
+        When each was judged last.
     opens : callable, optional
         Who is opened when these are: of those who show what takes their masks off, others' masks come off, too. None
         but those who are judged may be.
     """
     chosen: list[int] = []
-    for suspect in by_lot(suspects, lots, "member"):
+    for suspect in sorted(by_lot(suspects, lots, "member"), key=lambda client: judged.get(client, -1)):
         if len(chosen) == most:
             break
         also = set() if opens is None else opens({*chosen, suspect}) - {*chosen, suspect}

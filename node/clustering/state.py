@@ -125,8 +125,8 @@ class ClusterState:
         return {client: row for row, client in enumerate(self.clients)}
 
     def labels_of(self, cluster: int) -> Counts:
-        """Label shares that a cluster's model is for; all that are known where its own are not."""
-        return self.labels[cluster] or self.all_labels
+        """Label shares that a cluster's model is for; all labels alike where they are not known."""
+        return self.labels[cluster] or (1,) * len(self.all_labels)
 
     @cached_property
     def all_labels(self) -> Counts:

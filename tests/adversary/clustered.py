@@ -25,7 +25,7 @@ SAMPLES = 48
 
 
 def found(network: Network, directory: Path, groups: Sequence[int], rounds: int, **terms: object) -> Federation:
-    """A federation with a member for each entry of ``groups``, which says whose labels it has; ``terms`` of clusters."""
+    """A federation with a member for each entry of ``groups``, which says whose labels it has."""
     settings = FederationSettings(rounds=rounds, seed=5)
     made = Federation.found(network, directory, len(groups), federation=settings, training=QUICK)
     keys = made.coordinator_keys

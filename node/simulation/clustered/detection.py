@@ -157,7 +157,7 @@ class Watch:
                 continue
             pool = tuple(row + 1 for row in rows)
             lots = hashlib.sha256(f"fedgrove lots {self.seed} {trained.round} {cluster}".encode()).digest()
-            judged = drawn_members(members, len(group) // 2, lots)
+            judged = drawn_members(members, len(group) // 2, lots, self._judged)
             committee = sorted(by_lot(pool, lots, "judge")[: self.settings.seats])
             found.append(Case(cluster, members, pool, tuple(judged), tuple(committee)))
         return [case for case in found if case.seated]
