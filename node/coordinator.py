@@ -304,8 +304,8 @@ class Coordinator:
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        accuracy, loss, samples = self._evaluate(model)
         privacy, stated = self._outcome(round, record).privacy, self._statements(round, model)
+        accuracy, loss, samples = self._evaluate(self._kind.standing(model, stated))
         metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated)
         fault = self._kind.fault_of(model, metrics)
         if fault:

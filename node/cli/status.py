@@ -116,7 +116,8 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         purse = Purse(network, ledger, account) if account else None
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
-        clusters = ClusterLook(terms, open_store(config, reach)) if terms.clusters is not None else None
+        place = (ledger.chain_id, ledger.address)
+        clusters = ClusterLook(terms, open_store(config, reach), place) if terms.clusters is not None else None
         on_request = terms.clustering is not None
 
         def look() -> Sight:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ipfs.store import ContentStore
+from node.clustering.stated import Stated
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
 from node.masking.graph import Adjacency, MaskGraph
@@ -220,6 +221,10 @@ class UploadKind(ABC):
         InvalidUpdate
             An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
         """
+
+    def standing(self, model: Model, stated: Stated | None) -> Model:
+        """What goes on from a round that closes with a model, and with what is stated of it."""
+        return model
 
     def leaders(self, round: UploadRound) -> tuple[int, ...]:
         """Who repeats the sum of a closed round, whatever else it looks at."""
