@@ -65,9 +65,11 @@ def addresses_of(deployment: Deployment) -> frozenset[bytes]:
 
 def check_block(number: int, block: Block, parent: bytes | None, addresses: frozenset[bytes]) -> None:
     """Check hash, number, parent (None: not known) and body of a block; raises BadHistory at the first fault."""
+    # (1) the header: hash, number, parent
     fields = check_header(number, block.header, parent)
     if keccak(block.header) != block.hash:
         raise BadHistory(number, "its header does not have the hash it claims")
+    # (2) the body: there when it may hold records, and hashing to the header's roots
     if block.body is not None:
         check_body(number, block.header, block.body)
     elif _may_hold(fields[_BLOOM], addresses):
@@ -157,10 +159,12 @@ def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> d
 
 
 def _record(number: int, log: Log, transaction: SignedTransaction, item: int, deployment: Deployment) -> Record:
+    # (3) each log is an event of the contract that emitted it
     try:
         record = decode_from(log, deployment.registry, deployment.ledger)
     except InvalidLog as fault:
         raise BadHistory(number, str(fault)) from None
+    # (4) the transaction (which took effect) was signed for this chain, and its author says what the record says
     kind = type(record).__name__
     if transaction.chain_id not in (None, deployment.chain_id):
         raise BadHistory(number, f"the transaction of its record {kind} was signed for another chain")

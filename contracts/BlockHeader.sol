@@ -9,6 +9,8 @@ library BlockHeader {
     uint256 private constant MIX = 13;
 
     error HeaderTooShort(uint256 length);
+    /// @dev The field is not one of 32 bytes: the chain's headers have other fields.
+    error MixMissing(uint256 place);
 
     /// @notice The RANDAO mix of a header (EIP-4399), its field `mixHash`.
     function mixOf(bytes calldata header) internal pure returns (bytes32) {
@@ -17,6 +19,7 @@ library BlockHeader {
             place += _lengthAt(header, place);
         }
         if (header.length < place + 33) revert HeaderTooShort(header.length);
+        if (header[place] != 0xa0) revert MixMissing(place);
         return bytes32(header[place + 1:place + 33]);
     }
 

@@ -5,6 +5,7 @@ import {ClientRecord, keyTagOf, newRecord} from "./ClientRecord.sol";
 import {DirectCalls} from "./DirectCalls.sol";
 import {ECVRF} from "./ECVRF.sol";
 import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
+import {ITrainingLedger} from "./interfaces/ITrainingLedger.sol";
 
 /// @title ClientRegistry
 /// @notice See {IClientRegistry}. Nothing here is upgradeable, payable or removable.
@@ -98,8 +99,9 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     function approve(address account) external direct onlyAdmin {
         ClientRecord record = _records[account];
         if (record.approved()) return;
-        // An approval in the middle of a round must not make the client one that should have been drawn in it.
-        _records[account] = record.withApproval(_activeFrom());
+        // An approval must not add the client to a round that runs. One that takes back a revocation before the next
+        // round must not take the client out of it either, so it leaves `activeFrom` as it was.
+        _records[account] = record.withApproval(_hasActed(revokedAt[account]) ? _activeFrom() : record.activeFrom());
         emit Approved(account);
     }
 
@@ -153,6 +155,13 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     function _registered(address account) private view returns (ClientRecord record) {
         record = _records[account];
         if (record.client() == 0) revert NotRegistered(account);
+    }
+
+    /// @dev Whether a round opened since the block `revoked`, 0 for an account that was never revoked.
+    function _hasActed(uint64 revoked) private view returns (bool) {
+        if (revoked == 0) return true;
+        ITrainingLedger rounds = ITrainingLedger(ledger);
+        return revoked < rounds.round(rounds.currentRound()).openedAt;
     }
 
     function _activeFrom() private view returns (uint256) {

@@ -137,8 +137,12 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     function reportAbsences(uint64 round, address[] calldata accounts_) external direct {
         RoundState state = _round(round).state;
         uint64 current = currentRound;
-        uint64 latest = _round(current).state.status() < Status.Closed && current != 0 ? current - 1 : current;
+        RoundState newest = _round(current).state;
+        uint64 latest = newest.status() < Status.Closed && current != 0 ? current - 1 : current;
         if (round != latest || state.status() != Status.Closed) revert NotLatestClosed(round, latest);
+        // A report may make clients sit out, from the next round on: nobody is taken out of a round that still draws.
+        uint256 drawEnd = newest.openedAt() + drawOffset;
+        if (latest != current && block.number <= drawEnd) revert DrawStillOpen(current, drawEnd);
         uint256 absent = state.drawn() - state.committed();
         if (accounts_.length != absent) revert ReportIncomplete(accounts_.length, absent);
         address before = address(0);

@@ -30,7 +30,8 @@ from chain.records import (
 )
 from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
-from node.masking.graph import MAX_HOLDERS, MaskGraph, build_graph
+from node.masking.graph import MaskGraph, build_graph
+from node.masking.parameters import Assumed, sharing
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class RoundRecords:
             participants,
             _partners(n, groups or (tuple(range(n)),)),
             mode=masking.mode,
-            extra_partners=masking.extra_partners,
+            assumed=Assumed.of(masking.colluders, masking.dropouts),
             seed=self.sealed.order_seed,
-            threshold=_threshold(n, masking.threshold),
+            threshold=_threshold(n, masking),
             groups=groups,
         )
 
@@ -242,7 +243,8 @@ def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, .
     return tuple(found)
 
 
-def _threshold(n: int, fraction: float) -> int | None:
+def _threshold(n: int, masking: MaskingSettings) -> int | None:
     """Shares that recover a secret in a round of ``n`` clients; None leaves the default of the mask graph."""
-    holders = n - 1 if n <= MAX_HOLDERS else MAX_HOLDERS
-    return int(fraction * holders) + 1 if fraction else None
+    if not masking.threshold:
+        return None
+    return int(masking.threshold * sharing(n, Assumed.of(masking.colluders, masking.dropouts)).holders) + 1

@@ -30,14 +30,18 @@ def tree_digest(n: int) -> str:
     return "0x" + keccak(encode(["uint32[][]"], [lists])).hex()
 
 
-def order_vector(count: int, rng: random.Random) -> tuple[str, str, str]:
-    """Random tickets as drawn, the permutation that sorts them, and the order root, each 0x-prefixed hex."""
+def order_vector(count: int, rng: random.Random) -> tuple[str, str, str, str]:
+    """Random tickets as drawn, an order seed, the permutation that sorts them by it, and the order root.
+
+    Each is 0x-prefixed hex.
+    """
     tickets = [tree.ticket(rng.randbytes(32), client) for client in range(1, count + 1)]
-    permutation = tree.permutation(tickets)
-    root = tree.order_root(tree.order(tickets))
+    seed = rng.randbytes(32)
+    permutation = tree.permutation(tickets, seed)
+    root = tree.order_root(tree.order(tickets, seed))
     packed = b"".join(ticket.to_bytes(16, "big") for ticket in tickets)
     indices = b"".join(index.to_bytes(2, "big") for index in permutation)
-    return "0x" + packed.hex(), "0x" + indices.hex(), "0x" + root.hex()
+    return "0x" + packed.hex(), "0x" + seed.hex(), "0x" + indices.hex(), "0x" + root.hex()
 
 
 def vectors() -> dict:
@@ -54,8 +58,9 @@ def vectors() -> dict:
         },
         "orders": {
             "tickets": [order[0] for order in orders],
-            "permutation": [order[1] for order in orders],
-            "root": [order[2] for order in orders],
+            "seed": [order[1] for order in orders],
+            "permutation": [order[2] for order in orders],
+            "root": [order[3] for order in orders],
         },
     }
 

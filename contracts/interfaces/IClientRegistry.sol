@@ -91,10 +91,12 @@ interface IClientRegistry {
     /// @param digest a commitment to which ones
     function withdraw(uint32 points, bytes32 digest) external;
 
-    /// @notice Lets `account` take part; it may register before or after. No effect when it is approved already.
+    /// @notice Lets `account` take part; it may register before or after. No effect when it is approved already. Before
+    /// the round opens from which a revocation would have acted, it takes the revocation back and changes nothing else.
     function approve(address account) external;
 
-    /// @notice Ends the approval of `account`, from the next round on: it may still take part in the one that runs.
+    /// @notice Ends the approval of `account`, from the next round on that opens in a later block: it may still take
+    /// part in the one that runs.
     function revoke(address account) external;
 
     /// @notice Counts one absence of `account`; for the ledger only.

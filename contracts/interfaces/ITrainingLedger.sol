@@ -328,7 +328,7 @@ interface ITrainingLedger {
 
     /// @notice Counts the absences of the latest ended round, if it closed: all clients in its order that did not commit.
     /// A round that came to nothing counts against nobody, as its clients may have had reason to refuse it. An account
-    /// reported before is passed over.
+    /// reported before is passed over. While the next round draws, nothing can be reported.
     /// NOTE: where more are absent than fit a transaction, none is counted.
     /// @param accounts all of them, ascending
     function reportAbsences(uint64 round, address[] calldata accounts) external;

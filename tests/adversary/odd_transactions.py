@@ -67,7 +67,11 @@ class Odd:
 
     def _authorization(self) -> list:
         """An EIP-7702 tuple: signed by somebody, or by nobody, for this chain or any."""
-        content = [self.random.choice([0, self.network.chain_id, 5]), self.random.randbytes(20), self.random.choice([0, 7])]
+        content = [
+            self.random.choice([0, self.network.chain_id, 5]),
+            self.random.randbytes(20),
+            self.random.choice([0, 7]),
+        ]
         if self.random.random() < 0.5:
             signer = PrivateKey(self.random.randbytes(32))
             return [*content, *signer.sign_msg_hash(keccak(b"\5" + rlp.encode(content))).vrs]

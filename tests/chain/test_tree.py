@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from chain import tree
 
+SEED = keccak(b"order seed")
+
 
 def recursive_partners(n: int) -> list[set[int]]:
     """Spec 01 word for word: at every node, left j with right min(j, size − 1), right j with left j."""
@@ -97,21 +99,51 @@ def test_is_drawn_at_the_edge():
     assert tree.is_drawn(b"\xff" * 32, tree.EVERYONE)
 
 
-@given(st.lists(st.integers(0, 2**128 - 1), unique=True, max_size=50))
-def test_permutation_sorts(tickets):
-    indices = tree.permutation(tickets)
+def test_the_order_seed_is_the_hash_of_chain_ledger_round_and_randomness():
+    ledger, randomness = "0x" + "12" * 20, bytes(range(32))
+    words = [5 * 32, 31337, int(ledger, 16), 7, int.from_bytes(randomness, "big"), len(b"order")]
+    encoded = b"".join(word.to_bytes(32, "big") for word in words) + b"order".ljust(32, b"\0")
+    assert tree.order_seed(31337, ledger, 7, randomness) == keccak(encoded)
+
+
+def test_a_key_is_the_hash_of_order_seed_and_ticket():
+    assert tree.key(0x0102, SEED) == keccak(SEED + bytes(14) + b"\1\2")
+
+
+@given(st.lists(st.integers(0, 2**128 - 1), unique=True, max_size=50), st.binary(min_size=32, max_size=32))
+def test_permutation_sorts_by_the_keys(tickets, seed):
+    indices = tree.permutation(tickets, seed)
     assert sorted(indices) == list(range(len(tickets)))
-    assert tree.order(tickets) == tuple(sorted(tickets))
+    ordered = tree.order(tickets, seed)
+    assert ordered == tuple(tickets[index] for index in indices)
+    assert ordered == tuple(sorted(tickets, key=lambda ticket: keccak(seed + ticket.to_bytes(16, "big"))))
 
 
-def test_equal_tickets_are_refused():
-    for function in (tree.order, tree.permutation, tree.order_root):
-        with pytest.raises(ValueError, match="ascend"):
-            function([5, 5])
-    with pytest.raises(ValueError, match="ascend"):
-        tree.order_root([2, 1])
+def test_the_order_does_not_depend_on_the_order_of_the_draws():
+    tickets = list(range(100, 120))
+    shuffled = random.Random(3).sample(tickets, len(tickets))
+    assert tree.order(tickets, SEED) == tree.order(shuffled, SEED)
+
+
+def test_another_seed_gives_another_order():
+    tickets = list(range(20))
+    orders = {tree.order(tickets, keccak(bytes([number]))) for number in range(10)}
+    assert len(orders) == 10
+    assert tuple(tickets) not in orders
+
+
+@pytest.mark.parametrize("function", [tree.order, tree.permutation])
+def test_equal_tickets_are_refused(function):
+    with pytest.raises(ValueError, match="equal"):
+        function([5, 6, 5], SEED)
+
+
+@pytest.mark.parametrize("ticket", [-1, 1 << 128])
+def test_what_is_no_ticket_has_no_key(ticket):
     with pytest.raises(ValueError, match="128-bit"):
-        tree.order_root([1 << 128])
+        tree.key(ticket, SEED)
+    with pytest.raises(ValueError, match="128-bit"):
+        tree.order([1, ticket], SEED)
 
 
 def rfc6962_root(leaves: list[bytes]) -> bytes:
@@ -124,7 +156,7 @@ def rfc6962_root(leaves: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 100])
 def test_order_root_has_the_shape_of_rfc_6962(n):
-    tickets = sorted(map(random.Random(n).getrandbits, [100] * n))
+    tickets = tree.order(list(map(random.Random(n).getrandbits, [100] * n)), SEED)
     leaves = [keccak(b"\0" + i.to_bytes(4, "big") + ticket.to_bytes(16, "big")) for i, ticket in enumerate(tickets)]
     assert tree.order_root(tickets) == rfc6962_root(leaves)
 

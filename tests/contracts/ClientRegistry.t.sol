@@ -34,14 +34,14 @@ contract ClientRegistryTest is Federation {
         bytes memory proof = _rebuilt(alice, message);
         vm.expectEmit(address(registry));
         emit IClientRegistry.Registered(alice.account, 1, alice.vrfX, alice.vrfY, MAILBOX, from, proof);
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, message);
     }
 
     function test_RegistrationWithTheSameKeys_ReturnsTheIndexAndNeedsNoProof() public {
         _register(alice);
         vm.roll(block.number + 50);
-        vm.prank(alice.account);
+        _as(alice.account);
         _equal(registry.register(alice.vrfX, alice.vrfY, MAILBOX, ""), 1, "index");
         _equal(registry.clientOf(alice.account).activeFrom, 100 + DELAY, "activeFrom");
     }
@@ -50,10 +50,10 @@ contract ClientRegistryTest is Federation {
         _register(alice);
         bytes memory refusal = abi.encodeWithSelector(IClientRegistry.AlreadyRegistered.selector, alice.account, 1);
         vm.expectRevert(refusal);
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(bob.vrfX, bob.vrfY, MAILBOX, "");
         vm.expectRevert(refusal);
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, keccak256("another mailbox"), "");
     }
 
@@ -62,32 +62,32 @@ contract ClientRegistryTest is Federation {
         uint160 tag = registry.clientOf(alice.account).keyTag;
         bytes memory message = _possessionOf(alice.secret, bob.account);
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.KeyTaken.selector, tag, alice.account));
-        vm.prank(bob.account);
+        _as(bob.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, message);
     }
 
     function test_APossessionProofOfAnotherAccount_IsRefused() public {
         bytes memory message = _possession(alice);
         vm.expectRevert(); // the candidates of try-and-increment differ, so which check refuses depends on the hash
-        vm.prank(bob.account);
+        _as(bob.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, message);
     }
 
     function test_APossessionProofForAnotherRegistryOrChain_IsRefused() public {
-        (IClientRegistry other,) = _deployPair(true, _settings());
+        (IClientRegistry other,) = _deployPair(true, _settings(), _terms());
         bytes memory message = _possession(alice);
         vm.expectRevert();
-        vm.prank(alice.account);
+        _as(alice.account);
         other.register(alice.vrfX, alice.vrfY, MAILBOX, message);
         vm.chainId(block.chainid + 1);
         vm.expectRevert();
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, message);
     }
 
     function test_AnEmptyProof_IsRefused() public {
         vm.expectRevert(abi.encodeWithSelector(ECVRF.MessageLengthInvalid.selector, 0));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, "");
     }
 
@@ -102,7 +102,7 @@ contract ClientRegistryTest is Federation {
 
     function test_AZeroMailboxKey_IsRefused() public {
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.ZeroMailboxKey.selector, alice.account));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, 0, "");
     }
 
@@ -114,7 +114,7 @@ contract ClientRegistryTest is Federation {
         emit IClientRegistry.VrfKeyRotated(
             alice.account, 1, bob.vrfX, bob.vrfY, uint64(200 + DELAY), _rebuilt(bob, message)
         );
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.rotateVrfKey(bob.vrfX, bob.vrfY, message);
         ClientView memory client = registry.clientOf(alice.account);
         _equal(client.activeFrom, 200 + DELAY, "activeFrom");
@@ -122,10 +122,10 @@ contract ClientRegistryTest is Federation {
 
         uint160 old = uint160(uint256(keccak256(abi.encode(alice.vrfX, alice.vrfY))));
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.KeyTaken.selector, old, alice.account));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.rotateVrfKey(alice.vrfX, alice.vrfY, "");
         // A restart with the new key and the mailbox key of before is no error.
-        vm.prank(alice.account);
+        _as(alice.account);
         _equal(registry.register(bob.vrfX, bob.vrfY, MAILBOX, ""), 1, "index");
     }
 
@@ -134,22 +134,22 @@ contract ClientRegistryTest is Federation {
         bytes32 fresh = keccak256("fresh mailbox");
         vm.expectEmit(address(registry));
         emit IClientRegistry.MailboxKeyRotated(alice.account, 1, fresh);
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.rotateMailboxKey(fresh);
-        vm.prank(alice.account);
+        _as(alice.account);
         _equal(registry.register(alice.vrfX, alice.vrfY, fresh, ""), 1, "index");
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.AlreadyRegistered.selector, alice.account, 1));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(alice.vrfX, alice.vrfY, MAILBOX, "");
     }
 
     function test_AStranger_Cannot_RotateKeys() public {
         bytes memory refusal = abi.encodeWithSelector(IClientRegistry.NotRegistered.selector, STRANGER);
         vm.expectRevert(refusal);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         registry.rotateMailboxKey(MAILBOX);
         vm.expectRevert(refusal);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         registry.rotateVrfKey(alice.vrfX, alice.vrfY, "");
     }
 
@@ -158,81 +158,83 @@ contract ClientRegistryTest is Federation {
         _register(alice);
         vm.expectEmit(address(registry));
         emit IClientRegistry.Withdrawn(alice.account, 2, 7, keccak256("which"));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.withdraw(7, keccak256("which"));
     }
 
     function test_AStranger_Cannot_Withdraw() public {
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotRegistered.selector, STRANGER));
-        vm.prank(STRANGER);
+        _as(STRANGER);
         registry.withdraw(0, 0);
     }
 
     function test_ARevokedMember_Can_StillWithdraw() public {
         _deploy(false);
         _register(alice);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.approve(alice.account);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.revoke(alice.account);
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.withdraw(0, 0);
     }
 
     function test_NobodyButTheLedger_Can_RecordAbsences() public {
         _register(alice);
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotLedger.selector, ADMIN));
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.recordAbsence(alice.account);
-        vm.prank(address(ledger));
+        _as(address(ledger));
         _equal(registry.recordAbsence(alice.account), 1, "absences");
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotRegistered.selector, bob.account));
-        vm.prank(address(ledger));
+        _as(address(ledger));
         registry.recordAbsence(bob.account);
     }
 
     function test_OpenMembership_KnowsNoApproval() public {
         vm.expectRevert(IClientRegistry.MembershipIsOpen.selector);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.approve(alice.account);
         vm.expectRevert(IClientRegistry.MembershipIsOpen.selector);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.revoke(alice.account);
     }
 
     function test_NobodyButTheAdmin_Can_ApproveOrRevoke() public {
-        (registry,) = _deployPair(false, _settings());
+        (registry,) = _deployPair(false, _settings(), _terms());
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotAdmin.selector, STRANGER));
-        vm.prank(STRANGER);
+        _as(STRANGER);
         registry.approve(STRANGER);
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotAdmin.selector, STRANGER));
-        vm.prank(STRANGER);
+        _as(STRANGER);
         registry.revoke(STRANGER);
     }
 
     function test_Approval_MayPrecedeRegistrationAndCanBeRevoked() public {
-        (registry,) = _deployPair(false, _settings());
-        vm.prank(ADMIN);
+        (registry,) = _deployPair(false, _settings(), _terms());
+        _as(ADMIN);
         registry.approve(alice.account);
         _register(alice);
         require(registry.clientOf(alice.account).approved, "approved before");
         _register(bob);
         require(!registry.clientOf(bob.account).approved, "not approved");
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.revoke(alice.account);
         require(!registry.clientOf(alice.account).approved, "revoked");
+        _equal(registry.revokedAt(alice.account), vm.getBlockNumber(), "block of the revocation");
+        _equal(registry.revokedAt(bob.account), 0, "block of no revocation");
         _equal(registry.clientOf(alice.account).client, 1, "index stays");
     }
 
     function test_ALateApproval_DelaysActivity() public {
-        (registry,) = _deployPair(false, _settings());
+        (registry,) = _deployPair(false, _settings(), _terms());
         _register(alice);
         vm.roll(500);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.approve(alice.account);
         _equal(registry.clientOf(alice.account).activeFrom, 500 + DELAY, "activeFrom");
         vm.roll(600);
-        vm.prank(ADMIN);
+        _as(ADMIN);
         registry.approve(alice.account);
         _equal(registry.clientOf(alice.account).activeFrom, 500 + DELAY, "a second approval changes nothing");
     }
@@ -249,7 +251,7 @@ contract ClientRegistryTest is Federation {
     function testFuzz_ThePackedRecord_SaysWhatTheViewSays(uint8 absences) public {
         _register(alice);
         for (uint256 i = 0; i < absences % 8; ++i) {
-            vm.prank(address(ledger));
+            _as(address(ledger));
             registry.recordAbsence(alice.account);
         }
         ClientView memory client = registry.clientOf(alice.account);
@@ -277,7 +279,7 @@ contract ClientRegistryTest is Federation {
 
     function _refusedKey(uint256 x, uint256 y) private {
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotOnCurve.selector, x, y));
-        vm.prank(alice.account);
+        _as(alice.account);
         registry.register(x, y, MAILBOX, "");
     }
 }

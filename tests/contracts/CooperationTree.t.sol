@@ -7,18 +7,22 @@ import {vm} from "./harness/Vm.sol";
 
 /// @notice The library behind calls, so that reverts can be expected and calldata be given.
 contract TreeHarness {
-    function sortedRoot(bytes calldata tickets, bytes calldata permutation) external pure returns (bytes32) {
-        return CooperationTree.sortedRoot(tickets, permutation);
+    function sortedRoot(bytes calldata tickets, bytes calldata permutation, bytes32 orderSeed)
+        external
+        pure
+        returns (bytes32)
+    {
+        return CooperationTree.sortedRoot(tickets, permutation, orderSeed);
     }
 
     function chainOf(bytes calldata tickets) external pure returns (uint160) {
         return CooperationTree.chainOf(tickets);
     }
 
-    function appended(uint128[] calldata tickets) external pure returns (bytes32) {
+    function appended(uint128[] calldata tickets, bytes32 orderSeed) external pure returns (bytes32) {
         Frontier memory frontier;
         for (uint256 i = 0; i < tickets.length; ++i) {
-            CooperationTree.append(frontier, tickets[i]);
+            CooperationTree.append(frontier, tickets[i], orderSeed);
         }
         return CooperationTree.root(frontier);
     }
@@ -30,6 +34,8 @@ contract TreeHarness {
 
 /// @notice Vectors are Python's (scripts/make_tree_vectors.py); what no vector reaches is compared with naive code.
 contract CooperationTreeTest is Federation {
+    bytes32 private constant SEED = keccak256("order seed");
+
     TreeHarness private tree;
     string private vectors;
 
@@ -61,10 +67,11 @@ contract CooperationTreeTest is Federation {
 
     function test_OrderRoot_IsThatOfPython() public view {
         bytes[] memory tickets_ = vm.parseJsonBytesArray(vectors, ".orders.tickets");
+        bytes32[] memory seeds = vm.parseJsonBytes32Array(vectors, ".orders.seed");
         bytes[] memory permutations = vm.parseJsonBytesArray(vectors, ".orders.permutation");
         bytes32[] memory roots = vm.parseJsonBytes32Array(vectors, ".orders.root");
         for (uint256 i = 0; i < roots.length; ++i) {
-            _equal(tree.sortedRoot(tickets_[i], permutations[i]), roots[i], "order root");
+            _equal(tree.sortedRoot(tickets_[i], permutations[i], seeds[i]), roots[i], "order root");
         }
     }
 
@@ -80,19 +87,19 @@ contract CooperationTreeTest is Federation {
         }
     }
 
-    function testFuzz_OrderRoot_IsTheNaiveMerkleRoot(uint128[] memory drawn) public view {
+    function testFuzz_OrderRoot_IsTheNaiveMerkleRoot(uint128[] memory drawn, bytes32 orderSeed) public view {
         vm.assume(drawn.length > 0 && drawn.length <= 200);
-        uint128[] memory sorted = new uint128[](drawn.length);
         for (uint256 i = 0; i < drawn.length; ++i) {
             drawn[i] = (drawn[i] >> 32 << 32) | uint128(i + 1); // no two equal, as client indices see to
         }
-        (bytes memory packed, bytes memory permutation) = _order(drawn);
-        uint16[] memory indices = _sortedIndices(drawn);
-        for (uint256 i = 0; i < drawn.length; ++i) {
-            sorted[i] = drawn[indices[i]];
-        }
-        _equal(tree.sortedRoot(packed, permutation), _naiveRoot(sorted), "order root");
-        _equal(tree.appended(sorted), _naiveRoot(sorted), "appended root");
+        (bytes memory packed, bytes memory permutation) = _order(drawn, orderSeed);
+        uint128[] memory sorted = _sorted(drawn, orderSeed);
+        _equal(tree.sortedRoot(packed, permutation, orderSeed), _naiveRoot(sorted), "order root");
+        _equal(tree.appended(sorted, orderSeed), _naiveRoot(sorted), "appended root");
+    }
+
+    function testFuzz_AKey_IsTheHashOfOrderSeedAndTicket(bytes32 orderSeed, uint128 ticket) public pure {
+        _equal(CooperationTree.keyOf(ticket, orderSeed), keccak256(abi.encodePacked(orderSeed, ticket)), "key");
     }
 
     function testFuzz_Chain_DependsOnTheOrderOfTheDraws(uint128 a, uint128 b) public view {
@@ -105,32 +112,41 @@ contract CooperationTreeTest is Federation {
     }
 
     function test_OrderRoot_OfARepeatedTicket_IsRefused() public {
-        bytes memory tickets_ = abi.encodePacked(uint128(5), uint128(7));
-        vm.expectRevert(abi.encodeWithSelector(CooperationTree.TicketsNotAscending.selector, 1, 5, 5));
-        tree.sortedRoot(tickets_, abi.encodePacked(uint16(0), uint16(0)));
+        _refuses(hex"00000000", abi.encodeWithSelector(CooperationTree.TicketsNotAscending.selector, 1, 5));
     }
 
-    function test_OrderRoot_OfDescendingTickets_IsRefused() public {
-        bytes memory tickets_ = abi.encodePacked(uint128(5), uint128(7));
-        vm.expectRevert(abi.encodeWithSelector(CooperationTree.TicketsNotAscending.selector, 1, 5, 7));
-        tree.sortedRoot(tickets_, abi.encodePacked(uint16(1), uint16(0)));
+    function test_OrderRoot_OfDescendingKeys_IsRefused() public {
+        // Of two permutations one ascends, which is not always that of the ascending tickets.
+        (bytes memory packed, bytes memory permutation) = _pair();
+        uint128 first = permutation[1] == 0 ? 5 : 7;
+        tree.sortedRoot(packed, permutation, SEED);
+        (permutation[1], permutation[3]) = (permutation[3], permutation[1]);
+        _refuses(permutation, abi.encodeWithSelector(CooperationTree.TicketsNotAscending.selector, 1, first));
     }
 
     function test_OrderRoot_WithAnIndexBeyondTheTickets_IsRefused() public {
-        bytes memory tickets_ = abi.encodePacked(uint128(5), uint128(7));
-        vm.expectRevert(abi.encodeWithSelector(CooperationTree.PermutationIndexOutOfRange.selector, 1, 2));
-        tree.sortedRoot(tickets_, abi.encodePacked(uint16(0), uint16(2)));
+        _refuses(hex"00000002", abi.encodeWithSelector(CooperationTree.PermutationIndexOutOfRange.selector, 1, 2));
     }
 
     function test_OrderRoot_WithAShortPermutation_IsRefused() public {
-        bytes memory tickets_ = abi.encodePacked(uint128(5), uint128(7));
-        vm.expectRevert(abi.encodeWithSelector(CooperationTree.LengthMismatch.selector, 2, 4));
-        tree.sortedRoot(tickets_, abi.encodePacked(uint16(0)));
+        _refuses(hex"0000", abi.encodeWithSelector(CooperationTree.LengthMismatch.selector, 2, 4));
     }
 
     function test_Partners_OfAPositionBeyondTheTree_AreRefused() public {
         vm.expectRevert(abi.encodeWithSelector(CooperationTree.PositionOutOfRange.selector, 3, 3));
         tree.partners(3, 3);
+    }
+
+    function _refuses(bytes memory permutation, bytes memory refusal) private {
+        (bytes memory packed,) = _pair();
+        vm.expectRevert(refusal);
+        tree.sortedRoot(packed, permutation, SEED);
+    }
+
+    function _pair() private pure returns (bytes memory packed, bytes memory permutation) {
+        uint128[] memory pair = new uint128[](2);
+        (pair[0], pair[1]) = (5, 7);
+        return _order(pair, SEED);
     }
 
     function _contains(uint32[] memory list, uint32 value) private pure returns (bool) {

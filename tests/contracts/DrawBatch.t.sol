@@ -14,7 +14,7 @@ contract DrawBatchTest is Federation {
     function setUp() public {
         _deploy(true);
         _join(3);
-        round = _open(EVERYONE);
+        round = _open();
         _toDraw(round);
     }
 
@@ -23,7 +23,7 @@ contract DrawBatchTest is Federation {
         for (uint256 i = 0; i < 3; ++i) {
             items[i] = _signedDraw(i, round);
         }
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 3, "drawn");
     }
@@ -34,15 +34,16 @@ contract DrawBatchTest is Federation {
         _draw(1, round);
         _seal(round);
         bytes32 root = ledger.round(round).orderRoot;
-        bytes memory given = abi.encodePacked(tickets[0], tickets[1]);
-        (, bytes memory permutation) = _order(tickets);
+        (bytes memory given, bytes memory permutation) = _order(tickets, _orderSeed(round));
         vm.revertToState(before);
         SignedDraw[] memory items = new SignedDraw[](2);
         items[0] = _signedDraw(0, round);
         items[1] = _signedDraw(1, round);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
-        vm.roll(ledger.round(round).drawEnd + 1);
-        ledger.seal(round, given, permutation);
+        _toSeal(round);
+        _as(STRANGER);
+        ledger.seal(round, given, permutation, "");
         _equal(ledger.round(round).orderRoot, root, "order root");
     }
 
@@ -57,6 +58,7 @@ contract DrawBatchTest is Federation {
         _expectRejection(members[0].account, ITrainingLedger.AlreadyDrawn.selector);
         _expectRejection(members[1].account, ITrainingLedger.BadSignature.selector);
         _expectRejection(members[1].account, ECVRF.MessageLengthInvalid.selector);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 2, "drawn");
     }
@@ -77,6 +79,7 @@ contract DrawBatchTest is Federation {
         for (uint256 i = 0; i < items.length; ++i) {
             _expectRejection(items[i].account, ITrainingLedger.BadSignature.selector);
         }
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 0, "drawn");
     }
@@ -89,11 +92,13 @@ contract DrawBatchTest is Federation {
         items[1].signature = _signature(members[1].signingKey, _drawDigest(address(registry), round, items[1]));
         _expectRejection(members[0].account, ITrainingLedger.BadSignature.selector);
         _expectRejection(members[1].account, ITrainingLedger.BadSignature.selector);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         items = new SignedDraw[](1);
         items[0] = _signedDraw(2, round);
         vm.chainId(block.chainid + 1);
         _expectRejection(members[2].account, ITrainingLedger.BadSignature.selector);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
     }
 
@@ -104,6 +109,7 @@ contract DrawBatchTest is Federation {
             items[i] = _signedDraw(i, round);
         }
         _expectRejection(members[4].account, ITrainingLedger.RoundFull.selector);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 4, "drawn");
     }
@@ -113,6 +119,7 @@ contract DrawBatchTest is Federation {
         items[0] = _signedDraw(0, round);
         vm.mockCallRevert(address(ledger), abi.encodeWithSelector(ledger.checkDraw.selector), ""); // as without gas
         _expectRejection(members[0].account, ITrainingLedger.DrawNotChecked.selector);
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 0, "drawn");
     }
@@ -120,6 +127,7 @@ contract DrawBatchTest is Federation {
     function test_ABatchOutsideTheDrawWindow_IsRefused() public {
         vm.roll(ledger.round(round).drawEnd + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        _as(STRANGER);
         ledger.drawBatch(round, new SignedDraw[](0));
     }
 
@@ -128,6 +136,7 @@ contract DrawBatchTest is Federation {
         items[0] = _resigned(0, message);
         items[1] = _signedDraw(1, round);
         items[1].signature = signature;
+        _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 0, "drawn");
     }
@@ -158,9 +167,10 @@ contract DrawBatchTest is Federation {
     /// @dev Two more members in a new round, since members of the running one come too late.
     function _joinQuietly() private {
         vm.roll(ledger.round(round).drawEnd + 1);
+        _as(STRANGER);
         ledger.skip(round);
         _join(2);
-        round = _open(EVERYONE);
+        round = _open();
         _toDraw(round);
     }
 }

@@ -7,8 +7,6 @@ import {Prover} from "./harness/Prover.sol";
 import {vm} from "./harness/Vm.sol";
 
 contract DrawsTest is Federation {
-    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
-
     function setUp() public {
         _deploy(true);
         _join(3);
@@ -18,7 +16,7 @@ contract DrawsTest is Federation {
 
     function test_TheSeed_IsFixedFromTheSeedBlockAndTheLastOrder() public {
         uint64 first = _closed(3, 3);
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         bytes32 hash = keccak256(abi.encode("block", round));
         bytes32 seed = keccak256(abi.encode(hash, ledger.round(first).orderRoot));
@@ -26,23 +24,27 @@ contract DrawsTest is Federation {
         _equal(ledger.alphaOf(round), alpha, "alpha before the seed is fixed");
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.SeedFixed(round, hash, seed);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fixSeed(round);
         _equal(ledger.round(round).seed, seed, "seed");
         _equal(ledger.alphaOf(round), alpha, "alpha");
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SeedFixedAlready.selector, round));
+        _as(STRANGER);
         ledger.fixSeed(round);
     }
 
     function test_AFailedRound_LeavesTheLastSealedOrderInTheSeed() public {
         uint64 sealedRound = _sealed(3);
         vm.roll(ledger.round(sealedRound).recoverEnd + 1);
+        _as(STRANGER);
         ledger.fail(sealedRound, FailureReason.None, 0);
         uint64 skipped = _openAndDraw(1);
         vm.roll(ledger.round(skipped).drawEnd + 1);
+        _as(STRANGER);
         ledger.skip(skipped);
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
+        _as(STRANGER);
         ledger.fixSeed(round);
         bytes32 hash = keccak256(abi.encode("block", round));
         _equal(
@@ -51,10 +53,11 @@ contract DrawsTest is Federation {
     }
 
     function test_TheSeed_Cannot_BeFixedOutsideTheDrawWindow() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         RoundView memory view_ = ledger.round(round);
         vm.roll(view_.seedBlock);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seeding, Phase.Draw));
+        _as(STRANGER);
         ledger.fixSeed(round);
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.SeedBlockNotPast.selector, round, uint256(view_.seedBlock))
@@ -62,28 +65,46 @@ contract DrawsTest is Federation {
         ledger.alphaOf(round);
         vm.roll(view_.drawEnd + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        _as(STRANGER);
         ledger.fixSeed(round);
     }
 
     function test_BeyondTheLast256Blocks_TheHistoryContractIsAsked() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         uint64 seedBlock = ledger.round(round).seedBlock;
         vm.roll(seedBlock + 300);
         vm.expectRevert(
-            abi.encodeWithSelector(ITrainingLedger.SeedBlockUnavailable.selector, round, uint256(seedBlock))
+            abi.encodeWithSelector(ITrainingLedger.BlockHashUnavailable.selector, round, uint256(seedBlock))
         );
         ledger.alphaOf(round);
         bytes32 hash = keccak256("old block");
         vm.mockCall(HISTORY, abi.encode(uint256(seedBlock)), abi.encode(hash));
-        bytes32 seed = keccak256(abi.encode(hash, bytes32(0)));
-        bytes32 alpha = keccak256(abi.encode("draw", block.chainid, address(ledger), round, seed));
-        _equal(ledger.alphaOf(round), alpha, "alpha");
+        _equal(ledger.alphaOf(round), _alphaOf(round, hash), "alpha");
+    }
+
+    /// @dev The genesis of a private chain may have put a contract there that says what its author likes.
+    function test_TheHistoryContract_Cannot_ChooseTheSeed() public {
+        uint64 round = _open();
+        _toDraw(round);
+        uint64 seedBlock = ledger.round(round).seedBlock;
+        bytes32 hash = keccak256(abi.encode("block", round));
+        vm.mockCall(HISTORY, abi.encode(uint256(seedBlock)), abi.encode(hash));
+        _equal(ledger.alphaOf(round), _alphaOf(round, hash), "alpha where both say the same");
+        vm.mockCall(HISTORY, abi.encode(uint256(seedBlock)), abi.encode(keccak256("another")));
+        bytes memory refusal =
+            abi.encodeWithSelector(ITrainingLedger.BlockHashDisputed.selector, round, uint256(seedBlock));
+        vm.expectRevert(refusal);
+        ledger.alphaOf(round);
+        vm.expectRevert(refusal);
+        _as(STRANGER);
+        ledger.fixSeed(round);
+        _refuses(0, round, refusal);
     }
 
     // --- acceptance ---
 
     function test_ADraw_IsRecordedWithTheProofAndFixesTheSeed() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         Member memory member = members[1];
         (bytes memory message, bytes32 beta) = _proof(member, round);
@@ -99,13 +120,13 @@ contract DrawsTest is Federation {
         );
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Drawn(round, 2, 10, MASK_KEY, SEAL_KEY, proof);
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
         _equal(ledger.round(round).drawn, 1, "drawn");
     }
 
     function test_ADraw_IsAcceptedInItsWindowOnly() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         RoundView memory view_ = ledger.round(round);
         vm.roll(view_.seedBlock);
         _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seeding, Phase.Draw));
@@ -125,7 +146,7 @@ contract DrawsTest is Federation {
 
     function test_AnAccountThatIsNotRegistered_Cannot_Draw() public {
         members.push(_newMember(99));
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         _refuses(3, round, abi.encodeWithSelector(ITrainingLedger.AccountNotRegistered.selector, members[3].account));
     }
@@ -134,7 +155,7 @@ contract DrawsTest is Federation {
         Member memory late = _newMember(99);
         members.push(late);
         _register(late);
-        uint64 round = _open(EVERYONE); // in the block of the registration
+        uint64 round = _open(); // in the block of the registration
         uint256 openedAt = ledger.round(round).openedAt;
         _toDraw(round);
         _refuses(
@@ -145,12 +166,12 @@ contract DrawsTest is Federation {
     }
 
     function test_AClientThatRotatedItsKey_Cannot_DrawInTheRunningRound() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         uint256 openedAt = ledger.round(round).openedAt;
         Member memory member = members[0];
         Member memory fresh = _newMember(77);
         (bytes memory message,) = Prover.prove(fresh.secret, _registerAlpha(address(registry), member.account));
-        vm.prank(member.account);
+        _as(member.account);
         registry.rotateVrfKey(fresh.vrfX, fresh.vrfY, message);
         _toDraw(round);
         _refuses(
@@ -161,29 +182,29 @@ contract DrawsTest is Federation {
     }
 
     function test_AKeyThatIsNotTheRegisteredOne_IsRefused() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         Member memory member = members[0];
         Member memory other = members[1];
         (bytes memory message,) = _proof(other, round);
         uint160 tag = registry.clientOf(member.account).keyTag;
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.KeyMismatch.selector, member.account, tag));
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, other.vrfX, other.vrfY, MASK_KEY, SEAL_KEY, 10, message);
         // The mirrored point has the same x.
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.KeyMismatch.selector, member.account, tag));
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, Prover.P - member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
     }
 
     function test_SampleCountsOutOfRange_AreRefused() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         uint32[3] memory counts = [0, 1001, type(uint32).max];
         for (uint256 i = 0; i < 3; ++i) {
             Member memory member = members[0];
             vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SamplesOutOfRange.selector, counts[i], 1000));
-            vm.prank(member.account);
+            _as(member.account);
             ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, counts[i], "");
         }
     }
@@ -196,7 +217,9 @@ contract DrawsTest is Federation {
 
     function testFuzz_TheLot_FallsOnThoseBelowTheThreshold(uint32 rate) public {
         rate = 1 + rate % (EVERYONE - 1);
-        uint64 round = _open(rate);
+        _redeploy(true, _settings(), _termsAt(rate));
+        _join(1);
+        uint64 round = _open();
         _toDraw(round);
         uint256 threshold = (type(uint256).max / 1_000_000) * rate;
         Member memory member = members[0];
@@ -204,27 +227,9 @@ contract DrawsTest is Federation {
         if (uint256(beta) >= threshold) {
             vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotSelected.selector, uint256(beta), threshold));
         }
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
         _equal(ledger.round(round).drawn, uint256(beta) < threshold ? 1 : 0, "drawn");
-    }
-
-    // --- approval ---
-
-    function test_WhereMembershipIsApproved_OnlyApprovedClientsDraw() public {
-        delete members;
-        (registry, ledger) = _deployPair(false, _settings());
-        _join(2);
-        vm.prank(ADMIN);
-        registry.approve(members[0].account);
-        vm.roll(block.number + DELAY);
-        uint64 round = _open(EVERYONE);
-        _toDraw(round);
-        _draw(0, round);
-        _refuses(1, round, abi.encodeWithSelector(ITrainingLedger.NotApproved.selector, members[1].account));
-        vm.prank(ADMIN);
-        registry.revoke(members[0].account);
-        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.NotApproved.selector, members[0].account));
     }
 
     // --- replays ---
@@ -234,9 +239,11 @@ contract DrawsTest is Federation {
         Member memory member = members[1];
         (bytes memory ofFirst,) = _proof(member, first);
         vm.roll(ledger.round(first).drawEnd + 1);
+        _as(STRANGER);
         ledger.skip(first);
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
+        _as(STRANGER);
         ledger.fixSeed(round);
         _refusesMessage(round, ofFirst);
 
@@ -250,12 +257,12 @@ contract DrawsTest is Federation {
         vm.chainId(block.chainid + 1);
         _refusesMessage(round, message);
         vm.revertToState(before);
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
     }
 
     function testFuzz_AChangedMessage_IsRefusedOrGivesTheSameTicket(uint256 offset, uint8 flip) public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         _toDraw(round);
         Member memory member = members[0];
         (bytes memory message, bytes32 beta) = _proof(member, round);
@@ -269,17 +276,23 @@ contract DrawsTest is Federation {
         }
     }
 
+    /// @dev The VRF input of the first round.
+    function _alphaOf(uint64 round, bytes32 blockHash) private view returns (bytes32) {
+        bytes32 seed = keccak256(abi.encode(blockHash, bytes32(0)));
+        return keccak256(abi.encode("draw", block.chainid, address(ledger), round, seed));
+    }
+
     function _refuses(uint256 i, uint64 round, bytes memory refusal) private {
         Member memory member = members[i];
         vm.expectRevert(refusal);
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, "");
     }
 
     function _refusesMessage(uint64 round, bytes memory message) private {
         Member memory member = members[1];
         vm.expectRevert(); // the candidates of try-and-increment differ, so which check refuses depends on the hash
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
     }
 }

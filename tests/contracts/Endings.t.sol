@@ -23,17 +23,17 @@ contract EndingsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Commit, Phase.Recover)
         );
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.recover(round, DIGEST);
         vm.roll(view_.recoverEnd);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Recovered(round, DIGEST, 2);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.recover(round, DIGEST);
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Close, Phase.Recover)
         );
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.recover(round, DIGEST);
     }
 
@@ -43,19 +43,19 @@ contract EndingsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Overdue, Phase.Recover)
         );
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.recover(round, DIGEST);
     }
 
     function test_Close_ReplacesTheModel_UpToItsDeadline() public {
         uint64 round = _recovered(3, 3);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, round));
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.close(round, 0, DIGEST);
         vm.roll(ledger.round(round).closeEnd);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Closed(round, DIGEST, CONFIG);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.close(round, DIGEST, CONFIG);
         _equal(ledger.currentModel(), DIGEST, "model");
         _equal(ledger.round(round).modelDigest, MODEL, "the model trained from");
@@ -67,7 +67,7 @@ contract EndingsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Overdue, Phase.Close)
         );
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.close(round, DIGEST, DIGEST);
     }
 
@@ -76,12 +76,13 @@ contract EndingsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Closed, Phase.Close)
         );
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.close(round, DIGEST, DIGEST);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundEnded.selector, round, Phase.Closed));
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.InvalidUpdate, DIGEST);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundEnded.selector, round, Phase.Closed));
+        _as(STRANGER);
         ledger.skip(round);
     }
 
@@ -93,11 +94,11 @@ contract EndingsTest is Federation {
         _inPhase(round, Phase.Overdue);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Failed(round, FailureReason.Deadline, DIGEST);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fail(round, FailureReason.InvalidUpdate, DIGEST); // whatever reason is given
         _inPhase(round, Phase.Failed);
         _equal(ledger.currentModel(), MODEL, "model");
-        _equal(_open(EVERYONE), 2, "next round");
+        _equal(_open(), 2, "next round");
     }
 
     function test_ARoundIsOverdue_WhenNotRecoveredOrNotClosedInTime() public {
@@ -106,14 +107,14 @@ contract EndingsTest is Federation {
         _inPhase(round, Phase.Recover);
         vm.roll(ledger.round(round).recoverEnd + 1);
         _inPhase(round, Phase.Overdue);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fail(round, FailureReason.None, 0);
         round = _recovered(3, 3);
         vm.roll(ledger.round(round).closeEnd);
         _inPhase(round, Phase.Close);
         vm.roll(ledger.round(round).closeEnd + 1);
         _inPhase(round, Phase.Overdue);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fail(round, FailureReason.None, 0);
         _inPhase(round, Phase.Failed);
     }
@@ -122,10 +123,10 @@ contract EndingsTest is Federation {
         uint64 round = _committed(3, 1);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Failed(round, FailureReason.TooFewSurvivors, DIGEST);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.TooFewSurvivors, DIGEST);
         round = _recovered(3, 3);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.InvalidRelease, DIGEST);
         _inPhase(round, Phase.Failed);
     }
@@ -133,10 +134,10 @@ contract EndingsTest is Federation {
     function test_FailingWithoutAReasonOfItsOwn_IsRefused() public {
         uint64 round = _committed(3, 3);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ReasonNotAllowed.selector, FailureReason.Deadline));
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.Deadline, DIGEST);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ReasonNotAllowed.selector, FailureReason.None));
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.None, DIGEST);
     }
 
@@ -154,19 +155,21 @@ contract EndingsTest is Federation {
         uint256 drawEnd = ledger.round(round).drawEnd;
         vm.roll(drawEnd);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.DrawStillOpen.selector, round, drawEnd));
+        _as(STRANGER);
         ledger.skip(round);
         vm.roll(drawEnd + 1);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Skipped(round, 1);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.skip(round);
         _inPhase(round, Phase.Skipped);
-        _equal(_open(EVERYONE), 2, "next round");
+        _equal(_open(), 2, "next round");
     }
 
     function test_ARoundBelowTheQuorum_MayStillBeSkippedWhenOverdue() public {
         uint64 round = _openAndDraw(1);
         vm.roll(ledger.round(round).sealEnd + 100);
+        _as(STRANGER);
         ledger.skip(round);
         _inPhase(round, Phase.Skipped);
     }
@@ -175,14 +178,16 @@ contract EndingsTest is Federation {
         uint64 round = _openAndDraw(2);
         vm.roll(ledger.round(round).drawEnd + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.QuorumReached.selector, round, 2, 2));
+        _as(STRANGER);
         ledger.skip(round);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundEnded.selector, 9, Phase.None));
+        _as(STRANGER);
         ledger.skip(9);
     }
 
     function _refusesFail(uint64 round, Phase current) private {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Overdue));
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.fail(round, FailureReason.InvalidUpdate, DIGEST);
     }
 }

@@ -21,52 +21,59 @@ contract LargeOrdersTest is Federation {
         vm.roll(100);
         address next = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
         registry = _deployRegistry(true, ADMIN, next, DELAY);
-        bytes memory arguments = abi.encode(registry, COORDINATOR, _settings());
+        bytes memory arguments = abi.encode(registry, COORDINATOR, _settings(), _terms());
         seeded = SeededLedger(_create("SeededLedger.sol:SeededLedger", arguments));
+        ledger = seeded;
+    }
+
+    function test_AnOrderOf100_CostsAtMost2000GasAClient() public {
+        _measure(100, 2_000);
     }
 
     function test_AnOrderOf1000_CostsAtMost1500GasAClient() public {
-        (uint64 round, uint128[] memory drawn, uint128[] memory sorted, bytes memory permutation) = _drawn(1_000);
-        bytes memory given = _packed(drawn, 0, drawn.length);
-        seeded.seal(round, given, permutation);
-        uint256 used = vm.lastCallGas().gasTotalUsed;
-        uint256 floor = _floor(abi.encodeCall(seeded.seal, (round, given, permutation)));
-        uint256 each = (used > floor ? used : floor) / drawn.length;
-        vm.snapshotValue("transactions", "order of 1000, for each client", each);
-        require(each <= 1_500, "an order costs more gas than its goal");
-        _equal(seeded.round(round).orderRoot, _naiveRoot(sorted), "order root");
+        _measure(1_000, 1_500);
     }
 
     function test_AnOrderOf1300_GoesInChunks() public {
-        (uint64 round,, uint128[] memory sorted,) = _drawn(1_300);
+        (uint64 round, uint128[] memory drawn) = _drawn(1_300);
+        uint128[] memory sorted = _sorted(drawn, _orderSeed(round));
         for (uint256 i = 0; i < sorted.length; i += CHUNK) {
             require(seeded.phase(round) == Phase.Seal, "sealed too early");
-            seeded.sealChunk(round, _packed(sorted, i, i + CHUNK < sorted.length ? i + CHUNK : sorted.length));
+            _as(COORDINATOR);
+            seeded.sealChunk(round, _packed(sorted, i, i + CHUNK < sorted.length ? i + CHUNK : sorted.length), "");
         }
         require(seeded.phase(round) == Phase.Share, "not sealed");
         _equal(seeded.round(round).orderRoot, _naiveRoot(sorted), "order root");
     }
 
-    /// @dev A round with n draws, in an order far from ascending.
-    function _drawn(uint256 n)
-        private
-        returns (uint64 round, uint128[] memory drawn, uint128[] memory sorted, bytes memory permutation)
-    {
-        vm.prank(COORDINATOR);
-        round = seeded.open(MODEL, CONFIG, EVERYONE);
-        drawn = new uint128[](n);
-        sorted = new uint128[](n);
-        permutation = new bytes(2 * n);
+    /// @dev Seals a round of n clients in one transaction, against the goal for each client.
+    function _measure(uint256 n, uint256 goal) private {
+        (uint64 round, uint128[] memory drawn) = _drawn(n);
+        uint16[] memory indices = _sortedIndices(drawn, _orderSeed(round));
+        bytes memory given = _packed(drawn, 0, n);
+        bytes memory permutation = new bytes(2 * n);
         for (uint256 i = 0; i < n; ++i) {
-            uint256 rank = (i * 617) % n; // 617 divides neither n
-            uint256 noise = uint80(uint256(keccak256(abi.encode(i))));
-            drawn[i] = uint128((((rank + 1) * 41) << 112) | (noise << 32) | (i + 1));
-            sorted[rank] = drawn[i];
-            permutation[2 * rank] = bytes1(uint8(i >> 8));
-            permutation[2 * rank + 1] = bytes1(uint8(i));
+            (permutation[2 * i], permutation[2 * i + 1]) = (bytes1(uint8(indices[i] >> 8)), bytes1(uint8(indices[i])));
+        }
+        _as(COORDINATOR);
+        seeded.seal(round, given, permutation, "");
+        uint256 used = vm.lastCallGas().gasTotalUsed;
+        uint256 floor = _floor(abi.encodeCall(seeded.seal, (round, given, permutation, "")));
+        uint256 each = (used > floor ? used : floor) / n;
+        vm.snapshotValue("transactions", string.concat("order of ", _decimal(n), ", for each client"), each);
+        require(each <= goal, "an order costs more gas than its goal");
+        _equal(seeded.round(round).orderRoot, _naiveRoot(_sorted(drawn, _orderSeed(round))), "order root");
+    }
+
+    /// @dev A round with n draws that can be sealed.
+    function _drawn(uint256 n) private returns (uint64 round, uint128[] memory drawn) {
+        round = _open();
+        drawn = new uint128[](n);
+        for (uint256 i = 0; i < n; ++i) {
+            drawn[i] = _ticket(keccak256(abi.encode(i)), uint32(i + 1));
         }
         seeded.place(round, drawn);
-        vm.roll(seeded.round(round).drawEnd + 1);
+        _toSeal(round);
     }
 
     function _packed(uint128[] memory list, uint256 from, uint256 to) private pure returns (bytes memory packed) {
@@ -79,6 +86,12 @@ contract LargeOrdersTest is Federation {
                 let place := add(packed, offset)
                 mstore(place, or(word, and(mload(place), 0xffffffffffffffffffffffffffffffff)))
             }
+        }
+    }
+
+    function _decimal(uint256 value) private pure returns (string memory text) {
+        for (; value != 0; value /= 10) {
+            text = string.concat(string(abi.encodePacked(uint8(48 + value % 10))), text);
         }
     }
 

@@ -55,10 +55,10 @@ contract RecordsTest is Federation {
         vm.roll(view_.commitEnd + 1);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Released(round, 1, DIGEST);
-        vm.prank(members[0].account);
+        _as(members[0].account);
         ledger.release(round, DIGEST);
         vm.roll(view_.recoverEnd);
-        vm.prank(members[1].account);
+        _as(members[1].account);
         ledger.release(round, DIGEST); // drawn is enough
         vm.roll(view_.recoverEnd + 1);
         _refusesRelease(round, Phase.Overdue);
@@ -79,10 +79,10 @@ contract RecordsTest is Federation {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyCommitted.selector, round, 1));
         _commit(0, round);
         vm.roll(ledger.round(round).commitEnd + 1);
-        vm.prank(members[0].account);
+        _as(members[0].account);
         ledger.release(round, DIGEST);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyReleased.selector, round, 1));
-        vm.prank(members[0].account);
+        _as(members[0].account);
         ledger.release(round, DIGEST);
     }
 
@@ -91,15 +91,15 @@ contract RecordsTest is Federation {
         address third = members[2].account;
         bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.NotDrawn.selector, round, third);
         vm.expectRevert(refusal);
-        vm.prank(third);
+        _as(third);
         ledger.share(round, DIGEST);
         vm.roll(ledger.round(round).shareEnd + 1);
         vm.expectRevert(refusal);
-        vm.prank(third);
+        _as(third);
         ledger.commit(round, DIGEST, DIGEST);
         vm.roll(ledger.round(round).commitEnd + 1);
         vm.expectRevert(refusal);
-        vm.prank(third);
+        _as(third);
         ledger.release(round, DIGEST);
     }
 
@@ -126,25 +126,25 @@ contract RecordsTest is Federation {
 
     function _refusesShareOf(address account, uint64 round, bytes memory refusal) private {
         vm.expectRevert(refusal);
-        vm.prank(account);
+        _as(account);
         ledger.share(round, DIGEST);
     }
 
     function _refusesShare(uint64 round, Phase current) private {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Share));
-        vm.prank(members[2].account);
+        _as(members[2].account);
         ledger.share(round, DIGEST);
     }
 
     function _refusesCommit(uint64 round, Phase current) private {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Commit));
-        vm.prank(members[2].account);
+        _as(members[2].account);
         ledger.commit(round, DIGEST, DIGEST);
     }
 
     function _refusesRelease(uint64 round, Phase current) private {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Recover));
-        vm.prank(members[2].account);
+        _as(members[2].account);
         ledger.release(round, DIGEST);
     }
 }

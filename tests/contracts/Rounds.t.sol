@@ -2,7 +2,9 @@
 pragma solidity 0.8.37;
 
 import {IClientRegistry} from "../../contracts/interfaces/IClientRegistry.sol";
-import {FailureReason, ITrainingLedger, Phase, RoundView, Settings} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {
+    FailureReason, ITrainingLedger, Phase, Rate, RoundView, Settings, Terms
+} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
@@ -21,13 +23,16 @@ contract RoundsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.WrongRegistry.selector, address(registry), address(ledger))
         );
-        _deployLedger(registry, _settings());
+        _deployLedger(registry, _settings(), _terms());
     }
 
     function test_Deployment_RefusesSettingsThatCannotWork() public {
         Settings memory s = _settings();
         s.seedDelay = 0;
         _refusedSettings(s, "seedDelay", 0);
+        s = _settings();
+        s.orderDelay = 0;
+        _refusedSettings(s, "orderDelay", 0);
         s = _settings();
         s.closeWindow = 0;
         _refusedSettings(s, "closeWindow", 0);
@@ -40,6 +45,41 @@ contract RoundsTest is Federation {
         s = _settings();
         s.maxSamples = 0;
         _refusedSettings(s, "maxSamples", 0);
+        s = _settings();
+        s.rounds = 0;
+        _refusedSettings(s, "rounds", 0);
+    }
+
+    function test_Deployment_RefusesTermsWithoutADigest() public {
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, 0);
+        Terms memory t = _terms();
+        t.config = 0;
+        _refusedTerms(t, refusal);
+        t = _terms();
+        t.model = 0;
+        _refusedTerms(t, refusal);
+    }
+
+    function test_Deployment_RefusesRatesThatDoNotAscendFromTheFirstRound() public {
+        Terms memory t = _terms();
+        t.rates = new Rate[](0);
+        _refusedRates(t, 0);
+        _refusedRates(_ratesFrom(0, 5, 6), 0);
+        _refusedRates(_ratesFrom(2, 5, 6), 0);
+        _refusedRates(_ratesFrom(1, 1, 6), 1);
+        _refusedRates(_ratesFrom(1, 0, 6), 1);
+        _refusedRates(_ratesFrom(1, 5, 5), 2);
+        _refusedRates(_ratesFrom(1, 5, 4), 2);
+    }
+
+    function test_Deployment_RefusesRatesThatAreNone() public {
+        Terms memory t = _ratesFrom(1, 5, 6);
+        t.rates[1].perMillion = 0;
+        _refusedRates(t, 1);
+        t.rates[1].perMillion = EVERYONE + 1;
+        _refusedRates(t, 1);
+        t = _termsAt(0);
+        _refusedRates(t, 0);
     }
 
     function test_Settings_AreThoseOfTheDeployment() public view {
@@ -47,13 +87,30 @@ contract RoundsTest is Federation {
         require(ledger.coordinator() == COORDINATOR && address(ledger.registry()) == address(registry), "parties");
     }
 
+    function test_Settings_AreToldAsTheyWereGiven() public {
+        Settings memory s = Settings(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, true, 15, 16);
+        (, ITrainingLedger other) = _deployPair(true, s, _terms());
+        _equal(keccak256(abi.encode(other.settings())), keccak256(abi.encode(s)), "settings");
+    }
+
+    function test_Terms_AreThoseOfTheDeployment() public {
+        Terms memory t = _ratesFrom(1, 5, 6);
+        _redeploy(true, _settings(), t);
+        _equal(keccak256(_toldTerms()), keccak256(abi.encode(CONFIG, t.rates)), "terms");
+        _equal(ledger.currentModel(), MODEL, "the first model");
+    }
+
     // --- open ---
 
-    function test_TheFirstRound_SetsTheModel() public {
+    function test_TheFirstRound_StartsFromTheModelOfTheTerms() public {
+        _redeploy(true, _settings(), _termsAt(500_000));
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongModel.selector, DIGEST, MODEL));
+        _as(COORDINATOR);
+        ledger.open(DIGEST);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.RoundOpened(1, MODEL, CONFIG, 500_000, uint64(block.number), uint64(block.number + 2));
-        vm.prank(COORDINATOR);
-        _equal(ledger.open(MODEL, CONFIG, 500_000), 1, "round");
+        _as(COORDINATOR);
+        _equal(ledger.open(MODEL), 1, "round");
         _equal(ledger.currentModel(), MODEL, "model");
         _equal(ledger.currentRound(), 1, "current round");
         RoundView memory view_ = ledger.round(1);
@@ -61,11 +118,12 @@ contract RoundsTest is Federation {
         _equal(view_.openedAt, b, "openedAt");
         _equal(view_.seedBlock, b + 2, "seedBlock");
         _equal(view_.drawEnd, b + 12, "drawEnd");
-        _equal(view_.sealEnd, b + 17, "sealEnd");
-        _equal(view_.shareEnd, b + 23, "shareEnd");
-        _equal(view_.commitEnd, b + 30, "commitEnd");
-        _equal(view_.recoverEnd, b + 38, "recoverEnd");
-        _equal(view_.closeEnd, b + 47, "closeEnd");
+        _equal(view_.orderBlock, b + 14, "orderBlock");
+        _equal(view_.sealEnd, b + 19, "sealEnd");
+        _equal(view_.shareEnd, b + 25, "shareEnd");
+        _equal(view_.commitEnd, b + 32, "commitEnd");
+        _equal(view_.recoverEnd, b + 40, "recoverEnd");
+        _equal(view_.closeEnd, b + 49, "closeEnd");
         _equal(view_.samplingRate, 500_000, "rate");
         _equal(view_.modelDigest, MODEL, "the round's model");
     }
@@ -77,10 +135,10 @@ contract RoundsTest is Federation {
     }
 
     function test_ASecondRound_Cannot_OpenWhileOneRuns() public {
-        uint64 round = _open(EVERYONE);
+        uint64 round = _open();
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundRunning.selector, round, Phase.Seeding));
-        vm.prank(COORDINATOR);
-        ledger.open(MODEL, CONFIG, EVERYONE);
+        _as(COORDINATOR);
+        ledger.open(MODEL);
     }
 
     function test_ARound_OpensOnlyOnTheCurrentModel() public {
@@ -88,20 +146,105 @@ contract RoundsTest is Federation {
         bytes32 current = keccak256(abi.encode("model", uint64(1)));
         _equal(ledger.currentModel(), current, "model");
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongModel.selector, MODEL, current));
-        vm.prank(COORDINATOR);
-        ledger.open(MODEL, CONFIG, EVERYONE);
+        _as(COORDINATOR);
+        ledger.open(MODEL);
     }
 
-    function test_OpeningWithNoModelOrAnImpossibleRate_IsRefused() public {
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, 1));
-        vm.prank(COORDINATOR);
-        ledger.open(0, CONFIG, EVERYONE);
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SamplingRateOutOfRange.selector, 0));
-        vm.prank(COORDINATOR);
-        ledger.open(MODEL, CONFIG, 0);
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SamplingRateOutOfRange.selector, EVERYONE + 1));
-        vm.prank(COORDINATOR);
-        ledger.open(MODEL, CONFIG, EVERYONE + 1);
+    // --- rates ---
+
+    function test_ARound_HasTheRateOfItsPhase() public {
+        _redeploy(true, _settings(), _ratesFrom(1, 3, 4));
+        uint32[5] memory expected = [_rate(0), _rate(0), _rate(1), _rate(2), _rate(2)];
+        for (uint64 round = 1; round <= 5; ++round) {
+            vm.expectEmit(address(ledger));
+            emit ITrainingLedger.RoundOpened(
+                round, MODEL, CONFIG, expected[round - 1], uint64(vm.getBlockNumber()), uint64(vm.getBlockNumber() + 2)
+            );
+            _equal(_open(), round, "round");
+            _equal(ledger.round(round).samplingRate, expected[round - 1], "rate");
+            _skip(round);
+        }
+    }
+
+    /// @dev Up to three phases, each some rounds after the one before.
+    function testFuzz_TheRate_IsTheLastThatBegan(uint8 second, uint8 third) public {
+        uint40 from = 2 + second % 6;
+        Terms memory t = _ratesFrom(1, from, from + 1 + third % 6);
+        _redeploy(true, _settings(), t);
+        for (uint64 round = 1; round <= 14; ++round) {
+            uint256 last = 0;
+            for (uint256 i = 1; i < 3; ++i) {
+                if (t.rates[i].fromRound <= round) last = i;
+            }
+            _open();
+            _equal(ledger.round(round).samplingRate, t.rates[last].perMillion, "rate");
+            _skip(round);
+        }
+    }
+
+    function test_ARoundThatIsHeldAgain_HasTheRateOfItsOwnNumber() public {
+        _redeploy(true, _settings(), _ratesFrom(1, 2, 4));
+        _skip(_open());
+        _equal(ledger.round(_open()).samplingRate, _rate(1), "rate");
+    }
+
+    // --- how many rounds ---
+
+    function test_AfterTheLastRoundClosed_NoneOpens() public {
+        _redeployFor(2, 5);
+        _equal(ledger.closedRounds(), 0, "closed");
+        _closed(3, 3);
+        _equal(ledger.closedRounds(), 1, "closed");
+        _skip(_open());
+        _equal(ledger.closedRounds(), 1, "closed");
+        _closed(3, 3);
+        _equal(ledger.closedRounds(), 2, "closed");
+        _refusesAsOver(3, 2);
+        vm.roll(vm.getBlockNumber() + 100);
+        _refusesAsOver(3, 2);
+    }
+
+    function test_AfterTheLastRepeat_NoRoundOpens() public {
+        _redeployFor(1, 2);
+        _skip(_open());
+        uint64 failed = _openAndDraw(3);
+        vm.roll(ledger.round(failed).sealEnd + 1);
+        _as(STRANGER);
+        ledger.fail(failed, FailureReason.Deadline, 0);
+        _skip(_open());
+        _refusesAsOver(3, 0);
+    }
+
+    function test_WithoutRepeats_ARoundThatCameToNothingIsLost() public {
+        _redeployFor(2, 0);
+        _skip(_open());
+        _closed(3, 3);
+        _refusesAsOver(2, 1);
+    }
+
+    function test_AVoiding_GivesTheRoundBack() public {
+        _redeployFor(1, 1);
+        uint64 round = _closed(3, 3);
+        _refusesAsOver(1, 1);
+        _void(round);
+        _equal(ledger.closedRounds(), 0, "closed");
+        _closed(3, 3);
+        _equal(ledger.closedRounds(), 1, "closed");
+        _void(2); // but no repeat
+        _equal(ledger.closedRounds(), 0, "closed");
+        _refusesAsOver(2, 0);
+    }
+
+    function test_AVoiding_TakesTheRunningRoundWithIt_AndGivesOneRoundBack() public {
+        _redeployFor(2, 2);
+        uint64 round = _closed(3, 3);
+        _open();
+        _void(round);
+        _inPhase(round + 1, Phase.Voided);
+        _equal(ledger.closedRounds(), 0, "closed");
+        _closed(3, 3);
+        _closed(3, 3);
+        _refusesAsOver(4, 2);
     }
 
     // --- who may act for the coordinator ---
@@ -109,17 +252,8 @@ contract RoundsTest is Federation {
     function test_OnlyTheCoordinator_MayOpenTheFirstRound_HoweverLate() public {
         vm.roll(1_000_000);
         _refusesAllButTheCoordinator(type(uint256).max);
-        vm.prank(COORDINATOR);
-        _equal(ledger.open(MODEL, CONFIG, EVERYONE), 1, "round");
-    }
-
-    function test_TheTerms_AreThoseOfTheFirstRound() public {
-        _closed(3, 3);
-        bytes32 model = ledger.currentModel();
-        bytes32 others = keccak256("other terms");
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongConfig.selector, others, CONFIG));
-        vm.prank(COORDINATOR);
-        ledger.open(model, others, EVERYONE);
+        _as(COORDINATOR);
+        _equal(ledger.open(MODEL), 1, "round");
     }
 
     function test_AStranger_MayNeverOpen() public {
@@ -127,8 +261,8 @@ contract RoundsTest is Federation {
         bytes32 model = ledger.currentModel();
         vm.roll(vm.getBlockNumber() + 4);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, STRANGER));
-        vm.prank(STRANGER);
-        ledger.open(model, CONFIG, EVERYONE);
+        _as(STRANGER);
+        ledger.open(model);
     }
 
     function test_AMember_MayOpenTheNextRoundAfterTheGrace() public {
@@ -139,11 +273,11 @@ contract RoundsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[0].account, until)
         );
-        vm.prank(members[0].account);
-        ledger.open(model, CONFIG, EVERYONE);
+        _as(members[0].account);
+        ledger.open(model);
         vm.roll(until + 1);
-        vm.prank(members[0].account);
-        _equal(ledger.open(model, CONFIG, EVERYONE), 2, "round");
+        _as(members[0].account);
+        _equal(ledger.open(model), 2, "round");
     }
 
     function test_AMember_MayRecoverAndCloseAfterTheGrace() public {
@@ -153,20 +287,20 @@ contract RoundsTest is Federation {
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[1].account, until)
         );
-        vm.prank(members[1].account);
+        _as(members[1].account);
         ledger.recover(round, DIGEST);
         vm.roll(until + 1);
-        vm.prank(members[1].account);
+        _as(members[1].account);
         ledger.recover(round, DIGEST);
         until = vm.getBlockNumber() + 3;
         vm.roll(until);
         vm.expectRevert(
             abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[1].account, until)
         );
-        vm.prank(members[1].account);
+        _as(members[1].account);
         ledger.close(round, DIGEST, DIGEST);
         vm.roll(until + 1);
-        vm.prank(members[1].account);
+        _as(members[1].account);
         ledger.close(round, DIGEST, DIGEST);
         _inPhase(round, Phase.Closed);
     }
@@ -176,28 +310,91 @@ contract RoundsTest is Federation {
         uint256 until = ledger.round(round).commitEnd + 3;
         bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, STRANGER, until);
         vm.expectRevert(refusal);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.recover(round, DIGEST);
         vm.expectRevert(refusal);
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fail(round, FailureReason.TooFewShares, DIGEST);
         vm.roll(until + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, STRANGER));
-        vm.prank(STRANGER);
+        _as(STRANGER);
         ledger.fail(round, FailureReason.TooFewShares, DIGEST);
     }
 
+    /// @dev Three phases of different rates.
+    function _ratesFrom(uint40 first, uint40 second, uint40 third) private pure returns (Terms memory t) {
+        t = _terms();
+        t.rates = new Rate[](3);
+        (t.rates[0], t.rates[1], t.rates[2]) =
+            (Rate(first, _rate(0)), Rate(second, _rate(1)), Rate(third, _rate(2)));
+    }
+
+    function _rate(uint32 phase) private pure returns (uint32) {
+        return phase == 1 ? EVERYONE : 1 + phase * 250_000;
+    }
+
+    /// @dev Another federation of three members with so many rounds.
+    function _redeployFor(uint32 rounds, uint32 repeats) private {
+        Settings memory s = _settings();
+        (s.rounds, s.repeats) = (rounds, repeats);
+        _redeploy(true, s, _terms());
+        _join(3);
+    }
+
+    /// @dev Ends a round in which nobody drew.
+    function _skip(uint64 round) private {
+        vm.roll(ledger.round(round).drawEnd + 1);
+        _as(STRANGER);
+        ledger.skip(round);
+    }
+
+    /// @dev By two of three members.
+    function _void(uint64 round) private {
+        for (uint256 i = 0; i < 2; ++i) {
+            _as(members[i].account);
+            ledger.disputeRound(round, DIGEST);
+        }
+        _inPhase(round, Phase.Voided);
+    }
+
+    function _refusesAsOver(uint64 opened, uint64 closed) private {
+        bytes32 model = ledger.currentModel();
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.FederationOver.selector, opened, closed));
+        _as(COORDINATOR);
+        ledger.open(model);
+    }
+
+    /// @dev What {terms} returns, as it was encoded.
+    function _toldTerms() private view returns (bytes memory answer) {
+        (, answer) = address(ledger).staticcall(abi.encodeCall(ITrainingLedger.terms, ()));
+    }
+
+    function _refusedRates(Terms memory t, uint256 index) private {
+        _refusedTerms(t, abi.encodeWithSelector(ITrainingLedger.RatesInvalid.selector, index));
+    }
+
+    function _refusedTerms(Terms memory t, bytes memory refusal) private {
+        _mockRegistry();
+        vm.expectRevert(refusal);
+        _deployLedger(registry, _settings(), t);
+    }
+
     function _refusedSettings(Settings memory s, bytes32 setting, uint256 value) private {
+        _mockRegistry();
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SettingOutOfRange.selector, setting, value));
+        _deployLedger(registry, s, _terms());
+    }
+
+    /// @dev Makes the registry name the next contract as its ledger.
+    function _mockRegistry() private {
         address next = vm.computeCreateAddress(address(this), vm.getNonce(address(this)));
         vm.mockCall(address(registry), abi.encodeCall(IClientRegistry.ledger, ()), abi.encode(next));
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SettingOutOfRange.selector, setting, value));
-        _deployLedger(registry, s);
     }
 
     function _refusesAllButTheCoordinator(uint256 until) private {
         address member = members[0].account;
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, member, until));
-        vm.prank(member);
-        ledger.open(MODEL, CONFIG, EVERYONE);
+        _as(member);
+        ledger.open(MODEL);
     }
 }

@@ -8,10 +8,28 @@ const { getContractAddress } = require("@ethersproject/address");
 const { network } = require("hardhat");
 const { prove, publicKey } = require("./prover.js");
 
-const SETTINGS = [2, 10, 5, 6, 7, 8, 9, 3, 2, 100, 2, 1, 1000];
 const EVERYONE = 1_000_000;
 const digest = (text) => keccak256(Buffer.from(text));
 const rpc = (method, ...params) => network.provider.request({ method, params });
+// The order comes from the RANDAO mix in a real header: forge's tests make their headers themselves.
+const SETTINGS = {
+  ...{ seedDelay: 2, drawWindow: 10, orderDelay: 2, sealWindow: 5, shareWindow: 6, commitWindow: 7, recoverWindow: 8 },
+  ...{ closeWindow: 9, coordinatorGrace: 3, quorum: 2, maxClients: 100, absenceLimit: 2, absenceRounds: 1 },
+  ...{ maxSamples: 1000, randao: true, rounds: 2, repeats: 1 },
+};
+const TERMS = {
+  config: digest("config"),
+  model: digest("model 0"),
+  rates: [{ fromRound: 1, perMillion: EVERYONE }],
+};
+const HEADER_FIELDS = [
+  ...["parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "difficulty"],
+  ...["number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce", "baseFeePerGas"],
+  ...["withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash"],
+];
+const NUMBERS = new Set(
+  ["difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed", "excessBlobGas"],
+);
 
 /** A deployed contract: `send` a transaction and get its events by name, or `read` a view. */
 class Contract {
@@ -43,6 +61,32 @@ async function deploy(from, name, values) {
   return new Contract(receipt.contractAddress, artifact.abi);
 }
 
+/** The RLP of a string, or of a list's content (`offset` 0xc0). */
+function rlp(content, offset = 0x80) {
+  if (offset === 0x80 && content.length === 1 && content[0] < 0x80) return content;
+  if (content.length < 56) return Buffer.concat([Buffer.from([offset + content.length]), content]);
+  const length = Buffer.from(bare(content.length.toString(16)), "hex");
+  return Buffer.concat([Buffer.from([offset + 55 + length.length]), length, content]);
+}
+
+/** Hexadecimal digits, an even number of them, without 0x. */
+function bare(hex) {
+  const digits = hex.replace(/^0x/, "");
+  return digits.length % 2 ? "0" + digits : digits;
+}
+
+/** The header of a block as it is hashed, and its RANDAO mix. */
+async function headerOf(block) {
+  const found = await rpc("eth_getBlockByNumber", "0x" + BigInt(block).toString(16), false);
+  const fields = HEADER_FIELDS.filter((name) => found[name] !== undefined).map((name) => {
+    const digits = NUMBERS.has(name) && BigInt(found[name]) === 0n ? "" : bare(found[name]);
+    return rlp(Buffer.from(digits, "hex"));
+  });
+  const header = rlp(Buffer.concat(fields), 0xc0);
+  assert.equal(keccak256(header), found.hash);
+  return { header, mix: found.mixHash };
+}
+
 async function mineTo(block) {
   const current = BigInt(await rpc("eth_blockNumber"));
   if (BigInt(block) > current) await rpc("hardhat_mine", "0x" + (BigInt(block) - current).toString(16));
@@ -59,7 +103,7 @@ describe("A round", () => {
     const nonce = Number(await rpc("eth_getTransactionCount", coordinator, "latest")) + 1;
     const ledgerAddress = getContractAddress({ from: coordinator, nonce });
     registry = await deploy(coordinator, "ClientRegistry", [true, coordinator, ledgerAddress, 0]);
-    ledger = await deploy(coordinator, "TrainingLedger", [registry.address, coordinator, SETTINGS]);
+    ledger = await deploy(coordinator, "TrainingLedger", [registry.address, coordinator, SETTINGS, TERMS]);
     assert.equal(ledger.address.toLowerCase(), ledgerAddress.toLowerCase());
   });
 
@@ -76,7 +120,7 @@ describe("A round", () => {
   });
 
   it("draws, seals, shares, commits, recovers and closes", async () => {
-    await ledger.send(coordinator, "open", [digest("model 0"), digest("config"), EVERYONE]);
+    await ledger.send(coordinator, "open", [digest("model 0")]);
     let view = await ledger.read("round", [1]);
     await mineTo(view.seedBlock);
     await ledger.send(coordinator, "fixSeed", [1]);
@@ -92,11 +136,17 @@ describe("A round", () => {
       tickets.push(beta.subarray(0, 12).toString("hex") + (i + 1).toString(16).padStart(8, "0"));
     }
 
-    await mineTo(view.drawEnd);
-    const order = [...tickets.keys()].sort((a, b) => (tickets[a] < tickets[b] ? -1 : 1));
+    await mineTo(view.orderBlock);
+    const { header, mix } = await headerOf(view.orderBlock);
+    const parts = ["order", chainId, ledger.address, 1, mix];
+    const seed = keccak256(defaultAbiCoder.encode(["string", "uint256", "address", "uint64", "bytes32"], parts));
+    const keys = tickets.map((ticket) => keccak256(seed + ticket));
+    const order = [...tickets.keys()].sort((a, b) => (keys[a] < keys[b] ? -1 : 1));
     const permutation = order.map((index) => index.toString(16).padStart(4, "0")).join("");
-    const { Sealed } = await ledger.send(coordinator, "seal", [1, "0x" + tickets.join(""), "0x" + permutation]);
+    const sealing = [1, "0x" + tickets.join(""), "0x" + permutation, header];
+    const { Sealed } = await ledger.send(coordinator, "seal", sealing);
     assert.equal(Sealed.drawn, 3);
+    assert.equal(Sealed.orderSeed, seed);
 
     for (const account of accounts) await ledger.send(account, "share", [1, digest("shares")]);
     await mineTo(view.shareEnd);
@@ -118,7 +168,7 @@ describe("A round", () => {
     const alpha = Buffer.from((await ledger.read("alphaOf", [1])).slice(2), "hex");
     const { x, y } = publicKey(secrets[0]);
     const { message } = prove(secrets[0], alpha);
-    await ledger.send(coordinator, "open", [digest("model 1"), digest("config"), EVERYONE]);
+    await ledger.send(coordinator, "open", [digest("model 1")]);
     await mineTo((await ledger.read("round", [2])).seedBlock);
     const keys = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mask"), digest("seal")];
     await assert.rejects(ledger.send(accounts[0], "draw", [2, ...keys, 10, message]));

@@ -2,7 +2,9 @@
 pragma solidity 0.8.37;
 
 import {IClientRegistry} from "../../../contracts/interfaces/IClientRegistry.sol";
-import {ITrainingLedger, Phase, Settings, SignedDraw} from "../../../contracts/interfaces/ITrainingLedger.sol";
+import {
+    ITrainingLedger, Phase, Rate, Settings, SignedDraw, Terms
+} from "../../../contracts/interfaces/ITrainingLedger.sol";
 import {Prover} from "./Prover.sol";
 import {vm} from "./Vm.sol";
 
@@ -25,6 +27,8 @@ abstract contract Federation {
     bytes32 internal constant SEAL_KEY = keccak256("seal key");
     bytes32 internal constant MAILBOX = keccak256("mailbox");
     uint32 internal constant EVERYONE = 1_000_000;
+    /// @dev EIP-2935's contract, which is not there unless a test mocks it.
+    address internal constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
     uint64 internal constant DELAY = 2;
     address internal constant COORDINATOR = address(0xC0);
     address internal constant ADMIN = address(0xAD);
@@ -40,6 +44,7 @@ abstract contract Federation {
         return Settings({
             seedDelay: 2,
             drawWindow: 10,
+            orderDelay: 2,
             sealWindow: 5,
             shareWindow: 6,
             commitWindow: 7,
@@ -50,22 +55,42 @@ abstract contract Federation {
             maxClients: 4,
             absenceLimit: 2,
             absenceRounds: 1,
-            maxSamples: 1000
+            maxSamples: 1000,
+            randao: false,
+            rounds: 1000,
+            repeats: 1000
         });
+    }
+
+    function _terms() internal pure virtual returns (Terms memory) {
+        return _termsAt(EVERYONE);
+    }
+
+    /// @dev One rate for all rounds.
+    function _termsAt(uint32 rate) internal pure returns (Terms memory) {
+        Rate[] memory rates = new Rate[](1);
+        rates[0] = Rate(1, rate);
+        return Terms(CONFIG, MODEL, rates);
     }
 
     function _deploy(bool openMembership) internal {
         vm.roll(100);
-        (registry, ledger) = _deployPair(openMembership, _settings());
+        (registry, ledger) = _deployPair(openMembership, _settings(), _terms());
     }
 
-    function _deployPair(bool openMembership, Settings memory settings_)
+    /// @dev Another federation, with nobody in it, in place of that of {_deploy}.
+    function _redeploy(bool openMembership, Settings memory settings_, Terms memory terms_) internal {
+        delete members;
+        (registry, ledger) = _deployPair(openMembership, settings_, terms_);
+    }
+
+    function _deployPair(bool openMembership, Settings memory settings_, Terms memory terms_)
         internal
         returns (IClientRegistry registry_, ITrainingLedger ledger_)
     {
         address ledgerAddress = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
         registry_ = _deployRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
-        ledger_ = _deployLedger(registry_, settings_);
+        ledger_ = _deployLedger(registry_, settings_, terms_);
     }
 
     function _deployRegistry(bool openMembership, address admin, address ledgerAddress, uint64 delay)
@@ -76,8 +101,11 @@ abstract contract Federation {
         return IClientRegistry(_create("ClientRegistry.sol:ClientRegistry", arguments));
     }
 
-    function _deployLedger(IClientRegistry registry_, Settings memory settings_) internal returns (ITrainingLedger) {
-        bytes memory arguments = abi.encode(registry_, COORDINATOR, settings_);
+    function _deployLedger(IClientRegistry registry_, Settings memory settings_, Terms memory terms_)
+        internal
+        returns (ITrainingLedger)
+    {
+        bytes memory arguments = abi.encode(registry_, COORDINATOR, settings_, terms_);
         return ITrainingLedger(_create("TrainingLedger.sol:TrainingLedger", arguments));
     }
 
@@ -94,6 +122,11 @@ abstract contract Federation {
     }
 
     // --- members ---
+
+    /// @dev The next call is a transaction of `account`.
+    function _as(address account) internal {
+        vm.prank(account, account);
+    }
 
     function _newMember(uint256 number) internal returns (Member memory member) {
         member.signingKey = uint256(keccak256(abi.encode("account", number)));
@@ -112,7 +145,7 @@ abstract contract Federation {
 
     function _register(Member memory member) internal returns (uint32) {
         bytes memory message = _possession(member);
-        vm.prank(member.account);
+        _as(member.account);
         return registry.register(member.vrfX, member.vrfY, MAILBOX, message);
     }
 
@@ -128,11 +161,11 @@ abstract contract Federation {
 
     // --- rounds ---
 
-    function _open(uint32 rate) internal returns (uint64) {
+    function _open() internal returns (uint64) {
         bytes32 model = ledger.currentModel();
         delete tickets;
-        vm.prank(COORDINATOR);
-        return ledger.open(model == 0 ? MODEL : model, CONFIG, rate);
+        _as(COORDINATOR);
+        return ledger.open(model);
     }
 
     /// @dev The first block of the draw window; the seed block's hash depends on the round alone.
@@ -153,23 +186,44 @@ abstract contract Federation {
     function _draw(uint256 i, uint64 round) internal {
         Member memory member = members[i];
         (bytes memory message, bytes32 beta) = _proof(member, round);
-        vm.prank(member.account);
+        _as(member.account);
         ledger.draw(round, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 10, message);
         tickets.push(_ticket(beta, registry.clientOf(member.account).client));
     }
 
     function _openAndDraw(uint256 n) internal returns (uint64 round) {
-        round = _open(EVERYONE);
+        round = _open();
         _toDraw(round);
         for (uint256 i = 0; i < n; ++i) {
             _draw(i, round);
         }
     }
 
+    /// @dev The first block in which the order can be sealed; the hash of the order's block depends on the round alone.
+    function _toSeal(uint64 round) internal {
+        uint64 orderBlock = ledger.round(round).orderBlock;
+        vm.roll(orderBlock + 1);
+        vm.setBlockhash(orderBlock, _orderHash(round));
+    }
+
+    function _orderHash(uint64 round) internal pure returns (bytes32) {
+        return keccak256(abi.encode("order block", round));
+    }
+
+    /// @dev Where the order comes from the block's hash, as {_toSeal} sets it.
+    function _orderSeed(uint64 round) internal view returns (bytes32) {
+        return _orderSeedOf(round, _orderHash(round));
+    }
+
+    function _orderSeedOf(uint64 round, bytes32 randomness) internal view returns (bytes32) {
+        return keccak256(abi.encode("order", block.chainid, address(ledger), round, randomness));
+    }
+
     function _seal(uint64 round) internal {
-        vm.roll(ledger.round(round).drawEnd + 1);
-        (bytes memory given, bytes memory permutation) = _order(tickets);
-        ledger.seal(round, given, permutation);
+        _toSeal(round);
+        (bytes memory given, bytes memory permutation) = _order(tickets, _orderSeed(round));
+        _as(STRANGER);
+        ledger.seal(round, given, permutation, "");
     }
 
     function _sealed(uint256 n) internal returns (uint64 round) {
@@ -178,12 +232,12 @@ abstract contract Federation {
     }
 
     function _share(uint256 i, uint64 round) internal {
-        vm.prank(members[i].account);
+        _as(members[i].account);
         ledger.share(round, keccak256(abi.encode("shares", i)));
     }
 
     function _commit(uint256 i, uint64 round) internal {
-        vm.prank(members[i].account);
+        _as(members[i].account);
         ledger.commit(round, keccak256(abi.encode("update", i)), keccak256(abi.encode("seed", i)));
     }
 
@@ -202,37 +256,52 @@ abstract contract Federation {
 
     function _recovered(uint256 n, uint256 survivors) internal returns (uint64 round) {
         round = _committed(n, survivors);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.recover(round, keccak256("recovery"));
     }
 
     function _closed(uint256 n, uint256 survivors) internal returns (uint64 round) {
         round = _recovered(n, survivors);
-        vm.prank(COORDINATOR);
+        _as(COORDINATOR);
         ledger.close(round, keccak256(abi.encode("model", round)), keccak256("metrics"));
     }
 
     // --- orders ---
 
     /// @dev Packed tickets as drawn, and the permutation that sorts them.
-    function _order(uint128[] memory drawn) internal pure returns (bytes memory packed, bytes memory permutation) {
-        uint16[] memory indices = _sortedIndices(drawn);
+    function _order(uint128[] memory drawn, bytes32 orderSeed)
+        internal
+        pure
+        returns (bytes memory packed, bytes memory permutation)
+    {
+        uint16[] memory indices = _sortedIndices(drawn, orderSeed);
         for (uint256 i = 0; i < drawn.length; ++i) {
             packed = abi.encodePacked(packed, drawn[i]);
             permutation = abi.encodePacked(permutation, indices[i]);
         }
     }
 
-    /// @dev Insertion sort; large orders in tests are drawn in ascending order.
-    function _sortedIndices(uint128[] memory drawn) internal pure returns (uint16[] memory indices) {
+    /// @dev The tickets in their order.
+    function _sorted(uint128[] memory drawn, bytes32 orderSeed) internal pure returns (uint128[] memory sorted) {
+        uint16[] memory indices = _sortedIndices(drawn, orderSeed);
+        sorted = new uint128[](drawn.length);
+        for (uint256 i = 0; i < drawn.length; ++i) {
+            sorted[i] = drawn[indices[i]];
+        }
+    }
+
+    /// @dev Insertion sort by keccak256(order seed ‖ ticket).
+    function _sortedIndices(uint128[] memory drawn, bytes32 orderSeed) internal pure returns (uint16[] memory indices) {
+        bytes32[] memory keys = new bytes32[](drawn.length);
         indices = new uint16[](drawn.length);
         for (uint256 i = 0; i < drawn.length; ++i) {
+            bytes32 key = keccak256(abi.encodePacked(orderSeed, drawn[i]));
             uint256 slot = i;
-            while (slot > 0 && drawn[indices[slot - 1]] > drawn[i]) {
-                indices[slot] = indices[slot - 1];
+            while (slot > 0 && keys[slot - 1] > key) {
+                (keys[slot], indices[slot]) = (keys[slot - 1], indices[slot - 1]);
                 --slot;
             }
-            indices[slot] = uint16(i);
+            (keys[slot], indices[slot]) = (key, uint16(i));
         }
     }
 

@@ -24,6 +24,7 @@ interface Vm {
     function computeCreateAddress(address deployer, uint256 nonce) external pure returns (address);
     function createWallet(uint256 privateKey) external returns (Wallet memory);
     function expectEmit(address emitter) external;
+    function expectPartialRevert(bytes4 selector) external;
     function expectRevert(bytes calldata reason) external;
     function expectRevert() external;
     function expectRevert(bytes4 selector) external;
@@ -36,7 +37,7 @@ interface Vm {
     function parseJsonUintArray(string calldata json, string calldata key) external pure returns (uint256[] memory);
     function parseJsonBytesArray(string calldata json, string calldata key) external pure returns (bytes[] memory);
     function parseJsonBytes32Array(string calldata json, string calldata key) external pure returns (bytes32[] memory);
-    function prank(address sender) external;
+    function prank(address sender, address origin) external;
     function readFile(string calldata path) external view returns (string memory);
     function revertToState(uint256 id) external returns (bool);
     function roll(uint256 blockNumber) external;
