@@ -293,7 +293,11 @@ class NetworkSettings:
         Blocks on top of a record before a role acts on it.
     rpc_quorum : int
         How many endpoints must agree on a block before this member acts on what lies in it; 0: two where several are
-        given.
+        given. Endpoints at one host and port count as one.
+    proofs : str
+        How this member proves records: ``headers``, block by block up to a hash on which ``rpc_quorum`` endpoints
+        agree; or ``endpoints``, weaker, by the word of ``rpc_quorum`` endpoints, who can then leave records out: only
+        for chains whose block headers nobody can recompute.
     max_fee_gwei : float
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
@@ -318,6 +322,7 @@ class NetworkSettings:
     quota_mib: int = 0
     confirmations: int = 0
     rpc_quorum: int = 0
+    proofs: str = "headers"
     max_fee_gwei: float = 500.0
     check_rounds: float = 0.0
     rpc_seconds: float = 10.0
@@ -330,6 +335,7 @@ class NetworkSettings:
         _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
         allowed = "0 (automatic) or from 1 to the number of endpoints"
         _check(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
+        _check(self.proofs in ("headers", "endpoints"), "network.proofs", "headers or endpoints")
         _check(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
         _check(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
         for name in ("rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):

@@ -44,6 +44,7 @@ def open_network(reach: NetworkSettings) -> Network:
         max_fee_gwei=reach.max_fee_gwei,
         resend_seconds=reach.resend_seconds,
         quorum=reach.rpc_quorum,
+        proofs=reach.proofs,
     )
 
 
