@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ipfs.disk import BLOCKS, DIGEST_NAME, LOCK, PINS, TEMP
 from ipfs.unixfs import MAX_BLOCK_BYTES
-from node.auditing.verdict import bad
+from node.ledger_rules import bad
 
 REPORT, LEDGER, STORE, MANIFEST = "report.json", "ledger.jsonl", "store", "manifest.json"
 MAX_REPORT_BYTES = 1 << 26
