@@ -4,11 +4,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from eth_account.signers.local import LocalAccount
 
+from chain.blocks import Body
+from chain.deployment import Deployment
 from chain.errors import BlockTimeout
 from chain.log_index import LogIndex
 from chain.records import Log
@@ -16,14 +17,6 @@ from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
 
 if TYPE_CHECKING:
     from web3 import Web3
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What a block's two tries hold: transactions and receipts as their EIP-2718 encodings, in order."""
-
-    transactions: tuple[bytes, ...]
-    receipts: tuple[bytes, ...]
 
 
 class Network(ABC):
@@ -59,7 +52,7 @@ class Network(ABC):
     def __init__(self) -> None:
         self._shared = threading.Lock()
         self._senders: dict[str, Sender] = {}
-        self._indexes: dict[tuple[str, ...], LogIndex] = {}
+        self._indexes: dict[Deployment, LogIndex] = {}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -70,6 +63,11 @@ class Network(ABC):
     @abstractmethod
     def block_hash(self, number: int) -> bytes:
         """Hash of a block, 32 bytes."""
+
+    def agreed_head(self) -> tuple[int, bytes]:
+        """Number and hash of the latest block on which as many endpoints agree as must (``RpcNetwork.quorum``)."""
+        number = self.block_number()
+        return number, self.block_hash(number)
 
     @abstractmethod
     def block_time(self, number: int) -> int:
@@ -129,6 +127,9 @@ class Network(ABC):
     def mine(self, blocks: int = 1) -> None:
         """Make empty blocks, on a test chain."""
 
+    def distrust(self, reason: str) -> None:  # noqa: B027
+        """Leave the endpoint that is asked now for another, if there is one: what it said does not hold together."""
+
     @abstractmethod
     def close(self) -> None:
         """End what was started and free what is held; twice does no harm."""
@@ -157,10 +158,10 @@ class Network(ABC):
         with self._shared:
             return self._senders.setdefault(account.address, Sender(self, account))
 
-    def log_index(self, addresses: Sequence[str], first_block: int) -> LogIndex:
-        """The one index of these contracts' logs, so that no block is read twice."""
+    def log_index(self, deployment: Deployment) -> LogIndex:
+        """The one index of a federation's records, so that no block is read twice."""
         with self._shared:
-            return self._indexes.setdefault(tuple(addresses), LogIndex(self, tuple(addresses), first_block))
+            return self._indexes.setdefault(deployment, LogIndex(self, deployment))
 
     def __enter__(self) -> Self:
         return self

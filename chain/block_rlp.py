@@ -104,8 +104,9 @@ def _typed(kind: int, body: list) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DecodedReceipt:
-    """Gas used in the block up to this transaction; logs as [address, topics, data], of checked sizes."""
+    """Whether it took effect, gas used in the block up to it; logs as [address, topics, data], of checked sizes."""
 
+    succeeded: bool
     cumulative_gas: int
     logs: list[list[Any]]
 
@@ -114,11 +115,11 @@ def decode_receipt(encoded: bytes) -> DecodedReceipt:
     """Read an EIP-2718 receipt. Raises ValueError on anything else."""
     try:
         fields = rlp.decode(encoded[1:] if encoded and encoded[0] < 0x80 else encoded)
-        _, gas, _, logs = fields
+        status, gas, _, logs = fields
         for address, topics, data in logs:
             if len(address) != 20 or not isinstance(data, bytes) or any(len(topic) != 32 for topic in topics):
                 raise ValueError("a log of another shape")
-        return DecodedReceipt(int.from_bytes(gas, "big"), logs)
+        return DecodedReceipt(status == b"\x01", int.from_bytes(gas, "big"), logs)
     except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a receipt: {fault}") from None
 

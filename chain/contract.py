@@ -1,25 +1,13 @@
 """Calls to the shipped contracts by name: arguments to calldata, results to values, from their ABIs."""
 
-import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eth_abi import decode, encode
-from eth_abi.exceptions import DecodingError
-from eth_utils import keccak
+from eth_abi import encode
 
+from chain.abi import decode_abi, functions
 from chain.access import Network
-from chain.errors import ConnectionFailed, artifact
-
-
-@dataclass(frozen=True)
-class Function:
-    """One function of an ABI: 4-byte selector, types of its inputs and outputs."""
-
-    selector: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+from chain.errors import ConnectionFailed
 
 
 @dataclass(frozen=True)
@@ -42,38 +30,9 @@ class Contract:
         """
         answer = self.network.call(self.address, self.data(function, *arguments), block=block)
         try:
-            values = decode(functions(self.name)[function].outputs, answer)
-        except DecodingError:
+            values = decode_abi(functions(self.name)[function].outputs, answer)
+        except ValueError:
             raise ConnectionFailed(
                 f"No fedgrove {self.name} answers at {self.address}; check the address and the chain."
             ) from None
         return values[0] if len(values) == 1 else values
-
-
-@functools.cache
-def functions(contract: str) -> dict[str, Function]:
-    """The functions of a shipped contract by name; none of them is overloaded."""
-    found = {}
-    for item in artifact(contract)["abi"]:
-        if item["type"] == "function":
-            inputs, outputs = _types(item["inputs"]), _types(item["outputs"])
-            selector = keccak(text=f"{item['name']}({','.join(inputs)})")[:4]
-            found[item["name"]] = Function(selector, inputs, outputs)
-    return found
-
-
-def creation(contract: str, arguments: Sequence[Any]) -> bytes:
-    """Data of the transaction that creates a shipped contract."""
-    shipped = artifact(contract)
-    inputs = next((item["inputs"] for item in shipped["abi"] if item["type"] == "constructor"), [])
-    return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
-
-
-def _types(parameters: Sequence[dict]) -> tuple[str, ...]:
-    return tuple(_type(parameter) for parameter in parameters)
-
-
-def _type(parameter: dict) -> str:
-    if not parameter["type"].startswith("tuple"):
-        return parameter["type"]
-    return f"({','.join(_types(parameter['components']))}){parameter['type'].removeprefix('tuple')}"

@@ -1,19 +1,18 @@
-"""Founding a federation on a chain, and finding one: addresses, terms, and whether the code is the shipped code."""
+"""Where a federation's contracts are, the terms fixed in them, and the code that they must then have."""
 
 import json
+import re
 from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from itertools import accumulate, pairwise
 
 import rlp
-from eth_account.signers.local import LocalAccount
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
 
-from chain.access import Network
-from chain.contract import Contract, creation
-from chain.errors import ChainError, WrongChain, WrongCode, artifact
+from chain.abi import creation
+from chain.errors import WrongCode, artifact
 
-REGISTRY_GAS = 4_000_000
-LEDGER_GAS = 10_000_000
+MAX_RATES = 1_000
+EVERYONE = 1_000_000
 MAX_JSON_BYTES = 1 << 14
 _UINT16, _UINT32, _UINT64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
 _MAY_BE_ZERO = ("coordinator_grace", "absence_rounds")
@@ -29,6 +28,9 @@ class Settings:
         Blocks from the opening to the block whose hash seeds the round.
     draw_window, seal_window, share_window, commit_window, recover_window, close_window : int
         Length of each phase.
+    order_delay : int
+        Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
+        when it is past.
     coordinator_grace : int
         Blocks in which the coordinator may act alone before any active client may act in its stead.
     quorum, max_clients : int
@@ -37,10 +39,15 @@ class Settings:
         After every so many absences a client sits out so many rounds.
     max_samples : int
         Highest sample count that a client may state.
+    randao : bool
+        The order's randomness is the RANDAO mix in its block's header instead of the block's hash. For chains whose
+        validators take turns, as Ethereum's do: a validator can then only withhold its part of the randomness, not try
+        out hashes. Choose an ``order_delay`` of 4 or more with it.
     """
 
     seed_delay: int = 2
     draw_window: int = 50
+    order_delay: int = 1
     seal_window: int = 20
     share_window: int = 50
     commit_window: int = 100
@@ -52,15 +59,65 @@ class Settings:
     absence_limit: int = 3
     absence_rounds: int = 1
     max_samples: int = 1 << 24
+    randao: bool = False
 
     def __post_init__(self) -> None:
+        if type(self.randao) is not bool:
+            raise ValueError(f"randao must be true or false, not {self.randao!r}")
         for name, value in asdict(self).items():
+            if name == "randao":
+                continue
             highest = _UINT32 if name == "max_samples" else _UINT16
             lowest = 0 if name in _MAY_BE_ZERO else 1
             if type(value) is not int or not lowest <= value <= highest:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, not {value!r}")
         if self.max_clients < self.quorum:
             raise ValueError(f"max_clients must be at least the quorum of {self.quorum}, not {self.max_clients}")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the members agreed on before the first round, fixed at deployment.
+
+    Attributes
+    ----------
+    config, model : str
+        Digests (64 hexadecimal characters) of the federation's terms, and of the model that round 1 trains from.
+    rates : tuple of (int, int)
+        First round and sampling rate (clients per million) of each phase of the training, from round 1 on.
+    rounds : int
+        How many rounds may close.
+    repeats : int
+        How many rounds more may be opened, in place of rounds that came to nothing.
+    """
+
+    config: str
+    model: str
+    rates: tuple[tuple[int, int], ...] = ((1, EVERYONE),)
+    rounds: int = 1
+    repeats: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("config", "model"):
+            digest = getattr(self, name)
+            if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest) or not int(digest, 16):
+                raise ValueError(f"{name} must be a digest of 64 hexadecimal characters")
+        for name, lowest in (("rounds", 1), ("repeats", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or not lowest <= value <= _UINT32:
+                raise ValueError(f"{name} must be a whole number from {lowest} to {_UINT32}")
+        starts = [first for first, _ in self.rates]
+        ascending = all(before < after for before, after in pairwise(starts))
+        if starts[:1] != [1] or not ascending or starts[-1] >= 1 << 40 or len(starts) > MAX_RATES:
+            raise ValueError(f"rates must be at most {MAX_RATES} and ascend from round 1")
+        if any(type(number) is not int for pair in self.rates for number in pair):
+            raise ValueError("rates must be whole numbers")
+        if not all(1 <= rate <= EVERYONE for _, rate in self.rates):
+            raise ValueError(f"a rate must be from 1 to {EVERYONE} clients per million")
+
+    def rate_of(self, round: int) -> int:
+        """The sampling rate of a round, in clients per million."""
+        return next(rate for first, rate in reversed(self.rates) if first <= round)
 
 
 @dataclass(frozen=True)
@@ -80,6 +137,7 @@ class Deployment:
     activation_delay : int
         Blocks from a registration to the first round that may draw the client.
     settings : Settings
+    terms : Terms
     """
 
     chain_id: int
@@ -91,6 +149,7 @@ class Deployment:
     open_membership: bool
     activation_delay: int
     settings: Settings
+    terms: Terms
 
     def to_json(self) -> str:
         """Canonical JSON, one line."""
@@ -104,7 +163,9 @@ class Deployment:
         try:
             fields = json.loads(text)
             settings = Settings(**fields.pop("settings"))
-            deployment = cls(**fields, settings=settings)
+            terms = fields.pop("terms")
+            terms = Terms(**terms | {"rates": tuple((first, rate) for first, rate in terms["rates"])})
+            deployment = cls(**fields, settings=settings, terms=terms)
             deployment._check()
         except (AttributeError, KeyError, TypeError, RecursionError) as fault:
             raise ValueError(f"this is no deployment: {fault}") from None
@@ -123,109 +184,66 @@ class Deployment:
             raise ValueError("open_membership must be true or false")
 
 
-def deploy(
-    network: Network,
-    deployer: LocalAccount,
-    coordinator: str,
-    settings: Settings,
-    open_membership: bool = True,
-    admin: str | None = None,
-    activation_delay: int = 1,
-) -> Deployment:
-    """Create registry and ledger, each of which names the other.
-
-    Parameters
-    ----------
-    deployer : LocalAccount
-        Pays; has no rights afterwards.
-    admin : str, optional
-        Approves members where membership is not open; by default the deployer.
-
-    Raises
-    ------
-    ChainError
-        The chain refused a transaction; the error says why.
-    """
-    sender = network.sender(deployer)
-    admin = to_checksum_address(admin or deployer.address)
-    ledger = _created_address(deployer.address, sender.next_nonce() + 1)
-    terms = (open_membership, admin, ledger, activation_delay)
-    registry = sender.transact(None, creation("ClientRegistry", terms), REGISTRY_GAS)
-    arguments = (registry.contract, coordinator, astuple(settings))
-    created = sender.transact(None, creation("TrainingLedger", arguments), LEDGER_GAS)
-    if created.contract != ledger:
-        raise ChainError("Another transaction of the deployer came between registry and ledger; deploy again.")
-    return read_deployment(network, ledger, registry.block)
+def creation_data(contract: str, deployment: Deployment) -> bytes:
+    """What a transaction must hold that creates the shipped contract with these terms, to the byte."""
+    if contract == "ClientRegistry":
+        fixed = (deployment.open_membership, deployment.admin, deployment.ledger, deployment.activation_delay)
+        return creation(contract, fixed)
+    terms = deployment.terms
+    agreed = (bytes.fromhex(terms.config), bytes.fromhex(terms.model), terms.rates)
+    settings = (*astuple(deployment.settings), terms.rounds, terms.repeats)
+    return creation(contract, (deployment.registry, deployment.coordinator, settings, agreed))
 
 
-def read_deployment(network: Network, ledger: str, first_block: int | None = None) -> Deployment:
-    """What the contracts themselves say of a federation, given the ledger's address.
-
-    ``first_block`` spares the search for the first record.
-
-    Raises
-    ------
-    ConnectionFailed
-        No ledger answers at the address.
-    """
-    ledger = to_checksum_address(ledger)
-    book = Contract(network, "TrainingLedger", ledger)
-    registry = to_checksum_address(book.call("registry"))
-    members = Contract(network, "ClientRegistry", registry)
-    if first_block is None:
-        first_block = _first_record(network, registry, ledger)
-    return Deployment(
-        chain_id=network.chain_id,
-        registry=registry,
-        ledger=ledger,
-        block=first_block,
-        coordinator=to_checksum_address(book.call("coordinator")),
-        admin=to_checksum_address(members.call("admin")),
-        open_membership=members.call("openMembership"),
-        activation_delay=members.call("activationDelay"),
-        settings=Settings(*book.call("settings")),
-    )
+def deployed_code(contract: str, deployment: Deployment) -> bytes:
+    """The code of a shipped contract with these terms in the places of its immutables."""
+    shipped = artifact(contract)
+    code = bytearray.fromhex(shipped["deployedBytecode"][2:])
+    values = _registry_immutables(deployment) if contract == "ClientRegistry" else _ledger_immutables(deployment)
+    references = shipped["immutableReferences"]
+    if set(references) != set(values):
+        raise WrongCode(f"The {contract} of this version has other immutables than it knows of; install it anew.")
+    for name, places in references.items():
+        for place in places:
+            code[place["start"] : place["start"] + place["length"]] = values[name].to_bytes(place["length"], "big")
+    return bytes(code)
 
 
-def verify_code(network: Network, deployment: Deployment) -> None:
-    """Check that both contracts run the code that this package ships, whatever their immutables.
-
-    Raises
-    ------
-    WrongChain
-        The network is not the deployment's.
-    WrongCode
-        A contract's code differs, so nothing that its records claim was checked.
-    """
-    if network.chain_id != deployment.chain_id:
-        raise WrongChain(f"The federation is on chain {deployment.chain_id}, the node serves {network.chain_id}.")
-    for name, address in (("ClientRegistry", deployment.registry), ("TrainingLedger", deployment.ledger)):
-        shipped = artifact(name)
-        references = [place for places in shipped["immutableReferences"].values() for place in places]
-        expected = _masked(bytes.fromhex(shipped["deployedBytecode"][2:]), references)
-        if _masked(network.code(address), references) != expected:
-            raise WrongCode(
-                f"The code at {address} is not the {name} that this version ships; do not trust it, or use its version."
-            )
-    told = read_deployment(network, deployment.ledger, deployment.block)
-    if told != deployment:
-        raise WrongCode(f"The ledger at {deployment.ledger} states other terms than its description; read them anew.")
+def _registry_immutables(deployment: Deployment) -> dict[str, int]:
+    return {
+        "openMembership": int(deployment.open_membership),
+        "admin": int(deployment.admin, 16),
+        "ledger": int(deployment.ledger, 16),
+        "activationDelay": deployment.activation_delay,
+    }
 
 
-def _masked(code: bytes, references: list[dict[str, int]]) -> bytes:
-    masked = bytearray(code)
-    for place in references:
-        if place["start"] + place["length"] <= len(masked):
-            masked[place["start"] : place["start"] + place["length"]] = bytes(place["length"])
-    return bytes(masked)
+def _ledger_immutables(deployment: Deployment) -> dict[str, int]:
+    s, terms = deployment.settings, deployment.terms
+    windows = (s.seed_delay, s.draw_window, s.order_delay, s.seal_window, s.share_window, s.commit_window)
+    windows += (s.recover_window, s.close_window)
+    offsets = ("seedOffset", "drawOffset", "orderOffset", "sealOffset", "shareOffset", "commitOffset")
+    offsets += ("recoverOffset", "closeOffset")
+    ends = dict(zip(offsets, accumulate(windows), strict=True))
+    return ends | {
+        "commitFirst": ends["shareOffset"] + 1,
+        "commitLength": s.commit_window,
+        "coordinatorGrace": s.coordinator_grace,
+        "quorum": s.quorum,
+        "maxClients": s.max_clients,
+        "absenceLimit": s.absence_limit,
+        "absenceRounds": s.absence_rounds,
+        "maxSamples": s.max_samples,
+        "randao": int(s.randao),
+        "rounds": terms.rounds,
+        "repeats": terms.repeats,
+        "registry": int(deployment.registry, 16),
+        "coordinator": int(deployment.coordinator, 16),
+        "config": int(terms.config, 16),
+        "firstModel": int(terms.model, 16),
+    }
 
 
-def _created_address(sender: str, nonce: int) -> str:
+def created_address(sender: str, nonce: int) -> str:
+    """The checksummed address of the contract that an account creates with the transaction of this nonce."""
     return to_checksum_address(keccak(rlp.encode([to_canonical_address(sender), nonce]))[12:])
-
-
-def _first_record(network: Network, registry: str, ledger: str) -> int:
-    """The block of the first record, or the latest block when there is none."""
-    latest = network.block_number()
-    logs: list[Any] = network.logs(0, latest, (registry, ledger))
-    return logs[0].at.block if logs else latest

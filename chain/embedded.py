@@ -16,7 +16,8 @@ from eth_tester import EthereumTester, PyEVMBackend
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
 from web3 import EthereumTesterProvider, Web3
 
-from chain.access import Body, Network
+from chain.access import Network
+from chain.blocks import Body
 from chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from chain.records import Log, Position
 from chain.transactions import Mined

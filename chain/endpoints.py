@@ -198,6 +198,42 @@ class Endpoints:
                 return answer
         raise self._failed(faults)
 
+    def ask_all(self, exchange: Callable[[Endpoint], T]) -> dict[str, T]:
+        """What ``exchange`` makes of each endpoint that does not rest and serves it, by the endpoint's origin.
+
+        Raises
+        ------
+        ConnectionFailed, WrongChain
+            None serves it.
+        """
+        self._survey_when_due()
+        now = time.monotonic()
+        asked = [endpoint for endpoint in self._all if endpoint.standing.rests_until <= now] or self._all
+
+        def one(endpoint: Endpoint) -> T | Fault:
+            try:
+                self._join(endpoint, as_last_resort=True)
+                return exchange(endpoint)
+            except Fault as fault:
+                return fault
+            except (RpcError, *_UNREADABLE):
+                return _nonsense()
+
+        with ThreadPoolExecutor(len(asked)) as pool:
+            answers = dict(zip(asked, pool.map(one, asked), strict=True))
+        faults: dict[Endpoint, Fault] = {}
+        for endpoint, answer in answers.items():
+            if isinstance(answer, Fault):
+                with self._leaving(endpoint, faults):
+                    raise answer
+        if len(faults) == len(answers):
+            raise self._failed(faults)
+        return {endpoint.origin: answer for endpoint, answer in answers.items() if endpoint not in faults}
+
+    def distrust(self, reason: str) -> None:
+        """Leave the endpoint in use for a while, for what it said."""
+        self._leave(self._current, Fault(reason))
+
     def close(self) -> None:
         """Free all connections."""
         for endpoint in self._all:

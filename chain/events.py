@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eth_abi import decode as abi_decode
 from eth_abi import encode as abi_encode
-from eth_abi.exceptions import DecodingError
 from eth_utils import keccak, to_checksum_address
 
+from chain.abi import decode_abi
 from chain.errors import InvalidLog
 from chain.records import (
     AbsenceRecorded,
@@ -19,11 +18,13 @@ from chain.records import (
     DrawRejected,
     Failed,
     FailureReason,
+    LedgerFounded,
     Log,
     MailboxKeyRotated,
     Record,
     Recovered,
     Registered,
+    RegistryFounded,
     Released,
     Revoked,
     RoundOpened,
@@ -61,6 +62,7 @@ def _event(record: type[Record], parameters: str) -> tuple[bytes, Event]:
 
 REGISTRY_EVENTS = dict(
     [
+        _event(RegistryFounded, ""),
         _event(Registered, "i:address i:uint32 uint256 uint256 bytes32 uint64 bytes"),
         _event(Approved, "i:address"),
         _event(Revoked, "i:address"),
@@ -72,11 +74,12 @@ REGISTRY_EVENTS = dict(
 )
 LEDGER_EVENTS = dict(
     [
+        _event(LedgerFounded, ""),
         _event(RoundOpened, "i:uint64 bytes32 bytes32 uint32 uint64 uint64"),
         _event(SeedFixed, "i:uint64 bytes32 bytes32"),
         _event(Drawn, "i:uint64 i:uint32 uint32 bytes32 bytes32 bytes"),
         _event(DrawRejected, "i:uint64 i:address bytes4"),
-        _event(Sealed, "i:uint64 uint32 bytes32"),
+        _event(Sealed, "i:uint64 uint32 bytes32 bytes32"),
         _event(SealChunk, "i:uint64 uint32"),
         _event(Skipped, "i:uint64 uint32"),
         _event(Shared, "i:uint64 i:uint32 bytes32"),
@@ -106,7 +109,7 @@ def decode(log: Log) -> Record:
     try:
         values = _values(event, log)
         return event.record(log.at, *values)
-    except (DecodingError, ValueError) as fault:
+    except ValueError as fault:
         reason = f"it is not a well-formed {event.record.__name__}: {fault}"
         raise InvalidLog(log.at.block, log.at.log_index, reason) from None
 
@@ -132,7 +135,7 @@ def _values(event: Event, log: Log) -> list[Any]:
 
 def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
     """Decode, and refuse bytes that Solidity would not have written (padding, offsets, leftovers)."""
-    values = abi_decode(kinds, data)
+    values = decode_abi(kinds, data)
     if abi_encode(kinds, values) != data:
         raise ValueError("the encoding is not canonical")
     return values

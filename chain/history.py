@@ -15,50 +15,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eth_account import Account
-from eth_bloom import BloomFilter
-from eth_utils import keccak, to_canonical_address, to_checksum_address
-
-from chain.access import Body, Network
-from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_root
+from chain.access import Network
+from chain.blocks import (
+    MIX_FIELD,
+    BadHistory,
+    Block,
+    Body,
+    TransactionFacts,
+    addresses_of,
+    check_block,
+    header_fields,
+    records_of,
+    transaction_facts,
+)
 from chain.deployment import Deployment
-from chain.errors import ChainError, ConnectionFailed, InvalidLog
-from chain.events import decode_from
-from chain.records import Log, Position, Record
+from chain.errors import ConnectionFailed
+from chain.log_index import read_blocks
+from chain.records import Record
 
-FORMAT = "fedgrove-history-1"
+__all__ = ["BadHistory", "Block", "Body", "History", "TransactionFacts", "capture"]
+
+FORMAT = "fedgrove-history-2"
 MAX_LINE_BYTES = 1 << 26
 MAX_BRACKETS = 8  # so that no nesting can exhaust the parser's stack
 MAX_BLOCKS = 10_000_000
 HEADERS_AT_ONCE = 500
-_PARENT, _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 0, 4, 5, 6, 8
-
-
-class BadHistory(ChainError):
-    """A history that contradicts itself; ``block`` is the first bad one (None: the file's head), ``what`` the fault."""
-
-    def __init__(self, block: int | None, what: str) -> None:
-        place = "The history" if block is None else f"Block {block} of the history"
-        super().__init__(f"{place} does not hold: {what}; get it again from a node that you trust.")
-        self.block = block
-        self.what = what
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionFacts:
-    """A transaction that left a record: checksummed sender, gas used."""
-
-    sender: str
-    gas_used: int
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One block: RLP of its header, the hash it is claimed to have, its body if it may hold records."""
-
-    header: bytes
-    hash: bytes
-    body: Body | None = None
 
 
 @dataclass(frozen=True)
@@ -91,76 +72,38 @@ class History:
 
     def verify(self) -> None:
         """Check hashes, links, roots and completeness, block by block; raises BadHistory at the first fault."""
-        parent = None
+        parent, addresses = None, addresses_of(self.deployment)
         for number, block in enumerate(self.blocks, self.first_block):
-            fields = _header_fields(number, block.header)
-            if keccak(block.header) != block.hash:
-                raise BadHistory(number, "its header does not have the hash it claims")
-            if int.from_bytes(fields[_NUMBER], "big") != number:
-                raise BadHistory(number, "its header has another number")
-            if parent is not None and fields[_PARENT] != parent:
-                raise BadHistory(number, "it does not name the block before as its parent")
+            check_block(number, block, parent, addresses)
             parent = block.hash
-            self._verify_body(number, fields, block.body)
 
     def records(self) -> list[Record]:
-        """All records of both contracts, in the order of the chain.
+        """All records of both contracts, in the order of the chain, each with its author.
 
-        Raises BadHistory where a log of a contract is no record.
+        Raises BadHistory where a log of a contract is no record, or does not follow from its transaction.
         """
         return list(self._records)
+
+    def randomness(self, number: int) -> bytes:
+        """The RANDAO mix in a block's header, 32 bytes; raises BadHistory for a block that the history lacks."""
+        self.block_hash(number)
+        return header_fields(number, self.blocks[number - self.first_block].header)[MIX_FIELD]
 
     @cached_property
     def transactions(self) -> dict[bytes, TransactionFacts]:
         """Sender and gas of each transaction that left a record, by transaction hash."""
-        found = {}
+        found, addresses = {}, addresses_of(self.deployment)
         for number, body in self._bodies():
-            receipts = [_receipt(number, receipt) for receipt in body.receipts]
-            before = 0
-            for raw, receipt in zip(body.transactions, receipts, strict=True):
-                if any(log[0] in self._addresses for log in receipt.logs):
-                    found[keccak(raw)] = TransactionFacts(_sender(number, raw), receipt.cumulative_gas - before)
-                before = receipt.cumulative_gas
+            found |= transaction_facts(number, body, addresses)
         return found
-
-    # --- checking ---------------------------------------------------------------------------------------------------
-
-    def _verify_body(self, number: int, fields: list[bytes], body: Body | None) -> None:
-        if body is None:
-            if self._may_hold_records(fields[_BLOOM]):
-                raise BadHistory(number, "its receipts are missing, though it may hold records")
-            return
-        if len(body.transactions) != len(body.receipts):
-            raise BadHistory(number, "it has not as many receipts as transactions")
-        if trie_root(body.transactions) != fields[_TRANSACTIONS]:
-            raise BadHistory(number, "its transactions do not hash to the root in its header")
-        if trie_root(body.receipts) != fields[_RECEIPTS]:
-            raise BadHistory(number, "its receipts do not hash to the root in its header")
-
-    def _may_hold_records(self, bloom: bytes) -> bool:
-        bits = BloomFilter(int.from_bytes(bloom, "big"))
-        return any(address in bits for address in self._addresses)
-
-    @cached_property
-    def _addresses(self) -> frozenset[bytes]:
-        return frozenset(map(to_canonical_address, (self.deployment.registry, self.deployment.ledger)))
 
     @cached_property
     def _records(self) -> tuple[Record, ...]:
-        found = []
-        for number, body in self._bodies():
-            for log in _logs(number, body, self._addresses):
-                try:
-                    found.append(decode_from(log, self.deployment.registry, self.deployment.ledger))
-                except InvalidLog as fault:
-                    raise BadHistory(number, str(fault)) from None
-        return tuple(found)
+        return tuple(record for number, body in self._bodies() for record in records_of(number, body, self.deployment))
 
     def _bodies(self) -> Iterator[tuple[int, Body]]:
         for number, block in enumerate(self.blocks, self.first_block):
             if block.body is not None:
-                if len(block.body.transactions) != len(block.body.receipts):
-                    raise BadHistory(number, "it has not as many receipts as transactions")
                 yield number, block.body
 
     # --- file -------------------------------------------------------------------------------------------------------
@@ -204,58 +147,17 @@ def capture(network: Network, deployment: Deployment) -> History:
     ConnectionFailed
         The node has not reached the first block.
     """
-    head = network.block_number()
+    head, block_hash = network.agreed_head()
     if head < deployment.block:
         raise ConnectionFailed(f"The node is at block {head}, before block {deployment.block}; wait, or use another.")
     headers = []
     for start in range(deployment.block, head + 1, HEADERS_AT_ONCE):
         headers += network.headers(start, min(head, start + HEADERS_AT_ONCE - 1))
-    bare = History(deployment, tuple(Block(header, keccak(header)) for header in headers))
-    wanted = [
-        number
-        for number, header in enumerate(headers, deployment.block)
-        if bare._may_hold_records(_header_fields(number, header)[_BLOOM])
-    ]
-    bodies = dict(zip(wanted, network.bodies(wanted), strict=True))
-    numbered = enumerate(bare.blocks, deployment.block)
-    blocks = tuple(Block(block.header, block.hash, bodies.get(number)) for number, block in numbered)
-    history = History(deployment, blocks)
-    if history.blocks[-1].hash != network.block_hash(head):
+    history = History(deployment, read_blocks(network, deployment, headers, deployment.block))
+    if history.blocks[-1].hash != block_hash:
         raise BadHistory(head, "its header cannot be recomputed from what the node answers")
     history.verify()
     return history
-
-
-def _logs(number: int, body: Body, addresses: frozenset[bytes]) -> Iterator[Log]:
-    index = 0
-    for raw, encoded in zip(body.transactions, body.receipts, strict=True):
-        for address, topics, data in _receipt(number, encoded).logs:
-            if address in addresses:
-                at = Position(number, keccak(raw), index)
-                yield Log(to_checksum_address(address), tuple(topics), data, at)
-            index += 1
-
-
-def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
-    try:
-        return decode_receipt(encoded)
-    except ValueError:
-        raise BadHistory(number, "one of its receipts cannot be decoded") from None
-
-
-def _sender(number: int, raw: bytes) -> str:
-    try:
-        return Account.recover_transaction(raw)
-    except Exception:
-        # eth-account raises errors of several libraries for bytes that are no signed transaction.
-        raise BadHistory(number, "one of its transactions has no valid signature") from None
-
-
-def _header_fields(number: int, header: bytes) -> list[bytes]:
-    try:
-        return decode_header(header)
-    except ValueError:
-        raise BadHistory(number, "its header cannot be decoded") from None
 
 
 def _block_fields(block: Block) -> dict[str, Any]:

@@ -43,8 +43,8 @@ GAS = {
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
-REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 100_000
-MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT = 1_000, 500, 32, 100
+REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 60_000
+MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT = 1_000, 500, 32, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class RoundView:
     opened_at: int
     seed_block: int
     draw_end: int
+    order_block: int
     seal_end: int
     share_end: int
     commit_end: int
@@ -97,7 +98,7 @@ class Ledger:
         self._ledger = Contract(network, "TrainingLedger", deployment.ledger)
         self._registry = Contract(network, "ClientRegistry", deployment.registry)
         self._sender = network.sender(account) if account is not None else None
-        self._index = network.log_index((deployment.registry, deployment.ledger), deployment.block)
+        self._index = network.log_index(deployment)
         self.deployment = deployment
 
     @property
@@ -145,9 +146,9 @@ class Ledger:
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
-    def open(self, model_digest: bytes, config_digest: bytes, rate_ppm: int) -> Receipt:
-        """Open the next round; ``rate_ppm`` clients in a million are drawn."""
-        return self._transact(self._ledger, "open", model_digest, config_digest, rate_ppm)
+    def open(self, model_digest: bytes) -> Receipt:
+        """Open the next round, which trains from the model that stands."""
+        return self._transact(self._ledger, "open", model_digest)
 
     def fix_seed(self, round: int) -> Receipt:
         """Fix the round's seed; the first draw does so by itself."""
@@ -169,15 +170,20 @@ class Ledger:
         data = self._ledger.data("drawBatch", round, [item.as_tuple() for item in items])
         return self._send(self._ledger, data, BATCH_GAS + BATCH_GAS_PER_DRAW * len(items))
 
-    def seal(self, round: int, tickets: Sequence[int]) -> Receipt:
+    def seal(self, round: int, tickets: Sequence[int], order_block: int) -> Receipt:
         """Seal the order, given all tickets in the order of the draws; above 1,000 in several transactions.
 
-        A seal in chunks goes on where this account stopped. The receipt is the last transaction's.
+        ``order_block`` is the block whose randomness orders them, which must be past. A seal in chunks goes on where
+        this account stopped. The receipt is the last transaction's.
         """
+        randao = self.deployment.settings.randao
+        randomness = self.block_randomness(order_block) if randao else self.block_hash(order_block)
+        seed = tree.order_seed(self.chain_id, self.address, round, randomness)
+        header = self._network.headers(order_block, order_block)[0] if randao else b""
         if len(tickets) > MAX_SEAL:
-            return self._seal_in_chunks(round, tree.order(tickets))
-        permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets))
-        data = self._ledger.data("seal", round, _pack(tickets), permutation)
+            return self._seal_in_chunks(round, tree.order(tickets, seed), header)
+        permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
+        data = self._ledger.data("seal", round, _pack(tickets), permutation, header)
         return self._send(self._ledger, data, SEAL_GAS + SEAL_GAS_PER_CLIENT * len(tickets))
 
     def skip(self, round: int) -> Receipt:
@@ -216,14 +222,12 @@ class Ledger:
         return self._transact(self._ledger, "disputeRound", round, evidence)
 
     def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
-        """Count absences in the latest ended round; above 100 accounts in several transactions (last receipt)."""
+        """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
         if not accounts:
             raise ValueError("a report names at least one account")
-        for start in range(0, len(accounts), MAX_REPORT):
-            chunk = list(accounts[start : start + MAX_REPORT])
-            data = self._ledger.data("reportAbsences", round, chunk)
-            receipt = self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(chunk))
-        return receipt
+        ordered = sorted(accounts, key=lambda account: int(account, 16))
+        data = self._ledger.data("reportAbsences", round, ordered)
+        return self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(ordered))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -245,8 +249,8 @@ class Ledger:
         return Phase(self._ledger.call("phase", number))
 
     def settings(self) -> Settings:
-        """Windows and limits, from the contract."""
-        return Settings(*self._ledger.call("settings"))
+        """Windows and limits, as the contract states them now."""
+        return Settings(*self._ledger.call("settings")[:-2])
 
     def client_of(self, account: str) -> ClientView:
         """What the registry knows of an account."""
@@ -262,15 +266,22 @@ class Ledger:
         return self.client_of(keys.address).key_tag == key_tag(x, y)
 
     def block_hash(self, number: int) -> bytes:
-        """Hash of a block, 32 bytes."""
-        return self._network.block_hash(number)
+        """Hash of a block that ``records`` has read, 32 bytes; proven."""
+        return self._index.block_hash(number)
+
+    def block_randomness(self, number: int) -> bytes:
+        """The RANDAO mix in the header of a block that ``records`` has read, 32 bytes; proven."""
+        return self._index.randomness(number)
 
     def confirmed_block(self, confirmations: int = 0) -> int:
-        """The latest block on which at least ``confirmations`` blocks lie."""
-        return max(0, self._network.block_number() - confirmations)
+        """The latest block that ``records`` has read on which at least ``confirmations`` blocks lie."""
+        return max(0, self._index.head - confirmations)
 
     def records(self, since: Position | None = None) -> list[Record]:
-        """All records of both contracts in the order of the chain, or those after ``since``. Reads only new blocks."""
+        """All records of both contracts in the order of the chain, or those after ``since``. Reads only new blocks.
+
+        Each is proven to be the chain's, and signed by its author, up to the latest block that the endpoints agree on.
+        """
         records = self._index.records()
         if since is None:
             return records
@@ -278,8 +289,9 @@ class Ledger:
         return [record for record in records if (record.at.block, record.at.log_index) > after]
 
     def forget(self) -> None:
-        """Read all records anew at the next call: those at hand do not hold together."""
+        """Read all records anew at the next call, from another endpoint if there is one: those at hand break a rule."""
         self._index.forget()
+        self._network.distrust("delivers records that no ledger holds")
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
@@ -296,12 +308,12 @@ class Ledger:
         alpha = tree.registration_alpha(self.chain_id, self.deployment.registry, keys.address)
         return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
 
-    def _seal_in_chunks(self, round: int, ordered: Sequence[int]) -> Receipt:
+    def _seal_in_chunks(self, round: int, ordered: Sequence[int], header: bytes) -> Receipt:
         placed = self._ledger.call("placedSoFar", round, self._sender.address) if self._sender else 0
         # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
         for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):
             chunk = ordered[start : start + MAX_CHUNK]
-            data = self._ledger.data("sealChunk", round, _pack(chunk))
+            data = self._ledger.data("sealChunk", round, _pack(chunk), header)
             receipt = self._send(self._ledger, data, CHUNK_GAS + CHUNK_GAS_PER_CLIENT * len(chunk))
         return receipt
 

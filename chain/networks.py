@@ -57,6 +57,7 @@ def connect(
     timeout: float = 10.0,
     max_fee_gwei: float = MAX_FEE_GWEI,
     resend_seconds: float = RESEND_SECONDS,
+    quorum: int = 0,
 ) -> Network:
     """A chain behind one or more JSON-RPC endpoints (http or https); see RpcNetwork.
 
@@ -67,7 +68,7 @@ def connect(
     WrongChain
         Another chain than ``expected_chain_id``.
     """
-    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds)
+    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum)
 
 
 def anvil(

@@ -33,4 +33,6 @@ class Deadlines:
         commit_end = share_end + settings.commit_window
         recover_end = commit_end + settings.recover_window
         close_end = recover_end + settings.close_window
-        return cls(opened_at, seed_block, draw_end, order_block, seal_end, share_end, commit_end, recover_end, close_end)
+        return cls(
+            opened_at, seed_block, draw_end, order_block, seal_end, share_end, commit_end, recover_end, close_end
+        )

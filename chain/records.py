@@ -43,11 +43,16 @@ class Phase(IntEnum):
 
 
 class Position(NamedTuple):
-    """Where a log lies: block number, transaction hash (32 bytes), index of the log within the block."""
+    """Where a log lies: block number, transaction hash (32 bytes), index of the log within the block.
+
+    ``author`` is the checksummed address of the account that answers for the record, by its signature; empty where
+    nobody has checked that.
+    """
 
     block: int
     transaction: bytes
     log_index: int
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,16 @@ class Record:
     """What all records have: their place on the chain."""
 
     at: Position
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryFounded(Record):
+    """The registry was created."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFounded(Record):
+    """The ledger was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +192,11 @@ class DrawRejected(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sealed(Record):
-    """The order of all drawn clients is fixed."""
+    """The order of all drawn clients is fixed; ``order_seed`` is what it is sorted with (``tree.key``)."""
 
     round: int
     drawn: int
+    order_seed: bytes
     order_root: bytes
 
 

@@ -1,17 +1,20 @@
 """Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
 
-from chain.access import Body, Network
+from chain.access import Network
 from chain.block_rlp import header_rlp, receipt_rlp, transaction_rlp
+from chain.blocks import Body
 from chain.endpoints import MAX_LAG_BLOCKS, Endpoint, Endpoints, Lacking, RpcError
 from chain.errors import (
     ChainError,
+    ConnectionFailed,
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
@@ -46,6 +49,8 @@ class RpcNetwork(Network):
         The most that a transaction offers for a unit of gas.
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
+    quorum : int
+        How many endpoints must agree on a block before its records are acted on; 0: two where several are given.
     """
 
     poll_seconds = 0.05
@@ -57,10 +62,15 @@ class RpcNetwork(Network):
         timeout: float = 10.0,
         max_fee_gwei: float = MAX_FEE_GWEI,
         resend_seconds: float = RESEND_SECONDS,
+        quorum: int = 0,
     ) -> None:
         super().__init__()
+        urls = [urls] if isinstance(urls, str) else list(urls)
+        self.quorum = quorum or min(2, len(urls))
+        if self.quorum > len(urls):
+            raise ConnectionFailed(f"{self.quorum} endpoints must agree, but {len(urls)} are given; name more of them.")
         self.max_fee, self.resend_seconds = int(max_fee_gwei * GWEI), resend_seconds
-        self._endpoints = Endpoints([urls] if isinstance(urls, str) else list(urls), expected_chain_id, timeout)
+        self._endpoints = Endpoints(urls, expected_chain_id, timeout)
         self.chain_id = self._endpoints.chain_id
         self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
         self._is_test_node = self._find_test_node()
@@ -89,6 +99,32 @@ class RpcNetwork(Network):
 
     def block_hash(self, number: int) -> bytes:
         return self._endpoints.ask(lambda node: to_bytes(_block(node, number)["hash"], 32))
+
+    def agreed_head(self) -> tuple[int, bytes]:
+        """The highest block that ``quorum`` endpoints have, with the hash that as many of them state for it.
+
+        Raises
+        ------
+        ConnectionFailed
+            Fewer endpoints answer, or they state different hashes: at least one of them lies, or is on a fork.
+        """
+        if self.quorum == 1:
+            return self._endpoints.ask(_latest)
+        heads = sorted(self._endpoints.ask_all(_head).values(), reverse=True)
+        if len(heads) < self.quorum:
+            raise ConnectionFailed(
+                f"{len(heads)} of the endpoints answer, {self.quorum} must agree (network.rpc_quorum); "
+                "wait for the others, or name more of them."
+            )
+        number = heads[self.quorum - 1]
+        hashes = self._endpoints.ask_all(lambda node: to_bytes(_block(node, number)["hash"], 32))
+        found, votes = Counter(hashes.values()).most_common(1)[0]
+        if votes < self.quorum:
+            stated = ", ".join(f"{origin} 0x{block_hash.hex()[:16]}…" for origin, block_hash in sorted(hashes.items()))
+            raise ConnectionFailed(
+                f"The endpoints do not agree on block {number} ({stated}); one of them may lie: wait, or replace it."
+            )
+        return number, found
 
     def block_time(self, number: int) -> int:
         return self._endpoints.ask(lambda node: to_int(_block(node, number)["timestamp"]))
@@ -175,6 +211,9 @@ class RpcNetwork(Network):
         for first in range(0, blocks, MINED_AT_ONCE):
             self.request("anvil_mine", hex(min(MINED_AT_ONCE, blocks - first)))
 
+    def distrust(self, reason: str) -> None:
+        self._endpoints.distrust(reason)
+
     def close(self) -> None:
         self._endpoints.close()
 
@@ -186,6 +225,12 @@ class RpcNetwork(Network):
     def _find_test_node(self) -> bool:
         version = self.request("web3_clientVersion")
         return isinstance(version, str) and version.startswith("anvil/")
+
+
+def _latest(node: Endpoint) -> tuple[int, bytes]:
+    block = node.request("eth_getBlockByNumber", "latest", False)
+    node.standing.head = to_int(block["number"])
+    return node.standing.head, to_bytes(block["hash"], 32)
 
 
 def _head(node: Endpoint) -> int:

@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {ClientRecord, keyTagOf, newRecord} from "./ClientRecord.sol";
+import {DirectCalls} from "./DirectCalls.sol";
 import {ECVRF} from "./ECVRF.sol";
 import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
 import {ITrainingLedger} from "./interfaces/ITrainingLedger.sol";
@@ -11,7 +12,7 @@ import {ITrainingLedger} from "./interfaces/ITrainingLedger.sol";
 ///
 /// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a
 /// round.
-contract ClientRegistry is IClientRegistry {
+contract ClientRegistry is IClientRegistry, DirectCalls {
     /// @dev One slot for each VRF key ever used: its owner, and a tag of the owner's mailbox key that tells a restart
     /// (same keys) from a change of keys. The tag of a key that was rotated away is stale and never read.
     struct KeySlot {
@@ -42,6 +43,7 @@ contract ClientRegistry is IClientRegistry {
         admin = admin_;
         ledger = ledger_;
         activationDelay = activationDelay_;
+        emit RegistryFounded();
     }
 
     modifier onlyAdmin() {
@@ -53,6 +55,7 @@ contract ClientRegistry is IClientRegistry {
     /// @inheritdoc IClientRegistry
     function register(uint256 vrfX, uint256 vrfY, bytes32 mailboxKey, bytes calldata message)
         external
+        direct
         returns (uint32 client)
     {
         ClientRecord record = _records[msg.sender];
@@ -71,7 +74,7 @@ contract ClientRegistry is IClientRegistry {
     }
 
     /// @inheritdoc IClientRegistry
-    function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external {
+    function rotateVrfKey(uint256 vrfX, uint256 vrfY, bytes calldata message) external direct {
         ClientRecord record = _registered(msg.sender);
         uint160 tag = keyTagOf(vrfX, vrfY);
         bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag()].mailboxTag, message);
@@ -81,19 +84,19 @@ contract ClientRegistry is IClientRegistry {
     }
 
     /// @inheritdoc IClientRegistry
-    function rotateMailboxKey(bytes32 mailboxKey) external {
+    function rotateMailboxKey(bytes32 mailboxKey) external direct {
         ClientRecord record = _registered(msg.sender);
         _keys[record.keyTag()].mailboxTag = _mailboxTag(mailboxKey);
         emit MailboxKeyRotated(msg.sender, record.client(), mailboxKey);
     }
 
     /// @inheritdoc IClientRegistry
-    function withdraw(uint32 points, bytes32 digest) external {
+    function withdraw(uint32 points, bytes32 digest) external direct {
         emit Withdrawn(msg.sender, _registered(msg.sender).client(), points, digest);
     }
 
     /// @inheritdoc IClientRegistry
-    function approve(address account) external onlyAdmin {
+    function approve(address account) external direct onlyAdmin {
         ClientRecord record = _records[account];
         if (record.approved()) return;
         // An approval must not add the client to a round that runs. One that takes back a revocation before the next
@@ -103,7 +106,7 @@ contract ClientRegistry is IClientRegistry {
     }
 
     /// @inheritdoc IClientRegistry
-    function revoke(address account) external onlyAdmin {
+    function revoke(address account) external direct onlyAdmin {
         ClientRecord record = _records[account];
         if (!record.approved()) return;
         _records[account] = record.withoutApproval();

@@ -25,7 +25,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         RoundStore(registry_, coordinator_, terms_)
     {}
 
-    function open(bytes32 modelDigest) external returns (uint64 round) {
+    function open(bytes32 modelDigest) external direct returns (uint64 round) {
         uint64 previous = currentRound;
         if (previous == 0) {
             if (msg.sender != coordinator) revert OnlyCoordinator(msg.sender, type(uint256).max);
@@ -47,7 +47,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         );
     }
 
-    function skip(uint64 round) external {
+    function skip(uint64 round) external direct {
         RoundState state = _running(round);
         uint256 drawEnd = state.openedAt() + drawOffset;
         if (block.number <= drawEnd) revert DrawStillOpen(round, drawEnd);
@@ -56,7 +56,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Skipped(round, state.drawn());
     }
 
-    function share(uint64 round, bytes32 digest) external {
+    function share(uint64 round, bytes32 digest) external direct {
         RoundState roundState = _round(round).state;
         if (!_isBetween(roundState, Status.Sealed, 0, shareOffset)) {
             _wrongPhase(round, roundState, Phase.Share);
@@ -71,7 +71,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Shared(round, state.client(), digest);
     }
 
-    function commit(uint64 round, bytes32 digest, bytes32 seedHash) external {
+    function commit(uint64 round, bytes32 digest, bytes32 seedHash) external direct {
         Round storage entry = _round(round);
         RoundState roundState = entry.state;
         if (!roundState.isWithin(Status.Sealed, commitFirst, commitLength, block.number)) {
@@ -89,7 +89,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Committed(round, state.client(), digest, seedHash);
     }
 
-    function release(uint64 round, bytes32 digest) external {
+    function release(uint64 round, bytes32 digest) external direct {
         _recovering(round);
         Client storage client = _client(msg.sender);
         ClientState state = client.state;
@@ -99,7 +99,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Released(round, state.client(), digest);
     }
 
-    function recover(uint64 round, bytes32 digest) external {
+    function recover(uint64 round, bytes32 digest) external direct {
         Round storage entry = _recovering(round);
         RoundState state = entry.state;
         _onlyCoordinator(state.openedAt() + commitOffset);
@@ -107,7 +107,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Recovered(round, digest, state.committed());
     }
 
-    function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external {
+    function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external direct {
         Round storage entry = _round(round);
         RoundState state = entry.state;
         if (!_isBetween(state, Status.Recovered, 0, closeOffset)) _wrongPhase(round, state, Phase.Close);
@@ -120,7 +120,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Closed(round, modelDigest, metricsDigest);
     }
 
-    function fail(uint64 round, FailureReason reason, bytes32 evidence) external {
+    function fail(uint64 round, FailureReason reason, bytes32 evidence) external direct {
         RoundState state = _running(round);
         Phase current = _phaseOf(state);
         if (current == Phase.Overdue) {
@@ -134,7 +134,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         emit Failed(round, reason, evidence);
     }
 
-    function reportAbsences(uint64 round, address[] calldata accounts_) external {
+    function reportAbsences(uint64 round, address[] calldata accounts_) external direct {
         RoundState state = _round(round).state;
         uint64 current = currentRound;
         RoundState newest = _round(current).state;

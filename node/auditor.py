@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from chain.records import Record
 from ipfs.store import ContentStore
 from node.auditing.content import ContentRules, closed_rounds, void_rounds
-from node.auditing.rules import ChainFacts, LedgerRules
-from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, Verdict
+from node.auditing.verdict import CannotTell, Verdict
+from node.ledger_rules import BadRecord, ChainFacts, LedgerRules, RuleBroken
 from node.rounds import Rounds
 
 
@@ -62,7 +62,7 @@ class Auditor:
             while self._unchecked:
                 self._check(self._unchecked[0])
                 self._unchecked.popleft()
-        except AuditFailure as failure:
+        except RuleBroken as failure:
             return self._verdict("bad record", failure.record, str(failure.record))
         except CannotTell as fault:
             return self._verdict("cannot tell", reason=str(fault))

@@ -151,7 +151,8 @@ class Client:
 
     def _over(self, entry: RoundRecords) -> str:
         """Why there will be no round after this one, in one clause; empty when there will be."""
-        if len(self.view.rounds.ended()) >= self._config.federation.rounds:
+        terms = self._config.federation
+        if self.view.rounds.all_held(terms.rounds, terms.repeats):
             return "all rounds have ended"
         return self._spending().exhausted(entry.number + 1)
 
@@ -163,8 +164,6 @@ class Client:
             return Step.wait("open", "the coordinator: it opened the round under terms this client did not agree to")
         if self.view.rounds.base is None and entry.opened.model_digest != self._first_model:
             return Step.wait("open", "its members: training does not start from the model that the terms say")
-        if entry.opened.sampling_rate != self._config.rate_ppm(entry.number):
-            return Step.wait("open", "its members: the round's sampling rate is not the one that the terms say")
         deadlines = self.view.deadlines(entry)
         if member.client in entry.draws:
             return self._take_part(entry, member, deadlines)

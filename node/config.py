@@ -35,7 +35,9 @@ class FederationSettings:
     name : str
         Shown to people; at most 80 printable characters.
     rounds : int
-        Communication rounds T (closed, skipped and failed rounds all count).
+        Communication rounds T that close.
+    repeats : int
+        How many rounds more may be opened, in place of rounds that were skipped, failed or voided.
     sampling_rate : float
         r in (0, 1]: a client is drawn when its VRF output is below r·2²⁵⁶ (spec 01).
     seed : int
@@ -46,6 +48,7 @@ class FederationSettings:
 
     name: str = "fedgrove"
     rounds: int = 3
+    repeats: int = 100
     sampling_rate: float = 1.0
     seed: int = 0
     max_blob_mib: int = 256
@@ -53,6 +56,7 @@ class FederationSettings:
     def __post_init__(self) -> None:
         _check(0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters")
         _check(1 <= self.rounds <= 100_000, "federation.rounds", "a whole number from 1 to 100000")
+        _check(0 <= self.repeats <= 100_000, "federation.repeats", "a whole number from 0 to 100000")
         _check(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
         _check(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
         _check(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
@@ -117,6 +121,21 @@ class SharedSettings:
 
 
 @dataclass(frozen=True)
+class StartSettings:
+    """What training starts from: hex sha2-256 digest of the first model, which follows from the other terms.
+
+    Whoever cannot compute the model, as an auditor without torch, knows it by this digest; ``fedgrove deploy`` writes
+    it.
+    """
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        fine = not self.model or (len(self.model) == 64 and set(self.model) <= set("0123456789abcdef"))
+        _check(fine, "start.model", "64 lower-case hexadecimal characters")
+
+
+@dataclass(frozen=True)
 class MembershipSettings:
     """Who may register: ``open`` to all, or ``approved`` by the federation's admin."""
 
@@ -142,6 +161,7 @@ class FederationConfig:
     masking: MaskingSettings = field(default_factory=MaskingSettings)
     shared: SharedSettings = field(default_factory=SharedSettings)
     membership: MembershipSettings = field(default_factory=MembershipSettings)
+    start: StartSettings = field(default_factory=StartSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
     clustering: ClusteringSettings | None = None
@@ -164,6 +184,12 @@ class FederationConfig:
         if isinstance(self.privacy, ClientLevelSettings):
             rate = self.privacy.sampling_rate_of(number, rate)
         return max(1, round(rate * PPM))
+
+    @property
+    def rate_changes(self) -> tuple[int, ...]:
+        """Rounds after the first from which on the sampling rate may be another."""
+        given = isinstance(self.privacy, ClientLevelSettings) and self.privacy.sampling_rates
+        return self.privacy.phases if given else ()
 
     @property
     def mechanism(self) -> str:
@@ -233,6 +259,9 @@ class NetworkSettings:
         A directory as store takes no more than this many MiB; 0 sets no limit.
     confirmations : int
         Blocks on top of a record before a role acts on it.
+    rpc_quorum : int
+        How many endpoints must agree on a block before this member acts on what lies in it; 0: two where several are
+        given.
     max_fee_gwei : float
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
@@ -256,6 +285,7 @@ class NetworkSettings:
     store: str = ""
     quota_mib: int = 0
     confirmations: int = 0
+    rpc_quorum: int = 0
     max_fee_gwei: float = 500.0
     check_rounds: float = 1.0
     rpc_seconds: float = 10.0
@@ -266,6 +296,8 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         _check(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or up to 1073741824")
         _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
+        allowed = "0 (automatic) or from 1 to the number of endpoints"
+        _check(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
         _check(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
         _check(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
         for name in ("rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):

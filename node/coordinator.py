@@ -7,9 +7,8 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 import json
 from collections.abc import Callable
 
-from chain import tree
 from chain.errors import ContractRevert
-from chain.ledger import Ledger
+from chain.ledger import MAX_REPORT, Ledger
 from chain.phases import Deadlines
 from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
@@ -22,7 +21,7 @@ from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
-from node.rounds import Member, RoundRecords
+from node.rounds import RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel, Layout, load
 from node.uploads.kind import Outcome, UploadRound
@@ -94,11 +93,13 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """All rounds that the federation can hold have ended and their absences are reported."""
-        rounds = self.view.rounds
-        over = len(rounds.ended()) >= self._config.federation.rounds or (
-            bool(rounds.latest) and bool(self._exhausted())
-        )
-        return over and not self._absent(rounds.latest)
+        latest = self.view.rounds.latest
+        over = self._all_held() or (latest is not None and bool(self._exhausted()))
+        return over and not self._absent(latest)
+
+    def _all_held(self) -> bool:
+        terms = self._config.federation
+        return self.view.rounds.all_held(terms.rounds, terms.repeats)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
@@ -133,8 +134,8 @@ class Coordinator:
 
     def _open(self, model_digest: bytes) -> Step:
         self._store.put(self._initial_model)
-        config = self._store.put(self._config.to_bytes())
-        receipt = self._ledger.open(model_digest, config.digest, self._config.rate_ppm(self.round + 1))
+        self._store.put(self._config.to_bytes())
+        receipt = self._ledger.open(model_digest)
         return Step("open", acted="opened a round", gas=receipt.gas_used)
 
     def _between_rounds(self, entry: RoundRecords) -> Step:
@@ -144,11 +145,11 @@ class Coordinator:
             try:
                 receipt = self._ledger.report_absences(entry.number, accounts)
             except ContractRevert as refusal:
-                # Training does not wait for a report: somebody may have been revoked in the meantime.
+                # Training does not wait for a report: another member may have been quicker.
                 self._unreported = entry.number
                 return Step.wait("open", f"nobody: absences stay unreported ({refusal})", self.view.block + 1)
             return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
-        if entry.number >= self._config.federation.rounds:
+        if self._all_held():
             return Step.wait("done", "nobody: all rounds have ended")
         exhausted = self._exhausted()
         if exhausted:
@@ -178,31 +179,11 @@ class Coordinator:
         return Spending(self._config, self._store, self.view.rounds, self._parameters)
 
     def _absent(self, entry: RoundRecords) -> list[int]:
-        """Clients to report: of the sealed order without a commitment, and those that withheld their draw."""
-        if entry.number == self._unreported or entry.voided is not None:
+        """Clients to report of a closed round: all of its order without a commitment, unless they were reported."""
+        if entry.number == self._unreported or not entry.stands or entry.absences:
             return []
-        uncommitted = [client for client in entry.order if client not in entry.commits]
-        return [client for client in uncommitted + self._withheld(entry) if client not in entry.absences]
-
-    def _withheld(self, entry: RoundRecords) -> list[int]:
-        """Where everyone was to be drawn: the clients that could have drawn and did not (spec 01, seed of a round)."""
-        full = len(entry.draws) >= self.view.settings.max_clients
-        if entry.opened.sampling_rate != tree.EVERYONE or entry.seed is None or full:
-            return []
-        return [
-            client
-            for client, member in self.view.rounds.members.items()
-            if client not in entry.draws and client not in entry.absences and self._could_draw(entry, member)
-        ]
-
-    def _could_draw(self, entry: RoundRecords, member: Member) -> bool:
-        if member.active_from > entry.opened.opened_at or self.view.rounds.left(member.client):
-            return False
-        known = self._ledger.client_of(member.account)
-        eligible = known.approved and known.active_from <= entry.opened.opened_at
-        if not eligible or self._ledger.sits_out_until(member.account) >= entry.number:
-            return False
-        return not self._spending().refusal(member.client, entry.number)
+        absent = [client for client in entry.order if client not in entry.commits]
+        return absent if len(absent) <= MAX_REPORT else []
 
     # --- seed, draw, seal -------------------------------------------------------------------------------------------
 
@@ -222,7 +203,10 @@ class Coordinator:
         if len(entry.draws) < self.view.settings.quorum:
             receipt = self._ledger.skip(entry.number)
             return Step("seal", acted=f"skipped the round: {len(entry.draws)} drawn", gas=receipt.gas_used)
-        receipt = self._ledger.seal(entry.number, entry.tickets)
+        if block <= deadlines.order_block:
+            # Sealed only once it is confirmed, so that the order does not change under those who act on it.
+            return Step.wait("seal", "the chain: the block that orders the clients", deadlines.order_block + 1)
+        receipt = self._ledger.seal(entry.number, entry.tickets, deadlines.order_block)
         return Step("seal", acted=f"sealed the order of {len(entry.draws)}", gas=receipt.gas_used)
 
     # --- share, commit, recover -------------------------------------------------------------------------------------

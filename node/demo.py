@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chain.deployment import Deployment, deploy
+from chain.deployment import Deployment
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import Network
@@ -31,6 +31,7 @@ from node.config import (
 )
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
+from node.founding import found, with_first_model
 from node.inline import NONE
 from node.learning import partition
 from node.learning.samples import Dataset, Samples
@@ -194,18 +195,11 @@ class Demo:
             training, shared = deal(self._plan, self._dataset)
             digest = self._store.put(shared_to_bytes(shared)).digest
             config = make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address)
-            initial = initial_model(config)
+            config, initial = with_first_model(config), initial_model(config)
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
-        self.deployment = deploy(
-            self._network,
-            keys.account,
-            keys.address,
-            config.ledger,
-            open_membership=True,
-            activation_delay=config.membership.activation_delay,
-        )
+        self.deployment = found(self._network, keys.account, config, keys.address)
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
         roles = coordinator_tasks(config, keys, self._dataset.test())
         coordinator = Coordinator(self._ledger(keys), self._store, config, initial, **roles)

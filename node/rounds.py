@@ -108,7 +108,7 @@ class RoundRecords:
             _partners(n, groups or (tuple(range(n)),)),
             mode=masking.mode,
             extra_partners=masking.extra_partners,
-            seed=self.seed.seed,
+            seed=self.sealed.order_seed,
             threshold=_threshold(n, masking.threshold),
             groups=groups,
         )
@@ -132,6 +132,18 @@ class Rounds:
 
     def ended(self) -> list[RoundRecords]:
         return [entry for entry in self.rounds.values() if entry.end is not None]
+
+    @property
+    def closed(self) -> int:
+        """How many rounds closed and stand."""
+        return sum(entry.stands for entry in self.rounds.values())
+
+    def all_held(self, rounds: int, repeats: int) -> bool:
+        """Whether no round can follow: ``rounds`` have closed, or ``repeats`` more were opened in vain."""
+        latest = self.latest
+        if latest is None or latest.end is None:
+            return False
+        return self.closed >= rounds or latest.number >= rounds + repeats
 
     @property
     def base(self) -> RoundRecords | None:
@@ -195,7 +207,8 @@ def _place(history: Rounds, record: Record) -> None:
         case Sealed():
             entry = history.rounds[record.round]
             entry.sealed = record
-            entry.order = tuple(tree.client_of(ticket) for ticket in sorted(entry.tickets))
+            ordered = tree.order(entry.tickets, record.order_seed)
+            entry.order = tuple(tree.client_of(ticket) for ticket in ordered)
         case Recovered():
             history.rounds[record.round].recovered = record
         case Closed() | Skipped() | Failed():

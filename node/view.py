@@ -1,15 +1,16 @@
 """A role's own, growing picture of the ledger."""
 
-from chain import tree, vrf
+from chain import tree
 from chain.errors import InvalidLog
 from chain.ledger import Ledger
 from chain.phases import Deadlines
 from chain.records import Record
+from node.ledger_rules import ChainFacts, LedgerRules, RuleBroken
 from node.rounds import RoundRecords, Rounds
 
 
 class LedgerView:
-    """Reads new records up to the confirmed block and keeps them sorted by round.
+    """Reads new records up to the confirmed block, holds them to the ledger's rules, and keeps them sorted by round.
 
     Parameters
     ----------
@@ -24,31 +25,38 @@ class LedgerView:
         self._confirmations = confirmations
         self._seen = 0
         self._last: Record | None = None
-        self.rounds = Rounds()
-        self.settings = ledger.settings()
+        self.settings = ledger.deployment.settings
         self.block = 0
+        self._begin()
 
     def refresh(self) -> RoundRecords | None:
         """Read what is new; return the latest round, or None before the first."""
-        self.block = self._ledger.confirmed_block(self._confirmations)
         records = self._ledger.records()
+        self.block = self._ledger.confirmed_block(self._confirmations)
         if self._seen and records[self._seen - 1 : self._seen] != [self._last]:
             # The chain abandoned blocks that this view had seen: sort what stands now from the start.
-            self._seen, self.rounds = 0, Rounds()
+            self._begin()
         while self._seen < len(records) and records[self._seen].at.block <= self.block:
             self._place(records[self._seen])
             self._seen += 1
         return self.rounds.latest
 
+    def _begin(self) -> None:
+        self._seen = 0
+        self.rounds = Rounds()
+        ledger = self._ledger
+        facts = ChainFacts(ledger.deployment, 0, ledger.block_hash, ledger.block_randomness)
+        self._rules = LedgerRules(facts, self.rounds)
+
     def _place(self, record: Record) -> None:
         try:
-            self.rounds.add(record)
-        except (KeyError, IndexError, ValueError, vrf.InvalidProof) as fault:
-            # No ledger records this: the endpoint left something out or made something up. Read everything anew.
-            self._seen, self.rounds = 0, Rounds()
+            self._rules.check(record)
+        except RuleBroken as broken:
+            # No ledger records this: whoever delivered it left something out or made something up. Read it all anew.
+            self._begin()
             self._ledger.forget()
-            reason = f"it does not follow from what lies before it ({type(fault).__name__})"
-            raise InvalidLog(record.at.block, record.at.log_index, reason) from None
+            raise InvalidLog(record.at.block, record.at.log_index, str(broken)) from None
+        self.rounds.add(record)
         self._last = record
 
     def deadlines(self, entry: RoundRecords) -> Deadlines:

@@ -24,8 +24,8 @@ from signal import SIGKILL
 from rich.console import Console
 from rich.table import Table
 
-from chain.deployment import read_deployment
 from chain.errors import ChainError
+from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import connect
 from chain.records import Closed, Failed, Skipped

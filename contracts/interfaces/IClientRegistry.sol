@@ -26,6 +26,8 @@ struct ClientView {
 /// WARNING: membership says nothing about who stands behind an account. Where membership is open, one person may
 /// register any number of clients; a federation that must not allow this uses approval.
 interface IClientRegistry {
+    /// @dev The first event; the transaction that created the contract holds the terms that are fixed in it.
+    event RegistryFounded();
     /// @param proof the 81-byte RFC 9381 proof of possession
     event Registered(
         address indexed account,

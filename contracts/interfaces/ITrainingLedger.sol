@@ -139,6 +139,8 @@ struct SignedDraw {
 interface ITrainingLedger {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
+    /// @dev The first event; the transaction that created the contract holds settings and terms.
+    event LedgerFounded();
     /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
     /// @param openedAt block of the opening
     /// @param seedBlock block whose hash seeds the round
@@ -372,8 +374,7 @@ interface ITrainingLedger {
 
     function settings() external view returns (Settings memory);
 
-    /// @notice Digest of the federation's terms, and the sampling rates that follow from them.
-    function terms() external view returns (bytes32 config, Rate[] memory rates);
+    function terms() external view returns (Terms memory);
 
     function registry() external view returns (IClientRegistry);
 

@@ -17,7 +17,7 @@ abstract contract DisputePhase is RoundStore {
 
     mapping(uint64 round => Disputes) private _disputes;
 
-    function disputeRound(uint64 round, bytes32 evidence) external {
+    function disputeRound(uint64 round, bytes32 evidence) external direct {
         uint64 standing = lastClosed;
         if (round == 0 || round != standing) revert NotDisputable(round, standing);
         ClientState state = _client(msg.sender).state;

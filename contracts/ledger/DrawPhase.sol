@@ -15,7 +15,7 @@ import {RoundStore} from "./RoundStore.sol";
 abstract contract DrawPhase is RoundStore {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
-    function fixSeed(uint64 round) external {
+    function fixSeed(uint64 round) external direct {
         (Round storage entry,) = _drawing(round);
         if (entry.seed != 0) revert SeedFixedAlready(round);
         _fixSeed(round, entry);
@@ -29,7 +29,7 @@ abstract contract DrawPhase is RoundStore {
         bytes32 sealKey,
         uint32 samples,
         bytes calldata message
-    ) external {
+    ) external direct {
         (Round storage entry, RoundState state) = _drawing(round);
         bytes32 seed = entry.seed;
         if (seed == 0) seed = _fixSeed(round, entry);
@@ -41,7 +41,7 @@ abstract contract DrawPhase is RoundStore {
         emit Drawn(round, uint32(ticket), samples, maskKey, sealKey, proof);
     }
 
-    function drawBatch(uint64 round, SignedDraw[] calldata items) external {
+    function drawBatch(uint64 round, SignedDraw[] calldata items) external direct {
         (Round storage entry,) = _drawing(round);
         if (entry.seed == 0) _fixSeed(round, entry);
         bytes32 separator = DrawSignature.domainSeparator();

@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {ClientRecord} from "../ClientRecord.sol";
+import {DirectCalls} from "../DirectCalls.sol";
 import {IClientRegistry} from "../interfaces/IClientRegistry.sol";
 import {Phase, Rate, RoundView, Terms} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
@@ -10,7 +11,7 @@ import {RoundState, Status} from "./RoundState.sol";
 
 /// @title RoundStore
 /// @notice The storage of the ledger, its plain views, and who may act for the coordinator.
-abstract contract RoundStore is RoundClock {
+abstract contract RoundStore is RoundClock, DirectCalls {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
     IClientRegistry public immutable registry;
@@ -18,6 +19,7 @@ abstract contract RoundStore is RoundClock {
 
     /// @dev What the members agreed on; the same in every round.
     bytes32 internal immutable config;
+    bytes32 internal immutable firstModel;
 
     uint64 public currentRound;
     /// @dev The latest round that was sealed, 0 for none; its root enters the next seed.
@@ -65,12 +67,14 @@ abstract contract RoundStore is RoundClock {
         coordinator = coordinator_;
         if (terms_.model == 0 || terms_.config == 0) revert ZeroDigest(0);
         config = terms_.config;
+        firstModel = terms_.model;
         currentModel = terms_.model;
         _setRates(terms_.rates);
+        emit LedgerFounded();
     }
 
-    function terms() external view returns (bytes32, Rate[] memory) {
-        return (config, _rates);
+    function terms() external view returns (Terms memory) {
+        return Terms(config, firstModel, _rates);
     }
 
     function phase(uint64 round_) external view returns (Phase) {

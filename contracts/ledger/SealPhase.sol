@@ -24,7 +24,10 @@ abstract contract SealPhase is RoundStore {
 
     mapping(uint64 round => mapping(address sealer => Progress)) private _progress;
 
-    function seal(uint64 round, bytes calldata tickets, bytes calldata permutation, bytes calldata header) external {
+    function seal(uint64 round, bytes calldata tickets, bytes calldata permutation, bytes calldata header)
+        external
+        direct
+    {
         Round storage entry = _sealable(round);
         RoundState state = entry.state;
         if (tickets.length != uint256(state.drawn()) * CooperationTree.TICKET_BYTES) {
@@ -35,7 +38,7 @@ abstract contract SealPhase is RoundStore {
         _seal(round, entry, orderSeed, CooperationTree.sortedRoot(tickets, permutation, orderSeed));
     }
 
-    function sealChunk(uint64 round, bytes calldata tickets, bytes calldata header) external {
+    function sealChunk(uint64 round, bytes calldata tickets, bytes calldata header) external direct {
         Round storage entry = _sealable(round);
         uint256 n = tickets.length / CooperationTree.TICKET_BYTES;
         if (n == 0 || tickets.length % CooperationTree.TICKET_BYTES != 0) revert TicketBytesInvalid(tickets.length);

@@ -19,10 +19,10 @@ from ipfs import car
 from ipfs.cid import CID
 from ipfs.disk import DiskStore
 from ipfs.store import StoreError
-from node.auditing.rules import ChainFacts
-from node.auditing.verdict import BadRecord, Verdict
+from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.files import write_atomically
+from node.ledger_rules import BadRecord, ChainFacts
 from node.report import build_report
 
 REPORT, LEDGER, STORE, MANIFEST = "report.json", "ledger.jsonl", "store", "manifest.json"
@@ -39,17 +39,7 @@ class NoArchive(ValueError):
 
 def chain_facts(history: History) -> ChainFacts:
     """The fixed terms and block hashes of a verified history."""
-    deployment = history.deployment
-    return ChainFacts(
-        chain_id=history.chain_id,
-        registry=deployment.registry,
-        ledger=deployment.ledger,
-        settings=deployment.settings,
-        open_membership=deployment.open_membership,
-        activation_delay=deployment.activation_delay,
-        head_block=history.head_block,
-        block_hash=history.block_hash,
-    )
+    return ChainFacts(history.deployment, history.head_block, history.block_hash, history.randomness)
 
 
 def write_archive(directory: Path, history: History, report: dict) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 from chain.records import Closed, Record, Withdrawn
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore
-from node.auditing.rules import ChainFacts
-from node.auditing.verdict import BadRecord, Verdict
+from node.auditing.verdict import Verdict
 from node.config import FederationConfig
 from node.content import fetch_config, fetch_model
 from node.kmeans.state import State
+from node.ledger_rules import BadRecord, ChainFacts
 from node.rounds import RoundRecords, Rounds
 
 FORMAT = "fedgrove-certificate-1"
@@ -190,9 +190,9 @@ class _Search:
     def _head(self, request: Withdrawn) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "chain_id": self._facts.chain_id,
-            "registry": self._facts.registry,
-            "ledger": self._facts.ledger,
+            "chain_id": self._facts.deployment.chain_id,
+            "registry": self._facts.deployment.registry,
+            "ledger": self._facts.deployment.ledger,
             "request": {
                 "client": request.client,
                 "account": request.account,

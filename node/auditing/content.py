@@ -20,8 +20,7 @@ from chain.records import (
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, recovery, seed_hashes
-from node.auditing.rules import ChainFacts
-from node.auditing.verdict import AuditFailure, BadRecord, CannotTell, bad
+from node.auditing.verdict import CannotTell
 from node.config import FederationConfig
 from node.content import (
     MAX_JSON_BYTES,
@@ -37,13 +36,15 @@ from node.content import (
     model_bytes,
     parameters_of,
 )
+from node.founding import difference
+from node.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
 from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
 from node.masking.release import InvalidRelease, parse_release
 from node.masking.sealing import InvalidShares, parse_shares
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
-from node.privacy.records import difference
+from node.privacy.records import difference as privacy_difference
 from node.rounds import RoundRecords, Rounds
 from node.strict_tables import InvalidConfig
 from node.tensors import InvalidModel
@@ -86,7 +87,7 @@ class ContentRules:
     _placed: UploadRound | None = None
 
     def check(self, record: Record) -> None:
-        """Raise AuditFailure if the content behind the record is missing, altered or not what it must be."""
+        """Raise RuleBroken if the content behind the record is missing, altered or not what it must be."""
         if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
             return
         match record:
@@ -114,7 +115,7 @@ class ContentRules:
             return
         try:
             self._opening(record)
-        except AuditFailure as failure:
+        except RuleBroken as failure:
             # It was opened on a lie before its members could say so, and fell with it.
             self.remarks.append(failure.record)
 
@@ -129,7 +130,7 @@ class ContentRules:
             return False
         try:
             self._place()
-        except AuditFailure as failure:
+        except RuleBroken as failure:
             if failure.record not in self.remarks:
                 self.remarks.append(failure.record)
             return True
@@ -141,12 +142,9 @@ class ContentRules:
             config = self._get(lambda: fetch_config(self.store, record.config_digest), "opened.config", number)
         except (InvalidConfig, ValueError) as fault:
             raise bad("opened.config", str(fault), number) from None
-        if config.ledger != self.facts.settings:
-            raise bad("opened.config", "its windows and limits are not those of the deployed ledger", number)
-        if (config.membership.mode == "open") != self.facts.open_membership:
-            raise bad("opened.config", "its membership mode is not that of the deployed registry", number)
-        if config.rate_ppm(number) != record.sampling_rate:
-            raise bad("opened.sampling rate", "it is not the rate of the federation's configuration", number)
+        other = difference(self.facts.deployment, config)
+        if other:
+            raise bad("opened.config", f"the deployed federation is another: {other}", number)
         layout = layout_of(self._model) if self._model is not None else None
         try:
             model = self._get(
@@ -226,7 +224,7 @@ class ContentRules:
             return
         try:
             self._closing(record)
-        except AuditFailure as failure:
+        except RuleBroken as failure:
             # Its members said so on the ledger, and nothing rests on it.
             self.remarks.append(failure.record)
         else:
@@ -250,7 +248,8 @@ class ContentRules:
             raise bad("closed.metrics", str(fault), number) from None
         if metrics.round != number:
             raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
-        wrong = difference(metrics.privacy, right.privacy) or kind_of(self._config).fault_of(right.model, metrics)
+        wrong = privacy_difference(metrics.privacy, right.privacy)
+        wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
         if wrong:
             raise bad("closed.metrics", wrong, number)
         spending = self._spending()
@@ -323,9 +322,9 @@ class ContentRules:
         return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
 
     def _place(self) -> UploadRound:
-        """The public inputs of the round being checked; AuditFailure where it rests on what cannot be read."""
+        """The public inputs of the round being checked; RuleBroken where it rests on what cannot be read."""
         if self._placed is None:
-            ledger, latest = (self.facts.chain_id, self.facts.ledger), self.rounds.latest
+            ledger, latest = self.facts.place, self.rounds.latest
             work = (self.rounds, latest, ledger, self._config, self.store, self._model)
             try:
                 self._placed = self._get(lambda: upload_round(*work), "opened.model", latest.number)

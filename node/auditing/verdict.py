@@ -3,30 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from node.ledger_rules import BadRecord
 from node.uploads.spending import Spent
-
-
-@dataclass(frozen=True)
-class BadRecord:
-    """Where a history is wrong: round and client (None when not of one), the field, and the reason in a sentence."""
-
-    round: int | None
-    client: int | None
-    field: str
-    reason: str
-
-    def __str__(self) -> str:
-        place = [f"round {self.round}"] if self.round is not None else []
-        place += [f"client {self.client}"] if self.client is not None else []
-        return f"{', '.join([*place, self.field])}: {self.reason}"
-
-
-class AuditFailure(Exception):
-    """Raised by a check at the first bad record."""
-
-    def __init__(self, record: BadRecord) -> None:
-        super().__init__(str(record))
-        self.record = record
 
 
 class CannotTell(Exception):
@@ -72,8 +50,3 @@ class Verdict:
     def to_dict(self) -> dict:
         """A JSON-ready form."""
         return asdict(self)
-
-
-def bad(field: str, reason: str, round: int | None = None, client: int | None = None) -> AuditFailure:
-    """The exception that names a bad record."""
-    return AuditFailure(BadRecord(round, client, field, reason))

@@ -11,7 +11,8 @@ import typer
 from rich.progress import Progress
 
 from chain.access import Network
-from chain.deployment import Deployment, read_deployment, verify_code
+from chain.deployment import Deployment
+from chain.founding import read_deployment, verify_code
 from chain.history import History, capture
 from chain.networks import connect
 from ipfs.disk import DiskStore

@@ -7,7 +7,8 @@ from rich.progress import track
 
 from chain import tree, vrf
 from chain.access import Network
-from chain.deployment import Deployment, Settings, deploy
+from chain.deployment import Deployment, Settings, Terms
+from chain.founding import deploy
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import embedded
@@ -60,12 +61,12 @@ class _Bench:
             max_clients=clients,
         )
         self.network = network
-        self.deployment: Deployment = deploy(network, founder.account, founder.address, settings)
+        self._model, config = os.urandom(32), os.urandom(32)
+        terms = Terms(config.hex(), self._model.hex(), rounds=2)
+        self.deployment: Deployment = deploy(network, founder.account, founder.address, settings, terms)
         self.coordinator = Ledger(network, self.deployment, founder.account)
         self.members = [Keys.generate() for _ in range(clients)]
         self.gas: dict[str, list[float]] = {}
-        self._model = os.urandom(32)
-        self._terms = os.urandom(32)
 
     def register(self) -> None:
         """Fund and register every member."""
@@ -76,7 +77,7 @@ class _Bench:
     def round(self) -> None:
         """Run one round from open to close."""
         coordinator = self.coordinator
-        self._note("open", coordinator.open(self._model, self._terms, tree.EVERYONE))
+        self._note("open", coordinator.open(self._model))
         number = coordinator.current_round()
         view = coordinator.round(number)
         self.network.advance_to(view.seed_block)
@@ -88,8 +89,9 @@ class _Bench:
             receipt = self._ledger(keys).draw(*drawn)
             self._note("draw, one root" if _roots(keys, alpha) == 1 else "draw, more roots", receipt)
             self._note("draw, mean", receipt)
-        self.network.advance_to(view.draw_end)
-        self._note("seal", coordinator.seal(number, self._tickets(number)))
+        self.network.advance_to(view.order_block)
+        tickets = self._tickets(number)
+        self._note("seal", coordinator.seal(number, tickets, view.order_block))
         for keys in self._each("sharing"):
             self._note("share", self._ledger(keys).share(number, os.urandom(32)))
         self.network.advance_to(view.share_end)

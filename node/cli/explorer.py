@@ -65,7 +65,7 @@ def check_installed() -> None:
 def _source(
     history: Path | None, rpc: list[str] | None, ledger: str | None, store: str | None, from_block: int
 ) -> Iterator["Source"]:
-    from chain.deployment import read_deployment, verify_code
+    from chain.founding import read_deployment, verify_code
     from chain.networks import connect
     from node.cli.audit import open_content
     from node.explorer.sources import CarSource, DirectorySource, LiveSource

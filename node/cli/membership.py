@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from eth_utils import is_address
 
-from chain.deployment import deploy as deploy_contracts
 from chain.keys import load
 from chain.networks import connect
 from node.cli.output import CommandError, console, print_json, read_password
 from node.cli.reach import open_ledger
-from node.config import load_config
+from node.config import FederationConfig, load_config
 from node.files import write_atomically
+from node.founding import found, with_first_model
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
@@ -25,6 +25,8 @@ def deploy(
     keystore: KeystoreFile,
     rpc: Annotated[str, typer.Option(help="URL of an EVM JSON-RPC endpoint.")],
     coordinator: Annotated[str | None, typer.Option(help="The coordinator's address; default: your account.")] = None,
+    admin: Annotated[str | None, typer.Option(help="The address that approves members; default: your account.")] = None,
+    one_account: Annotated[bool, typer.Option(help="Let the admin also be the coordinator.")] = False,
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -38,16 +40,11 @@ def deploy(
             f"{config} names the ledger {reach.ledger} already: remove its [network] table to deploy anew"
         )
     keys = load(keystore, read_password(password_file))
+    roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
+    _check_roles(terms, roles, one_account)
+    founded = with_first_model(terms)
     with connect(rpc) as network:
-        deployment = deploy_contracts(
-            network,
-            keys.account,
-            coordinator or keys.address,
-            terms.ledger,
-            open_membership=terms.membership.mode == "open",
-            admin=keys.address,
-            activation_delay=terms.membership.activation_delay,
-        )
+        deployment = found(network, keys.account, founded, **roles)
     addresses = {
         "rpc": rpc,
         "chain_id": deployment.chain_id,
@@ -56,12 +53,25 @@ def deploy(
         "block": deployment.block,
     }
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
-    write_atomically(config, config.read_bytes() + "\n".join(["", "[network]", *lines, ""]).encode())
+    start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
+    write_atomically(config, config.read_bytes() + "\n".join([*start, "", "[network]", *lines, ""]).encode())
     if as_json:
         print_json(addresses)
     else:
         console.print(f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}")
     return 0
+
+
+def _check_roles(terms: FederationConfig, roles: dict[str, str], one_account: bool) -> None:
+    for role, address in roles.items():
+        if not is_address(address):
+            raise CommandError(f"--{role} must be an account's address (0x and 40 hexadecimal digits), not {address!r}")
+    same = int(roles["admin"], 16) == int(roles["coordinator"], 16)
+    if terms.membership.mode == "approved" and same and not one_account:
+        raise CommandError(
+            "the admin, who approves members, would also be the coordinator, who opens and closes rounds: name another "
+            "account with --coordinator or --admin, or give --one-account to let one hold both powers"
+        )
 
 
 def register(

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chain.access import Network
-from chain.deployment import Deployment, read_deployment, verify_code
+from chain.deployment import Deployment
+from chain.founding import read_deployment, verify_code
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import connect
@@ -22,7 +23,7 @@ def open_ledger(config: Path, keys: Keys | None) -> Iterator[Ledger]:
     _, reach = load_config(config)
     check_reach(config, reach)
     with open_network(reach) as network:
-        deployment = read_deployment(network, reach.ledger, reach.block or None)
+        deployment = find_federation(network, reach)
         yield Ledger(network, deployment, keys.account if keys else None)
 
 
@@ -42,6 +43,7 @@ def open_network(reach: NetworkSettings) -> Network:
         timeout=reach.rpc_seconds,
         max_fee_gwei=reach.max_fee_gwei,
         resend_seconds=reach.resend_seconds,
+        quorum=reach.rpc_quorum,
     )
 
 

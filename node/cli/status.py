@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chain.access import Network
-from chain.deployment import read_deployment
 from chain.errors import ChainError
+from chain.founding import read_deployment
 from chain.keys import Keys, load
 from chain.ledger import Ledger
 from node.budget import ETHER, Budget, Purse

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from node.auditing.verdict import BadRecord
 from node.explorer.inert import inert
 from node.explorer.watch import Sight
+from node.ledger_rules import BadRecord
 
 GOOD, REMARK, BAD, WAIT, SKIPPED = "good", "remark", "bad", "wait", "skipped"
 WORDS = {

@@ -13,11 +13,12 @@ from typing import Self
 
 from chain.errors import ChainError
 from ipfs.store import StoreError
-from node.auditing.verdict import BadRecord, Verdict
+from node.auditing.verdict import Verdict
 from node.explorer.index import Index
 from node.explorer.sources import Source
 from node.explorer.survey import ask_again, survey
 from node.explorer.terms import latest_config
+from node.ledger_rules import BadRecord
 from node.standing import Standing
 
 INTERVAL_SECONDS = 1.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
-from chain.deployment import read_deployment
 from chain.errors import ChainError
+from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import connect
 from node.kmeans.datasets import Points

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from chain.deployment import Deployment, deploy
+from chain.deployment import Deployment
 from chain.keys import Keys, save
 from chain.networks import anvil
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from node.config import FederationConfig
+from node.founding import found, with_first_model
 from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.testnet.beginning import beginning
@@ -64,7 +65,8 @@ def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progres
     if begun.test:
         _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
     say("deploying the contracts")
-    deployment = _found(layout, begun.config, everyone)
+    config = with_first_model(begun.config)
+    deployment = _found(layout, config, everyone)
     _prepare_stores(layout, plan)
     if begun.shared:
         say("storing the shared samples")
@@ -73,7 +75,7 @@ def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progres
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
     testnet = with_ports(Testnet(plan, *place, accounts))
-    write_configs(layout, testnet, begun.config)
+    write_configs(layout, testnet, config)
     write_record(layout, testnet)
     layout.unfinished.unlink()
     return testnet
@@ -112,14 +114,7 @@ def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) 
         for keys in everyone.values():
             network.fund(keys.address, FUNDS_ETHER)
         keys = everyone[COORDINATOR]
-        return deploy(
-            network,
-            keys.account,
-            keys.address,
-            config.ledger,
-            open_membership=True,
-            activation_delay=config.membership.activation_delay,
-        )
+        return found(network, keys.account, config, keys.address)
 
 
 def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:

@@ -15,8 +15,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chain.deployment import read_deployment
 from chain.errors import ChainError
+from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import connect
 from node.files import write_atomically

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chain.deployment import Deployment, deploy
+from chain.deployment import Deployment
 from chain.history import capture
 from chain.keys import Keys, load, save
 from chain.ledger import Ledger
@@ -40,6 +40,7 @@ from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model, mirror
 from node.coordinator import Coordinator
 from node.files import exclusive, write_atomically
+from node.founding import found
 from node.journal import Journal
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
@@ -105,10 +106,12 @@ class LocalFederation:
         scratch = root.with_name(f"{root.name}.unfinished")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, mode=0o700)
-        config = FederationConfig(
-            federation=FederationSettings(name=name, rounds=_ROUNDS),
-            clustering=settings,
-            ledger=windows(len(parts)),
+        config = with_first_model(
+            FederationConfig(
+                federation=FederationSettings(name=name, rounds=_ROUNDS),
+                clustering=settings,
+                ledger=windows(len(parts)),
+            )
         )
         names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]
         everyone = {each: Keys.generate() for each in names}
@@ -334,4 +337,4 @@ def _found(root: Path, config: FederationConfig, everyone: dict[str, Keys]) -> D
         for keys in everyone.values():
             network.fund(keys.address, _FUNDS_ETHER)
         keys = everyone[COORDINATOR]
-        return deploy(network, keys.account, keys.address, config.ledger, open_membership=True)
+        return found(network, keys.account, config, keys.address)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from chain import tree, vrf
-from chain.deployment import Deployment, Settings, deploy
+from chain.deployment import Deployment, Settings, Terms
+from chain.founding import deploy
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import Network
@@ -25,6 +26,7 @@ SETTINGS = Settings(
 )
 EVERYONE = tree.EVERYONE
 MODEL, CONFIG = b"\x01" * 32, b"\x02" * 32
+TERMS = Terms(CONFIG.hex(), MODEL.hex(), rounds=10)
 
 
 @dataclass
@@ -45,9 +47,8 @@ class Federation:
         self.clients.append(Ledger(self.network, self.deployment, keys.account))
         self.clients[-1].register(keys)
 
-    def open(self, rate: int = EVERYONE, model: bytes | None = None) -> int:
-        standing = self.coordinator.current_model()
-        self.coordinator.open(model or (standing if any(standing) else MODEL), CONFIG, rate)
+    def open(self, model: bytes | None = None) -> int:
+        self.coordinator.open(model or self.coordinator.current_model())
         return self.coordinator.current_round()
 
     def alpha(self, number: int) -> bytes:
@@ -67,20 +68,24 @@ class Federation:
             tree.ticket(vrf.proof_to_hash(record.proof), record.client) for record in drawn if record.round == number
         ]
 
+    def seal(self, number: int) -> None:
+        order_block = self.coordinator.round(number).order_block
+        self.network.advance_to(order_block)
+        self.coordinator.seal(number, self.tickets(number), order_block)
+
     def sealed(self, who: range = range(4)) -> int:
         number = self.open()
         self.to_draw(number)
         for index in who:
             self.draw(number, index)
-        self.network.advance_to(self.coordinator.round(number).draw_end)
-        self.coordinator.seal(number, self.tickets(number))
+        self.seal(number)
         return number
 
 
-def found(network: Network, clients: int = 4, **terms) -> Federation:
+def found(network: Network, clients: int = 4, terms: Terms = TERMS, **membership) -> Federation:
     founder = Keys.generate()
     network.fund(founder.address, 10)
-    deployment = deploy(network, founder.account, founder.address, SETTINGS, **terms)
+    deployment = deploy(network, founder.account, founder.address, SETTINGS, terms, **membership)
     federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
     for _ in range(clients):
         federation.join()

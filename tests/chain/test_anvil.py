@@ -12,8 +12,8 @@ import pytest
 from federations import found
 from test_history import run_round
 
-from chain.deployment import read_deployment, verify_code
 from chain.errors import BlockTimeout, ConnectionFailed, ContractRevert, InsufficientFunds, WrongChain, WrongCode
+from chain.founding import read_deployment, verify_code
 from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger

@@ -8,7 +8,7 @@ import pytest
 import rlp
 from federations import found
 
-from chain.access import Body
+from chain.blocks import Body
 from chain.history import BadHistory, Block, History, capture
 from chain.networks import embedded
 

@@ -19,8 +19,9 @@ from eth_utils import keccak, to_wei
 from federations import CONFIG, EVERYONE, MODEL, found
 from validators import CHAIN_ID, Missing, Validators, find_injectived
 
-from chain.deployment import Settings, deploy, verify_code
+from chain.deployment import Settings
 from chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
+from chain.founding import deploy, verify_code
 from chain.history import BadHistory, History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger

@@ -11,9 +11,9 @@ from chain.networks import embedded
 from chain.records import Record
 from ipfs.disk import DiskStore
 from node.auditing.archive import LEDGER, STORE, chain_facts, write_archive
-from node.auditing.rules import ChainFacts
 from node.demo import Demo, Plan
 from node.learning.datasets import load_dataset
+from node.ledger_rules import ChainFacts
 from node.report import build_report
 
 

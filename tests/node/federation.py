@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from chain.access import Network
-from chain.deployment import Deployment, deploy
+from chain.deployment import Deployment
 from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger
@@ -19,6 +19,8 @@ from node.config import FederationConfig
 from node.coordinator import Coordinator
 from node.demo import Plan, make_config
 from node.evaluation import evaluator, initial_model
+from node.founding import found as deploy_federation
+from node.founding import with_first_model
 from node.learning.datasets import load_dataset
 from node.learning.partition import iid
 from node.learning.samples import Samples
@@ -46,12 +48,11 @@ class Federation:
         dataset = load_dataset("digits")
         config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
-        config = FederationConfig(**{**values, **changes})
+        config = with_first_model(FederationConfig(**{**values, **changes}))
         coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
-        open_to_all = config.membership.mode == "open"
-        deployment = deploy(network, coordinator.account, coordinator.address, config.ledger, open_to_all)
+        deployment = deploy_federation(network, coordinator.account, config, coordinator.address)
         train = dataset.train()
         parts = iid(train.y, clients, np.random.default_rng(0))
         samples = [train.take(part[:60]) for part in parts]

@@ -22,12 +22,13 @@ from chain.records import (
 from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
 from node.auditing.content import ContentRules
-from node.auditing.verdict import AuditFailure, CannotTell
+from node.auditing.verdict import CannotTell
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
 from node.config import FederationConfig, LedgerSettings
 from node.content import Metrics
 from node.learning.settings import ModelSpec
+from node.ledger_rules import RuleBroken
 from node.rounds import Rounds
 
 AT = Position(1, bytes(32), 0)
@@ -90,9 +91,9 @@ def test_what_rests_on_a_closing_that_stands_is_a_bad_record(tmp_path):
     history = History(tmp_path, set())
     history.check(history.opened(2, history.lie))
     history.sealed()
-    with pytest.raises(AuditFailure, match=r"round 2, opened\.model"):
+    with pytest.raises(RuleBroken, match=r"round 2, opened\.model"):
         history.check(*history.records())
-    with pytest.raises(AuditFailure, match="not in the store"):
+    with pytest.raises(RuleBroken, match="not in the store"):
         history.check(history.opened(3, bytes(32)))
 
 

@@ -9,7 +9,7 @@ import pytest
 from chain import tree, vrf
 from chain.records import Registered, VrfKeyRotated
 from node.auditing.archive import MANIFEST, REPORT, audit_directory
-from node.auditing.rules import LedgerRules
+from node.ledger_rules import LedgerRules
 from node.rounds import Rounds
 
 SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

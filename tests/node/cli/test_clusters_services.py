@@ -16,7 +16,7 @@ from signal import SIGKILL
 import numpy as np
 import pytest
 
-from chain.deployment import read_deployment
+from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import AnvilNetwork, anvil, connect
 from ipfs.disk import DiskStore

@@ -17,12 +17,12 @@ from ipfs.disk import DiskStore
 from ipfs.store import Unreachable
 from node.auditing import webhook
 from node.auditing.follow import READINGS, Follower
-from node.auditing.rules import LedgerRules
-from node.auditing.verdict import BadRecord, Verdict
+from node.auditing.verdict import Verdict
 from node.auditing.webhook import Webhook, WebhookFailed
 from node.config import FederationSettings
 from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
+from node.ledger_rules import BadRecord, LedgerRules
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.federation import Federation
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import requests
 
-from chain.deployment import Settings, deploy
+from chain.deployment import Settings
+from chain.founding import deploy
 from chain.history import capture
 from chain.keys import Keys, save
 from chain.ledger import Ledger

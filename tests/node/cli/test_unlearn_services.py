@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chain.deployment import deploy
+from chain.founding import deploy
 from chain.history import capture
 from chain.keys import Keys, save
 from chain.ledger import Ledger

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chain.deployment import read_deployment, verify_code
+from chain.founding import read_deployment, verify_code
 from chain.keys import load
 from chain.networks import anvil
 from ipfs.disk import DiskStore

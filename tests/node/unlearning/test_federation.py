@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from chain.access import Network
-from chain.deployment import Deployment, deploy
+from chain.deployment import Deployment
+from chain.founding import deploy
 from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger

@@ -1,14 +1,16 @@
-"""The ledger's rules, re-checked record by record.
+"""The ledger's rules, re-checked record by record, by whoever acts on the ledger and by whoever audits it.
 
-The auditor does not trust that the contracts on the chain are the ones that were published: every proof, window,
-membership and order is recomputed here from the records alone (spec 01).
+Nobody has to trust that the contracts on the chain are the published ones, or that an endpoint tells the truth: every
+author, proof, window, membership and order is recomputed here from the records alone (spec 01). That a record is its
+author's is checked where it is read (``chain.blocks``).
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chain import tree, vrf
-from chain.deployment import Settings
+from chain.deployment import Deployment, Settings
 from chain.phases import Deadlines
 from chain.records import (
     AbsenceRecorded,
@@ -19,10 +21,12 @@ from chain.records import (
     Drawn,
     Failed,
     FailureReason,
+    LedgerFounded,
     MailboxKeyRotated,
     Record,
     Recovered,
     Registered,
+    RegistryFounded,
     Released,
     Revoked,
     RoundOpened,
@@ -34,27 +38,61 @@ from chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from node.auditing.verdict import bad
 from node.rounds import Member, RoundRecords, Rounds
 
-EVERYONE = 1_000_000
+
+@dataclass(frozen=True)
+class BadRecord:
+    """Where a history is wrong: round and client (None when not of one), the field, and the reason in a sentence."""
+
+    round: int | None
+    client: int | None
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        place = [f"round {self.round}"] if self.round is not None else []
+        place += [f"client {self.client}"] if self.client is not None else []
+        return f"{', '.join([*place, self.field])}: {self.reason}"
+
+
+class RuleBroken(Exception):
+    """Raised at the first record that breaks a rule."""
+
+    def __init__(self, record: BadRecord) -> None:
+        super().__init__(str(record))
+        self.record = record
+
+
+_FOUNDING = (RegistryFounded, LedgerFounded)
+
+
+def bad(field: str, reason: str, round: int | None = None, client: int | None = None) -> RuleBroken:
+    """The exception that names a bad record."""
+    return RuleBroken(BadRecord(round, client, field, reason))
 
 
 @dataclass(frozen=True)
 class ChainFacts:
     """Where the records come from and the terms fixed at deployment.
 
-    ``head_block`` is the last block looked at; ``block_hash`` maps a number up to it to 32 bytes.
+    ``head_block`` is the last block looked at; ``block_hash`` and ``randomness`` map the number of a block up to it to
+    its hash and to the RANDAO mix in its header, 32 bytes each.
     """
 
-    chain_id: int
-    registry: str
-    ledger: str
-    settings: Settings
-    open_membership: bool
-    activation_delay: int
+    deployment: Deployment
     head_block: int
     block_hash: Callable[[int], bytes]
+    randomness: Callable[[int], bytes]
+
+    @property
+    def settings(self) -> Settings:
+        return self.deployment.settings
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Chain id and address of the ledger."""
+        return self.deployment.chain_id, self.deployment.ledger
 
 
 @dataclass
@@ -63,21 +101,36 @@ class LedgerRules:
 
     facts: ChainFacts
     rounds: Rounds
+    _founded: int = 0
     _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
     _approved: dict[str, int] = field(default_factory=dict)
+    _revoked: dict[str, tuple[int, int]] = field(default_factory=dict)
     _absences: dict[int, int] = field(default_factory=dict)
     _skipped_until: dict[int, int] = field(default_factory=dict)
-    _model: bytes | None = None
+    _model: bytes = b""
     _standing: int = 0
     _to_be_voided: list[tuple[int, int]] = field(default_factory=list)
+    _to_be_absent: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._model = bytes.fromhex(self.facts.deployment.terms.model)
 
     def check(self, record: Record) -> None:
-        """Raise AuditFailure if the record breaks a rule."""
+        """Raise RuleBroken if the record breaks a rule."""
+        if self._founded < len(_FOUNDING) and type(record) is not _FOUNDING[self._founded]:
+            raise bad("founding", "the records do not begin with the founding of registry and ledger")
         if self._to_be_voided and not isinstance(record, Voided):
             raise bad(
                 "disputes", "most of its members disputed the round, and it was not voided", self._to_be_voided[0][0]
             )
+        if self._to_be_absent and not isinstance(record, AbsenceRecorded):
+            client = self._to_be_absent[0]
+            raise bad("absence", "the client was left out of the report", self.rounds.ended()[-1].number, client)
         match record:
+            case RegistryFounded() | LedgerFounded():
+                if self._founded == len(_FOUNDING):
+                    raise bad("founding", "the federation was founded twice")
+                self._founded += 1
             case Registered() | VrfKeyRotated() | MailboxKeyRotated() | Approved() | Revoked() | Withdrawn():
                 self._membership(record)
             case AbsenceRecorded():
@@ -109,9 +162,16 @@ class LedgerRules:
                 self._known(record.client, record.account, "withdrawal")
             case Approved():
                 # An approval in the middle of a round takes effect like a registration: after the delay.
-                self._approved[record.account] = record.at.block + self.facts.activation_delay
+                self._by_admin(record, "approval")
+                self._approved[record.account] = record.at.block + self.facts.deployment.activation_delay
             case Revoked():
-                self._approved.pop(record.account, None)
+                # It acts from the next round on.
+                self._by_admin(record, "revocation")
+                self._revoked[record.account] = (record.at.block, self._approved.pop(record.account, record.at.block))
+
+    def _by_admin(self, record: Approved | Revoked, what: str) -> None:
+        if self.facts.deployment.open_membership or record.at.author != self.facts.deployment.admin:
+            raise bad(what, f"it is signed by {record.at.author}, not by the federation's admin")
 
     def _known(self, client: int, account: str, what: str) -> None:
         member = self.rounds.members.get(client)
@@ -121,9 +181,9 @@ class LedgerRules:
     def _vrf_key(self, record: Registered | VrfKeyRotated, what: str) -> None:
         if (record.vrf_x, record.vrf_y) in self._vrf_keys:
             raise bad(f"{what}.vrf key", "the key is registered already", client=record.client)
-        if record.active_from != record.at.block + self.facts.activation_delay:
+        if record.active_from != record.at.block + self.facts.deployment.activation_delay:
             raise bad(f"{what}.active from", f"{record.active_from} is not the delay after it", client=record.client)
-        alpha = tree.registration_alpha(self.facts.chain_id, self.facts.registry, record.account)
+        alpha = tree.registration_alpha(self.facts.deployment.chain_id, self.facts.deployment.registry, record.account)
         self._proof(record, alpha, f"{what}.proof", None)
         self._vrf_keys.add((record.vrf_x, record.vrf_y))
 
@@ -137,7 +197,7 @@ class LedgerRules:
             public_key = bytes([2 + y % 2]) + x.to_bytes(32, "big")
             if vrf.coordinates(public_key) != (x, y):
                 raise bad(what, "the VRF key is not on the curve", number, record.client)
-            return vrf.verify(public_key, record.proof, alpha)
+            return _verified(public_key, record.proof, alpha)
         except vrf.InvalidProof as fault:
             raise bad(what, f"the VRF proof does not verify: {fault}", number, record.client) from None
 
@@ -145,53 +205,83 @@ class LedgerRules:
         ended = self.rounds.ended()
         if not ended:
             raise bad("absence", "no round has ended", client=record.client)
-        entry = ended[-1]
-        count = self._absences.get(record.client, 0) + 1
-        if not self._was_absent(entry, record.client):
-            raise bad("absence", "the client was not absent", entry.number, record.client)
+        entry, client = ended[-1], record.client
+        if not self._to_be_absent:
+            if entry.absences or not entry.stands:
+                raise bad("absence", "the round did not close, or was reported on before", entry.number, client)
+            self._to_be_absent = self._absent(entry)
+        if not self._to_be_absent or self._to_be_absent.pop(0) != client:
+            raise bad("absence", "the client was not absent, or another one comes first", entry.number, client)
+        count = self._absences.get(client, 0) + 1
         if record.absences != count:
-            raise bad("absence.count", f"{record.absences} recorded, {count} counted", entry.number, record.client)
-        self._absences[record.client] = count
-        settings = self.facts.settings
-        if settings.absence_limit and count % settings.absence_limit == 0:
-            self._skipped_until[record.client] = self.rounds.latest.number + settings.absence_rounds
+            raise bad("absence.count", f"{record.absences} recorded, {count} counted", entry.number, client)
+        self._absences[client] = count
+        if count % self.facts.settings.absence_limit == 0:
+            self._skipped_until[client] = self.rounds.latest.number + self.facts.settings.absence_rounds
 
-    def _was_absent(self, entry: RoundRecords, client: int) -> bool:
-        if client in entry.absences or client in entry.commits or entry.voided is not None:
-            return False
-        if client in entry.draws:
-            return entry.sealed is not None
-        member = self.rounds.members.get(client)
-        everyone = entry.opened.sampling_rate == EVERYONE and entry.seed is not None
-        if not everyone or member is None or len(entry.draws) >= self.facts.settings.max_clients:
-            return False
-        sits_out = self._skipped_until.get(client, 0) >= entry.number
-        return self._approved_by(member, entry) and member.active_from <= entry.opened.opened_at and not sits_out
+    def _absent(self, entry: RoundRecords) -> list[int]:
+        """Whom a report on a closed round names: all that did not commit, by ascending account."""
+        uncommitted = (client for client in entry.order if client not in entry.commits)
+        return sorted(uncommitted, key=lambda client: int(self.rounds.members[client].account, 16))
 
     def _approved_by(self, member: Member, entry: RoundRecords) -> bool:
         """Whether the member was approved, and for long enough, when the round was opened."""
-        if self.facts.open_membership:
+        if self.facts.deployment.open_membership:
             return True
-        return member.account in self._approved and self._approved[member.account] <= entry.opened.opened_at
+        opened_at, account = entry.opened.opened_at, member.account
+        if account in self._approved:
+            return self._approved[account] <= opened_at
+        revoked, since = self._revoked.get(account, (-1, 0))
+        return revoked >= opened_at >= since
+
+    def _check_author(self, record: Drawn | Shared | Committed | Released | Disputed, what: str) -> None:
+        member = self.rounds.members.get(record.client)
+        if member is None:
+            raise bad(f"{what}.client", "the client is not registered", record.round, record.client)
+        if record.at.author != member.account:
+            reason = f"it is signed by {record.at.author}, not by the client"
+            raise bad(f"{what}.author", reason, record.round, record.client)
+
+    def _check_coordinator(self, record: Record, what: str, since: int) -> None:
+        """Whether the author may do what is the coordinator's alone until its grace after block ``since`` is over."""
+        author, block = record.at.author, record.at.block
+        if author == self.facts.deployment.coordinator:
+            return
+        if block <= since + self.facts.settings.coordinator_grace:
+            raise bad(f"{what}.author", f"{author} acted within the coordinator's grace", record.round)
+        member = self.rounds.member(author)
+        if member is None or member.active_from > block or not self._is_approved(author, block):
+            raise bad(f"{what}.author", f"{author} is neither the coordinator nor an active member", record.round)
+
+    def _is_approved(self, account: str, block: int) -> bool:
+        return self.facts.deployment.open_membership or self._approved.get(account, block + 1) <= block
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _opened(self, record: RoundOpened) -> None:
-        latest = self.rounds.latest
-        number = record.round
+        latest, number, terms = self.rounds.latest, record.round, self.facts.deployment.terms
         if number != (latest.number + 1 if latest else 1):
             raise bad("opened", "the round's number does not follow the one before", number)
-        if latest is not None and latest.end is None:
-            raise bad("opened", f"round {latest.number} had not ended", number)
-        if self._model is not None and record.model_digest != self._model:
+        if latest is None:
+            if record.at.author != self.facts.deployment.coordinator:
+                raise bad("opened.author", "the first round is for the coordinator to open", number)
+        else:
+            if latest.end is None:
+                raise bad("opened", f"round {latest.number} had not ended", number)
+            self._check_coordinator(record, "opened", (latest.voided or latest.end).at.block)
+        closed = self.rounds.closed
+        if closed >= terms.rounds or number > terms.rounds + terms.repeats:
+            raise bad("opened", f"{closed} of {terms.rounds} rounds had closed, of {number - 1} opened", number)
+        if record.model_digest != self._model:
             raise bad("opened.model", "it is not the model that the round before left standing", number)
+        if record.config_digest.hex() != terms.config:
+            raise bad("opened.config", "it is not the configuration that the ledger was deployed with", number)
         if record.opened_at != record.at.block:
             raise bad("opened.block", f"{record.opened_at} is not the block of the record", number)
         if record.seed_block != record.opened_at + self.facts.settings.seed_delay:
             raise bad("opened.seed block", "it is not the seed delay after the opening", number)
-        if not 0 < record.sampling_rate <= EVERYONE:
-            raise bad("opened.sampling rate", f"{record.sampling_rate} parts per million", number)
-        self._model = record.model_digest
+        if record.sampling_rate != terms.rate_of(number):
+            raise bad("opened.sampling rate", "it is not the rate of the federation's terms", number)
 
     def _within_round(self, record: Record) -> None:
         number = record.round
@@ -228,10 +318,9 @@ class LedgerRules:
     def _drawn(self, record: Drawn, entry: RoundRecords, deadlines: Deadlines) -> None:
         number, client = record.round, record.client
         member = self.rounds.members.get(client)
-        if member is None:
-            raise bad("draw.client", "the client is not registered", number, client)
-        if client in entry.draws:
-            raise bad("draw", "the client drew twice", number, client)
+        self._check_author(record, "draw")
+        if client in entry.draws or len(entry.draws) >= self.facts.settings.max_clients:
+            raise bad("draw", "the client drew twice, or the round was full", number, client)
         if entry.seed is None:
             raise bad("draw", "the seed was not fixed", number, client)
         if not deadlines.seed_block < record.at.block <= deadlines.draw_end:
@@ -244,20 +333,24 @@ class LedgerRules:
             raise bad("draw.client", "the client sits out because of its absences", number, client)
         if not 0 < record.samples <= self.facts.settings.max_samples:
             raise bad("draw.samples", f"{record.samples} samples", number, client)
-        alpha = tree.draw_alpha(self.facts.chain_id, self.facts.ledger, number, entry.seed.seed)
+        alpha = tree.draw_alpha(*self.facts.place, number, entry.seed.seed)
         beta = self._proof(record, alpha, "draw.proof", number)
         if not tree.is_drawn(beta, entry.opened.sampling_rate):
             raise bad("draw.proof", "the client's output is above the sampling threshold", number, client)
 
     def _sealed(self, record: Sealed, entry: RoundRecords, deadlines: Deadlines) -> None:
-        if entry.sealed is not None or not deadlines.draw_end < record.at.block <= deadlines.seal_end:
+        if entry.sealed is not None or not deadlines.order_block < record.at.block <= deadlines.seal_end:
             raise bad("order", "sealed twice or outside its window", record.round)
         if record.drawn != len(entry.draws) or record.drawn < self.facts.settings.quorum:
             raise bad("order.count", f"{record.drawn} sealed, {len(entry.draws)} drew", record.round)
-        if record.order_root != tree.order_root(sorted(entry.tickets)):
-            raise bad("order.root", "it is not the root over the sorted tickets", record.round)
+        source = self.facts.randomness if self.facts.settings.randao else self.facts.block_hash
+        if record.order_seed != tree.order_seed(*self.facts.place, record.round, source(deadlines.order_block)):
+            raise bad("order.seed", f"it does not follow from block {deadlines.order_block}", record.round)
+        if record.order_root != tree.order_root(tree.order(entry.tickets, record.order_seed)):
+            raise bad("order.root", "it is not the root over the tickets in their order", record.round)
 
     def _member_record(self, record: Shared | Committed | Released, entry: RoundRecords, deadlines: Deadlines) -> None:
+        self._check_author(record, _name(record))
         match record:
             case Shared():
                 allowed, present = entry.draws, entry.shares
@@ -280,6 +373,9 @@ class LedgerRules:
     def _recovered(self, record: Recovered, entry: RoundRecords, deadlines: Deadlines) -> None:
         if entry.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:
             raise bad("recovery", "recorded twice or outside its window", record.round)
+        if entry.sealed is None:
+            raise bad("recovery", "the order was not sealed", record.round)
+        self._check_coordinator(record, "recovery", deadlines.commit_end)
         if record.survivors != len(entry.commits):
             raise bad("recovery.survivors", f"{record.survivors}, but {len(entry.commits)} committed", record.round)
 
@@ -287,26 +383,33 @@ class LedgerRules:
         block, number = record.at.block, record.round
         match record:
             case Closed():
-                if entry.recovered is None or block > deadlines.close_end:
-                    raise bad("closed", "not recovered, or after its deadline", number)
-                self._model = record.model_digest
-                self._standing = number
+                if entry.recovered is None or block > deadlines.close_end or not any(record.model_digest):
+                    raise bad("closed", "not recovered, after its deadline, or without a model", number)
+                self._check_coordinator(record, "closed", entry.recovered.at.block)
+                self._model, self._standing = record.model_digest, number
             case Skipped():
                 if len(entry.draws) >= self.facts.settings.quorum or block <= deadlines.draw_end:
                     raise bad("skipped", f"{len(entry.draws)} clients had drawn", number)
                 if record.drawn != len(entry.draws):
                     raise bad("skipped.count", f"{record.drawn} recorded, {len(entry.draws)} drew", number)
             case Failed():
-                if record.reason == FailureReason.DEADLINE:
-                    if not _overdue(entry, deadlines, block):
-                        raise bad("failed", "no deadline had passed", number)
-                elif entry.sealed is None or block <= deadlines.commit_end:
-                    raise bad("failed", "recorded before the commit phase was over", number)
+                overdue = _overdue(entry, deadlines, block)
+                if overdue != (record.reason == FailureReason.DEADLINE):
+                    raise bad("failed", "a deadline had passed, or none had, against what it says", number)
+                if not overdue:
+                    self._failed_early(record, entry, deadlines)
+
+    def _failed_early(self, record: Failed, entry: RoundRecords, deadlines: Deadlines) -> None:
+        if entry.sealed is None or record.at.block <= deadlines.commit_end or record.reason == FailureReason.NONE:
+            raise bad("failed", "recorded before the commit phase was over, or without a reason", record.round)
+        since = entry.recovered.at.block if entry.recovered is not None else deadlines.commit_end
+        self._check_coordinator(record, "failed", since)
 
     # --- disputes ---------------------------------------------------------------------------------------------------
 
     def _disputed(self, record: Disputed) -> None:
         number, client = record.round, record.client
+        self._check_author(record, "dispute")
         if number == 0 or number != self._standing:
             raise bad("dispute", "it is not the latest closed round, or it is void already", number, client)
         entry = self.rounds.rounds[number]
@@ -340,3 +443,9 @@ def _overdue(entry: RoundRecords, deadlines: Deadlines, block: int) -> bool:
 def _name(record: Record) -> str:
     names = {Shared: "share", Committed: "commit", Released: "release", Drawn: "draw", SeedFixed: "seed"}
     return names.get(type(record), type(record).__name__.lower())
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _verified(public_key: bytes, proof: bytes, alpha: bytes) -> bytes:
+    """The output of a VRF proof; every role of a process reads the same ones."""
+    return vrf.verify(public_key, proof, alpha)

@@ -1,0 +1,61 @@
+"""Solidity's ABI: the shipped contracts' functions, arguments to calldata, results and events to values."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eth_abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from eth_utils import keccak
+
+from chain.errors import artifact
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of an ABI: 4-byte selector, types of its inputs and outputs."""
+
+    selector: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def decode_abi(kinds: Sequence[str], data: bytes) -> tuple[Any, ...]:
+    """The values in ABI-encoded bytes; ValueError for bytes that encode none.
+
+    eth-abi follows offsets and lengths of up to 2²⁵⁶ − 1, at which Python's streams raise errors of other kinds.
+    """
+    try:
+        return decode(list(kinds), data)
+    except (DecodingError, OverflowError, MemoryError, RecursionError, TypeError) as fault:
+        raise ValueError(f"the bytes are no ABI encoding ({type(fault).__name__})") from None
+
+
+@functools.cache
+def functions(contract: str) -> dict[str, Function]:
+    """The functions of a shipped contract by name; none of them is overloaded."""
+    found = {}
+    for item in artifact(contract)["abi"]:
+        if item["type"] == "function":
+            inputs, outputs = _types(item["inputs"]), _types(item["outputs"])
+            selector = keccak(text=f"{item['name']}({','.join(inputs)})")[:4]
+            found[item["name"]] = Function(selector, inputs, outputs)
+    return found
+
+
+def creation(contract: str, arguments: Sequence[Any]) -> bytes:
+    """Data of the transaction that creates a shipped contract."""
+    shipped = artifact(contract)
+    inputs = next((item["inputs"] for item in shipped["abi"] if item["type"] == "constructor"), [])
+    return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
+
+
+def _types(parameters: Sequence[dict]) -> tuple[str, ...]:
+    return tuple(_type(parameter) for parameter in parameters)
+
+
+def _type(parameter: dict) -> str:
+    if not parameter["type"].startswith("tuple"):
+        return parameter["type"]
+    return f"({','.join(_types(parameter['components']))}){parameter['type'].removeprefix('tuple')}"

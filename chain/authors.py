@@ -1,0 +1,162 @@
+"""Which account answers for a record, and whether the transaction that left it says what the record says.
+
+The contracts take direct calls of plain accounts only (``contracts/DirectCalls.sol``), so the calldata of a record's
+transaction holds the record's content, under its author's signature. What the calldata alone cannot show (that an
+account is the client that a record names, that a phase was open) is for ``node.ledger_rules``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from chain.abi import functions
+from chain.deployment import Deployment, created_address, creation_data
+from chain.draws import SignedDraw, batched_draws
+from chain.records import (
+    AbsenceRecorded,
+    Approved,
+    Closed,
+    Committed,
+    Disputed,
+    Drawn,
+    DrawRejected,
+    Failed,
+    FailureReason,
+    LedgerFounded,
+    MailboxKeyRotated,
+    Record,
+    Recovered,
+    Registered,
+    RegistryFounded,
+    Released,
+    Revoked,
+    RoundOpened,
+    SealChunk,
+    Sealed,
+    SeedFixed,
+    Shared,
+    Skipped,
+    Voided,
+    VrfKeyRotated,
+    Withdrawn,
+)
+from chain.signed_transactions import SignedTransaction
+
+_WORD = 32
+_REGISTRY = (Registered, Approved, Revoked, VrfKeyRotated, MailboxKeyRotated, Withdrawn)
+_FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
+    Registered: ("register",),
+    Approved: ("approve",),
+    Revoked: ("revoke",),
+    VrfKeyRotated: ("rotateVrfKey",),
+    MailboxKeyRotated: ("rotateMailboxKey",),
+    Withdrawn: ("withdraw",),
+    AbsenceRecorded: ("reportAbsences",),
+    RoundOpened: ("open",),
+    SeedFixed: ("fixSeed", "draw", "drawBatch"),
+    Drawn: ("draw", "drawBatch"),
+    DrawRejected: ("drawBatch",),
+    Sealed: ("seal", "sealChunk"),
+    SealChunk: ("sealChunk",),
+    Skipped: ("skip",),
+    Shared: ("share",),
+    Committed: ("commit",),
+    Released: ("release",),
+    Recovered: ("recover",),
+    Closed: ("close",),
+    Failed: ("fail",),
+    Disputed: ("disputeRound",),
+    Voided: ("disputeRound",),
+}
+"""The functions whose calls leave a record."""
+
+
+def author_of(record: Record, transaction: SignedTransaction, deployment: Deployment) -> str:
+    """The account that answers for a record: the transaction's sender, or who signed a draw in a batch.
+
+    Raises
+    ------
+    ValueError
+        The transaction does not imply the record; the message says why.
+    """
+    if isinstance(record, RegistryFounded | LedgerFounded):
+        return _founder(record, transaction, deployment)
+    contract = "ClientRegistry" if isinstance(record, _REGISTRY) else "TrainingLedger"
+    target = deployment.registry if contract == "ClientRegistry" else deployment.ledger
+    if transaction.to != target:
+        raise ValueError("it calls another contract")
+    name, words = _call(contract, transaction.data)
+    if name not in _FUNCTIONS[type(record)]:
+        raise ValueError(f"it calls {name or 'no function of the contract'}")
+    if name == "drawBatch" and isinstance(record, Drawn):
+        return _batched_author(record, batched_draws(transaction.data, deployment, record.round))
+    if not _says(record, words, transaction.sender):
+        raise ValueError("its calldata says something else")
+    return transaction.sender
+
+
+def _founder(record: Record, transaction: SignedTransaction, deployment: Deployment) -> str:
+    contract = "ClientRegistry" if isinstance(record, RegistryFounded) else "TrainingLedger"
+    address = deployment.registry if contract == "ClientRegistry" else deployment.ledger
+    if transaction.to is not None or created_address(transaction.sender, transaction.nonce) != address:
+        raise ValueError("it does not create the contract")
+    if transaction.data != creation_data(contract, deployment):
+        raise ValueError(f"it creates another contract than the {contract} of this version with the terms stated")
+    return transaction.sender
+
+
+def _call(contract: str, data: bytes) -> tuple[str, Sequence[bytes]]:
+    """Name of the function, empty for none of the contract's, and the first words of its arguments.
+
+    Static arguments come first in every function that leaves records, so that no offset has to be followed.
+    """
+    name = next((name for name, function in functions(contract).items() if function.selector == data[:4]), "")
+    words = [data[start : start + _WORD].ljust(_WORD, b"\0") for start in range(4, 4 + 8 * _WORD, _WORD)]
+    return name, words
+
+
+def _says(record: Any, words: Sequence[bytes], sender: str) -> bool:
+    """Whether calldata with these first words leaves this record."""
+    number = [int.from_bytes(word, "big") for word in words]
+    match record:
+        case Registered():
+            keys = (record.vrf_x, record.vrf_y, record.mailbox_key)
+            return sender == record.account and (number[0], number[1], words[2]) == keys
+        case VrfKeyRotated():
+            return sender == record.account and (number[0], number[1]) == (record.vrf_x, record.vrf_y)
+        case MailboxKeyRotated():
+            return sender == record.account and words[0] == record.mailbox_key
+        case Withdrawn():
+            return sender == record.account and (number[0], words[1]) == (record.points, record.digest)
+        case Approved() | Revoked():
+            return words[0][12:].hex() == record.account[2:].lower()
+        case AbsenceRecorded():
+            return True  # that the client was absent, and in which round, is for the rules
+        case RoundOpened():
+            return words[0] == record.model_digest
+        case Drawn():
+            drawn = (record.round, record.mask_key, record.seal_key, record.samples)
+            return (number[0], words[3], words[4], number[5]) == drawn
+        case Shared() | Released() | Recovered():
+            return (number[0], words[1]) == (record.round, record.digest)
+        case Committed():
+            return (number[0], words[1], words[2]) == (record.round, record.digest, record.seed_hash)
+        case Closed():
+            return (number[0], words[1], words[2]) == (record.round, record.model_digest, record.metrics_digest)
+        case Failed():
+            reason = record.reason in (number[1], FailureReason.DEADLINE)
+            return reason and (number[0], words[2]) == (record.round, record.evidence)
+        case Disputed():
+            return (number[0], words[1]) == (record.round, record.evidence)
+        case Voided():
+            return True  # a dispute voids the round that runs, too; which ones is for the rules
+        case _:
+            return number[0] == record.round
+
+
+def _batched_author(record: Drawn, items: Sequence[SignedDraw]) -> str:
+    """Who signed the item of a batch that left this draw."""
+    content = (record.samples, record.mask_key, record.seal_key)
+    for item in items:
+        if (item.samples, item.mask_key, item.seal_key) == content and item.gives(record.proof):
+            return item.account
+    raise ValueError("no item of its batch is signed for this draw")

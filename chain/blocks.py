@@ -1,0 +1,184 @@
+"""Blocks that prove what they hold: a header by its hash, transactions and receipts by its roots, records by both.
+
+Whoever has the hash of a chain's latest block can check everything below it without trusting whoever delivers it. A
+record is checked further: the transaction that left it took effect, went to a contract of the federation, on its chain,
+signed by the account that answers for the record, with the record's content as calldata (``chain.authors``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eth_bloom import BloomFilter
+from eth_utils import keccak, to_canonical_address, to_checksum_address
+
+from chain.authors import author_of
+from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_root
+from chain.deployment import Deployment
+from chain.errors import ChainError, InvalidLog
+from chain.events import decode_from
+from chain.records import Log, Position, Record
+from chain.signed_transactions import SignedTransaction, decode_transaction
+
+MIX_FIELD = 13
+_PARENT, _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 0, 4, 5, 6, 8
+
+
+class BadHistory(ChainError):
+    """Blocks that contradict themselves; ``block`` is the first bad one (None: a file's head), ``what`` the fault."""
+
+    def __init__(self, block: int | None, what: str) -> None:
+        place = "The history" if block is None else f"Block {block} of the history"
+        super().__init__(f"{place} does not hold: {what}; get it again from a node that you trust.")
+        self.block = block
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a block's two tries hold: transactions and receipts as their EIP-2718 encodings, in order."""
+
+    transactions: tuple[bytes, ...]
+    receipts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: RLP of its header, the hash it is claimed to have, its body if it may hold records."""
+
+    header: bytes
+    hash: bytes
+    body: Body | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFacts:
+    """A transaction that left a record: checksummed sender, gas used."""
+
+    sender: str
+    gas_used: int
+
+
+def addresses_of(deployment: Deployment) -> frozenset[bytes]:
+    """The canonical addresses of a federation's contracts."""
+    return frozenset(map(to_canonical_address, (deployment.registry, deployment.ledger)))
+
+
+def check_block(number: int, block: Block, parent: bytes | None, addresses: frozenset[bytes]) -> None:
+    """Check hash, number, parent (None: not known) and body of a block; raises BadHistory at the first fault."""
+    fields = header_fields(number, block.header)
+    if keccak(block.header) != block.hash:
+        raise BadHistory(number, "its header does not have the hash it claims")
+    if int.from_bytes(fields[_NUMBER], "big") != number:
+        raise BadHistory(number, "its header has another number")
+    if parent is not None and fields[_PARENT] != parent:
+        raise BadHistory(number, "it does not name the block before as its parent")
+    body = block.body
+    if body is None:
+        if _may_hold(fields[_BLOOM], addresses):
+            raise BadHistory(number, "its receipts are missing, though it may hold records")
+        return
+    _check_lengths(number, body)
+    if trie_root(body.transactions) != fields[_TRANSACTIONS]:
+        raise BadHistory(number, "its transactions do not hash to the root in its header")
+    if trie_root(body.receipts) != fields[_RECEIPTS]:
+        raise BadHistory(number, "its receipts do not hash to the root in its header")
+
+
+def may_hold_records(number: int, header: bytes, addresses: frozenset[bytes]) -> bool:
+    """Whether a block may hold records, by the bloom filter in its header."""
+    return _may_hold(header_fields(number, header)[_BLOOM], addresses)
+
+
+def header_fields(number: int, header: bytes) -> list[bytes]:
+    """The fields of a header; raises BadHistory for what is none."""
+    try:
+        return decode_header(header)
+    except ValueError:
+        raise BadHistory(number, "its header cannot be decoded") from None
+
+
+def records_of(number: int, body: Body, deployment: Deployment) -> list[Record]:
+    """The records in a block, in order, each with the account that answers for it (``at.author``).
+
+    Raises
+    ------
+    BadHistory
+        A log of a contract is no record, or its transaction does not imply it.
+    """
+    found: list[Record] = []
+    for raw, receipt, logs in _transactions(number, body, addresses_of(deployment)):
+        if not logs:
+            continue
+        transaction = _signed(number, raw)
+        for log in logs:
+            found.append(_record(number, log, transaction, receipt, deployment))
+    return found
+
+
+def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> dict[bytes, TransactionFacts]:
+    """Sender and gas of each transaction of a block that left a record, by transaction hash."""
+    found, before = {}, 0
+    for raw, receipt, logs in _transactions(number, body, addresses):
+        if logs:
+            found[keccak(raw)] = TransactionFacts(_signed(number, raw).sender, receipt.cumulative_gas - before)
+        before = receipt.cumulative_gas
+    return found
+
+
+def _record(
+    number: int, log: Log, transaction: SignedTransaction, receipt: DecodedReceipt, deployment: Deployment
+) -> Record:
+    try:
+        record = decode_from(log, deployment.registry, deployment.ledger)
+    except InvalidLog as fault:
+        raise BadHistory(number, str(fault)) from None
+    kind = type(record).__name__
+    if not receipt.succeeded:
+        raise BadHistory(number, f"its record {kind} lies in a transaction that failed")
+    if transaction.chain_id != deployment.chain_id:
+        raise BadHistory(number, f"the transaction of its record {kind} was signed for another chain")
+    try:
+        author = author_of(record, transaction, deployment)
+    except ValueError as fault:
+        raise BadHistory(number, f"its record {kind} does not follow from its transaction: {fault}") from None
+    return replace(record, at=record.at._replace(author=author))
+
+
+def _transactions(
+    number: int, body: Body, addresses: frozenset[bytes]
+) -> Iterator[tuple[bytes, DecodedReceipt, list[Log]]]:
+    """Each transaction's bytes, its receipt, and the logs of these contracts in it."""
+    _check_lengths(number, body)
+    index = 0
+    for raw, encoded in zip(body.transactions, body.receipts, strict=True):
+        receipt, own = _receipt(number, encoded), []
+        for address, topics, data in receipt.logs:
+            if address in addresses:
+                at = Position(number, keccak(raw), index)
+                own.append(Log(to_checksum_address(address), tuple(topics), data, at))
+            index += 1
+        yield raw, receipt, own
+
+
+def _check_lengths(number: int, body: Body) -> None:
+    if len(body.transactions) != len(body.receipts):
+        raise BadHistory(number, "it has not as many receipts as transactions")
+
+
+def _may_hold(bloom: bytes, addresses: frozenset[bytes]) -> bool:
+    bits = BloomFilter(int.from_bytes(bloom, "big"))
+    return any(address in bits for address in addresses)
+
+
+def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
+    try:
+        return decode_receipt(encoded)
+    except ValueError:
+        raise BadHistory(number, "one of its receipts cannot be decoded") from None
+
+
+def _signed(number: int, raw: bytes) -> SignedTransaction:
+    try:
+        return decode_transaction(raw)
+    except ValueError:
+        raise BadHistory(number, "one of its transactions has no valid signature") from None
