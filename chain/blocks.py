@@ -65,6 +65,7 @@ def addresses_of(deployment: Deployment) -> frozenset[bytes]:
 
 def check_block(number: int, block: Block, parent: bytes | None, addresses: frozenset[bytes]) -> None:
     """Check hash, number, parent (None: not known) and body of a block; raises BadHistory at the first fault."""
+    # (1) the header: hash, number, parent
     fields = header_fields(number, block.header)
     if keccak(block.header) != block.hash:
         raise BadHistory(number, "its header does not have the hash it claims")
@@ -72,6 +73,7 @@ def check_block(number: int, block: Block, parent: bytes | None, addresses: froz
         raise BadHistory(number, "its header has another number")
     if parent is not None and fields[_PARENT] != parent:
         raise BadHistory(number, "it does not name the block before as its parent")
+    # (2) the body: there when it may hold records, and hashing to the header's roots
     body = block.body
     if body is None:
         if _may_hold(fields[_BLOOM], addresses):
@@ -128,10 +130,12 @@ def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> d
 def _record(
     number: int, log: Log, transaction: SignedTransaction, receipt: DecodedReceipt, deployment: Deployment
 ) -> Record:
+    # (3) the log is an event of the contract that emitted it
     try:
         record = decode_from(log, deployment.registry, deployment.ledger)
     except InvalidLog as fault:
         raise BadHistory(number, str(fault)) from None
+    # (4) the transaction took effect, on this chain, and its author says what the record says
     kind = type(record).__name__
     if not receipt.succeeded:
         raise BadHistory(number, f"its record {kind} lies in a transaction that failed")

@@ -123,6 +123,7 @@ class History:
             deployment, _ = _parse(None, lambda: _head(_read_line(file.readline(MAX_LINE_BYTES + 1))))
         return deployment
 
+    # (0) the file: canonical lines, each within bounds
     @classmethod
     def load(cls, path: Path) -> "History":
         """Read what ``save`` wrote; raises BadHistory for a file of another form, and OSError."""

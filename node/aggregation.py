@@ -5,10 +5,13 @@ The coordinator runs it to close a round, clients and the auditor to check it; t
 """
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from node.content import parameters_of
-from node.masking.recovery import RecoveryRecord
+from node.content import fetch_available, parameters_of
+from node.masking.recovery import RecoveryRecord, recover
+from node.masking.release import most_release_bytes
+from node.masking.sealing import shares_bytes
 from node.rounds import RoundRecords
 from node.uploads.kind import Outcome, UploadRound
 from node.uploads.kinds import kind_of
@@ -28,6 +31,43 @@ def recovery(round: UploadRound, data: bytes) -> RecoveryRecord:
     node.masking.recovery.InvalidRecovery
     """
     return RecoveryRecord.parse(data, round.graph, round.sharers, round.survivors, seed_hashes(round.entry))
+
+
+def sealed_shares(round: UploadRound, owners: Iterable[int]) -> dict[int, bytes]:
+    """The blobs of sealed shares of these positions, as far as they can be fetched and have the right size.
+
+    Raises
+    ------
+    Unreachable
+    """
+    graph, order = round.graph, round.entry.order
+    digests = {owner: round.entry.shares[order[owner]].digest for owner in owners if order[owner] in round.entry.shares}
+    return fetch_available(round.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
+
+
+def released_shares(round: UploadRound) -> dict[int, bytes]:
+    """What holders released, by position, as far as it can be fetched and is not too large.
+
+    Raises
+    ------
+    Unreachable
+    """
+    graph, entry = round.graph, round.entry
+    digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
+    return fetch_available(round.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
+
+
+def recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRecord:
+    """The recovery record that follows from what was shared and released.
+
+    Raises
+    ------
+    Unreachable
+    node.masking.recovery.TooFewShares
+    """
+    shares = sealed_shares(round, range(round.graph.n))
+    hashes = seed_hashes(round.entry)
+    return recover(round.graph, round.sharers, round.survivors, hashes, released_shares(round), shares, left_out)
 
 
 def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:

@@ -1,11 +1,30 @@
-"""The auditor: re-derives the whole training history from ledger and store, and names the first bad record."""
+"""The auditor: re-derives the whole training history from ledger and store, and names the first bad record.
+
+The verifier's steps, by the numbers that stand beside them in the code:
+
+(0) the history file is canonical and within bounds                             chain.history
+(1) each header has its hash and number, and names the one before               chain.blocks
+(2) transactions and receipts hash to its roots; no body with records is left out
+(3) each log of the contracts is one of their events, in canonical form
+(4) its transaction took effect, was signed for this chain and this contract by the account that answers for the record,
+    and says what the record says; both contracts were created with the code of this version and the terms stated
+                                                                                chain.authors
+(5) it keeps the ledger's rules: who, when, which proof, which order            node.ledger_rules
+(6) the blob behind it is what it must be                                       node.auditing.content
+(7) each closed model is the sum of the survivors' updates, bit for bit
+(8) nobody's privacy budget was exceeded
+(9) the report follows from ledger and store, and nothing else lies beside them node.auditing.archive
+(10) the history is the one that was published elsewhere                        node.auditing.pins
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from chain.records import Record
 from ipfs.store import ContentStore
 from node.auditing.content import ContentRules, closed_rounds, void_rounds
+from node.auditing.pins import Pins
 from node.auditing.verdict import CannotTell, Verdict
 from node.ledger_rules import BadRecord, ChainFacts, LedgerRules, RuleBroken
 from node.rounds import Rounds
@@ -27,6 +46,8 @@ class Auditor:
         Where the blobs are; every read is verified.
     progress : callable, optional
         Called with the number of records checked so far.
+    pins : Pins, optional
+        What the auditor knows from elsewhere.
     """
 
     def __init__(
@@ -35,8 +56,10 @@ class Auditor:
         records: Sequence[Record],
         store: ContentStore,
         progress: Callable[[int], None] | None = None,
+        pins: Pins | None = None,
     ) -> None:
-        self._block_hash = facts.block_hash
+        self._facts = facts
+        self._pins = pins or Pins()
         self._progress = progress
         self.rounds = Rounds()
         self._rules = LedgerRules(facts, self.rounds)
@@ -66,11 +89,23 @@ class Auditor:
             return self._verdict("bad record", failure.record, str(failure.record))
         except CannotTell as fault:
             return self._verdict("cannot tell", reason=str(fault))
-        return self.so_far()
+        # (10)
+        try:
+            pinned = self._pins.check(self._facts, self._head_block, self.rounds)
+        except RuleBroken as failure:
+            return self._verdict("bad record", failure.record, str(failure.record))
+        return replace(self.so_far(), pinned=pinned)
 
     def so_far(self) -> Verdict:
         """What is verified by now, without checking more."""
-        return self._verdict("verified")
+        return replace(self._verdict("verified"), unpinned=self._unpinned())
+
+    def _unpinned(self) -> str:
+        """What a verdict leaves open for want of something to hold the history against."""
+        known = [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements]
+        if not known:
+            return "not checked against a published head: whoever delivered the history may have left out its end"
+        return f"nothing published goes beyond block {max(known)}" if max(known) < self._head_block else ""
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
@@ -78,10 +113,10 @@ class Auditor:
 
     def _check(self, record: Record) -> None:
         if not self._lawful:
-            self._rules.check(record)
+            self._rules.check(record)  # (5)
             # The rules remember what they saw, so that a record whose blob is out of reach does not pass them again.
             self._lawful = True
-        self._content.check(record)
+        self._content.check(record)  # (6) to (8)
         self.rounds.add(record)
         self._lawful = False
         self._done += 1
@@ -96,7 +131,7 @@ class Auditor:
             rounds=len(self.rounds.ended()),
             records=self._done,
             head_block=self._head_block,
-            head_hash="0x" + self._block_hash(self._head_block).hex(),
+            head_hash="0x" + self._facts.block_hash(self._head_block).hex(),
             remarks=tuple(self._content.remarks),
             privacy=self._content.spent,
         )

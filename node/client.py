@@ -9,6 +9,7 @@ model it recomputes it, and disputes what is wrong.
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
@@ -19,10 +20,12 @@ from chain.errors import ContractRevert
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
+from chain.records import Closed
 from chain.transactions import Receipt
 from ipfs.store import ContentStore, NotFound
 from ipfs.unixfs import cid_of
 from node.closings import Closings, evidence
+from node.company import refusal
 from node.config import FederationConfig
 from node.content import InvalidBlob, Update, parameters_of, read_model
 from node.disclosure import Disclosure, OrderAbandoned
@@ -66,8 +69,7 @@ class Client:
     confirmations : int
         Blocks that must lie on top of a record before it is acted on.
     check_rounds : float
-        Fraction of the closed rounds that this client recomputes; those that somebody disputes always, and those in
-        which it leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+        Fraction of the closed rounds that this client recomputes at least (``node.closings``).
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Client:
         directory: Path,
         executor: Executor | None = None,
         confirmations: int = 0,
-        check_rounds: float = 1.0,
+        check_rounds: float = 0.0,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -91,7 +93,7 @@ class Client:
             config, store, samples, self._journal, executor, lambda: self.view.rounds, self._place, keys
         )
         self._disclosure = Disclosure(self._journal, store, config, self._place)
-        self._closings = Closings(store, config, self._place, check_rounds)
+        self._closings = Closings(store, config, self._place, check_rounds, self._lot)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
@@ -242,6 +244,9 @@ class Client:
         block = self.view.block
         if entry.sealed is None:
             return Step.wait("seal", "anyone: the order of the round is not sealed yet", deadlines.seal_end)
+        alone = refusal(self.view.rounds, entry, self._config)
+        if alone and member.client not in entry.commits:
+            return Step.wait("sit out", f"its members: this client refuses the round, {alone}", deadlines.close_end)
         if block < deadlines.share_end and member.client not in entry.shares:
             return self._share(entry, member)
         if member.client in entry.commits:
@@ -265,6 +270,7 @@ class Client:
             if self.view.block < deadlines.share_end:
                 return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
             masked = self._disclosure.masked(entry, member.client, update)
+            remark = self._kind.remark(self._place(entry), update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
         except (CannotTakePart, CapacityExceeded, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
@@ -272,7 +278,7 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         seed_hash = self._disclosure.secrets(entry.number).seed_hash
         send = partial(self._ledger.commit, entry.number, cid_of(masked).digest, seed_hash)
-        step = self._send(entry, "commit", "committed", send)
+        step = self._send(entry, "commit", f"committed {remark}".strip(), send)
         if step.acted:
             self._disclosure.confirm_commit(entry.number)
         return step
@@ -311,7 +317,7 @@ class Client:
             return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
-        gone = self._disclosure.unpublished(entry)
+        gone = self._disclosure.unpublished(entry, member.client)
         patience = deadlines.commit_end + self.view.settings.recover_window // 2
         if gone and block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
@@ -340,6 +346,12 @@ class Client:
 
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}
+
+    def _lot(self, end: Closed) -> float:
+        """This client's lot for a closing, uniform in [0, 1): its VRF, whose output nobody else can know."""
+        alpha = b"fedgrove check 1" + end.round.to_bytes(8, "big") + end.model_digest + end.metrics_digest
+        beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, sha256(alpha).digest()))
+        return int.from_bytes(beta[:8], "big") / 2**64
 
     def _place(self, entry: RoundRecords) -> UploadRound:
         ledger = (self._ledger.chain_id, self._ledger.address)

@@ -1,7 +1,6 @@
 """Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
 
 import json
-import random
 from collections.abc import Callable
 
 from chain.records import Closed
@@ -9,9 +8,9 @@ from ipfs.store import ContentStore, Malformed, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, MAX_RECORD_BYTES, InvalidBlob, Metrics, model_bytes
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, model_bytes
 from node.masking.aggregate import InvalidUpdate
-from node.masking.recovery import InvalidRecovery
+from node.masking.recovery import InvalidRecovery, most_record_bytes
 from node.privacy.records import difference
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel
@@ -34,8 +33,11 @@ class Closings:
     place : callable
         The public inputs of a sealed round.
     fraction : float
-        Of the closed rounds that are recomputed; those that somebody disputes always are, and those in which the member
-        leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+        Of the closed rounds that are recomputed at least. More are where few committed, so that each round is looked at
+        by ``federation.checkers`` members on average; those that somebody disputes always are, and those in which the
+        member leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+    lot : callable
+        The member's lot for a closed round, uniform in [0, 1); nobody else may know it.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Closings:
         config: FederationConfig,
         place: Callable[[RoundRecords], UploadRound],
         fraction: float,
+        lot: Callable[[Closed], float],
     ) -> None:
         self._store = store
         self._config = config
@@ -51,7 +54,7 @@ class Closings:
         self._terms = cid_of(config.to_bytes()).digest
         self._place = place
         self._fraction = fraction
-        self._lots: dict[int, float] = {}
+        self._lot = lot
         self._has_to: dict[Key, bool] = {}
         self._found: dict[Key, str] = {}
 
@@ -70,10 +73,9 @@ class Closings:
         """
         end: Closed = entry.end
         key = (entry.number, end.model_digest, end.metrics_digest)
-        # Nobody else may know which rounds this member looks at.
-        lot = self._lots.setdefault(entry.number, random.SystemRandom().random())
         if key not in self._found:
-            if lot >= self._fraction and not entry.disputes and not self._must(entry, client, key):
+            chance = max(self._fraction, self._config.federation.checkers / len(entry.commits))
+            if self._lot(end) >= chance and not entry.disputes and not self._must(entry, client, key):
                 return ""
             self._found = {key: self._recompute(entry, end)}
         return self._found[key]
@@ -89,7 +91,7 @@ class Closings:
             return "it was held under terms that this client did not agree to"
         round = self._place(entry)
         try:
-            record = recovery(round, self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES))
+            record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
             right = outcome(round, record)
             metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from eth_utils import is_checksum_address
+
 from chain.deployment import Settings as LedgerSettings
 from chain.strict_json import parse_json
 from node.clustering.settings import ClusterTerms
@@ -44,6 +46,9 @@ class FederationSettings:
         Root of all training randomness; masks and keys never depend on it.
     max_blob_mib : int
         No blob above this many MiB is fetched.
+    checkers : float
+        How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
+        decides who. When one of them finds it wrong, all do.
     """
 
     name: str = "fedgrove"
@@ -52,6 +57,7 @@ class FederationSettings:
     sampling_rate: float = 1.0
     seed: int = 0
     max_blob_mib: int = 256
+    checkers: float = 5.0
 
     def __post_init__(self) -> None:
         _check(0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters")
@@ -59,6 +65,7 @@ class FederationSettings:
         _check(0 <= self.repeats <= 100_000, "federation.repeats", "a whole number from 0 to 100000")
         _check(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
         _check(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
+        _check(0 <= self.checkers <= 65_535, "federation.checkers", "from 0 to 65535")
         _check(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
 
 
@@ -87,26 +94,29 @@ class MaskingSettings:
         Bound on the absolute value of any parameter; more is an error, never a clip.
     kappa : float
         Fraction of tensors that each pair masks; 1 masks everything.
-    extra_partners : int
-        Partners added to the tree's, against collusion.
+    colluders, dropouts : float
+        Shares of a round's clients that may collude with the coordinator, and that may drop out. How many partners and
+        share-holders a client has follows from them (``node.masking.parameters``).
     threshold : float
-        ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes two thirds. From one half on, so that two sets of
-        holders who were told different survivors cannot both be large enough.
+        ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes what follows from ``colluders`` and ``dropouts``. Below
+        (1 + colluders)/2, colluders who show the holders different lists of survivors can open an update.
     """
 
     mode: Literal["bbtsa", "pairwise"] = "bbtsa"
     masked: Literal["weights", "delta"] = "weights"
     bound: float = 8.0
     kappa: float = 1.0
-    extra_partners: int = 0
+    colluders: float = 0.33
+    dropouts: float = 0.2
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
         _check(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
         _check(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
-        _check(0 <= self.extra_partners <= 1000, "masking.extra_partners", "a whole number from 0 to 1000")
+        _check(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
+        _check(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
-        _check(fine, "masking.threshold", "0 (two thirds of the holders) or from 0.5 to below 1")
+        _check(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
 
 
 @dataclass(frozen=True)
@@ -137,12 +147,33 @@ class StartSettings:
 
 @dataclass(frozen=True)
 class MembershipSettings:
-    """Who may register: ``open`` to all, or ``approved`` by the federation's admin."""
+    """Who may take part.
+
+    Attributes
+    ----------
+    mode : str
+        ``open`` to all, or ``approved`` by the federation's admin.
+    activation_delay : int
+        Blocks from a registration or approval to the first round that may draw the client.
+    least : float
+        A client takes part only in rounds in which at least this share of the members that it counts on has drawn
+        (``node.company``).
+    members : tuple of str
+        Accounts (checksummed addresses) of all that may ever take part; empty: whoever registers, or is approved. Only
+        with ``approved``.
+    """
 
     mode: Literal["open", "approved"] = "open"
     activation_delay: int = 1
+    least: float = 0.5
+    members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _check(0 <= self.least <= 1, "membership.least", "from 0 to 1")
+        fine = all(isinstance(each, str) and is_checksum_address(each) for each in self.members)
+        _check(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
+        fine = not self.members or self.mode == "approved"
+        _check(fine, "membership.members", "left out where membership.mode is open: anybody could spoil the rounds")
         _check(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
 
 
@@ -265,9 +296,9 @@ class NetworkSettings:
     max_fee_gwei : float
         Highest price of a unit of gas that is ever offered.
     check_rounds : float
-        Fraction of the closed rounds that a client recomputes before it trains on them; all that somebody disputes, and
-        all in which it leads a cluster, or after which it is to show what it sent, to judge that, or to answer others'
-        sets.
+        Fraction of the closed rounds that this client recomputes before it trains on them, if that is more than the
+        terms ask for (``federation.checkers``). In any case all that somebody disputes, and all in which it leads a
+        cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
     rpc_seconds, store_seconds : float
         How long an endpoint, or the store, may take to answer.
     resend_seconds : float
@@ -287,7 +318,7 @@ class NetworkSettings:
     confirmations: int = 0
     rpc_quorum: int = 0
     max_fee_gwei: float = 500.0
-    check_rounds: float = 1.0
+    check_rounds: float = 0.0
     rpc_seconds: float = 10.0
     store_seconds: float = 30.0
     resend_seconds: float = 30.0

@@ -27,8 +27,6 @@ Update = Tensors | BinCounts | np.ndarray | bytes
 message."""
 
 MAX_JSON_BYTES = 1 << 20
-MAX_SHARES_BYTES = 1 << 24
-MAX_RECORD_BYTES = 1 << 24
 
 
 class InvalidBlob(ValueError):
@@ -119,8 +117,12 @@ def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:
     return FederationConfig.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
 
 
-def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes: int) -> dict[int, bytes]:
+def fetch_available(
+    store: ContentStore, digests: Mapping[int, bytes], max_bytes: int | Mapping[int, int]
+) -> dict[int, bytes]:
     """Fetch what can be fetched; what is missing, corrupt or too large is left out.
+
+    ``max_bytes`` is one limit for all, or that of each.
 
     Raises
     ------
@@ -130,7 +132,7 @@ def fetch_available(store: ContentStore, digests: Mapping[int, bytes], max_bytes
     found = {}
     for key, digest in digests.items():
         try:
-            found[key] = store.fetch(digest, max_bytes)
+            found[key] = store.fetch(digest, max_bytes if isinstance(max_bytes, int) else max_bytes[key])
         except Unreachable:
             raise
         except StoreError:

@@ -13,13 +13,18 @@ from chain.phases import Deadlines
 from chain.records import FailureReason
 from ipfs.store import BlobError, ContentStore
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery, seed_hashes
+from node.aggregation import outcome, recovered, recovery, released_shares
 from node.clustering.stated import Stated
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES, InvalidBlob, Metrics, Model, fetch_available, fetch_model, model_bytes
+from node.content import InvalidBlob, Metrics, Model, fetch_model, model_bytes
 from node.masking.aggregate import InvalidUpdate
-from node.masking.graph import MaskGraph
-from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
+from node.masking.recovery import (
+    InvalidRecovery,
+    RecoveryRecord,
+    TooFewShares,
+    most_record_bytes,
+    unavailable_updates,
+)
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.rounds import RoundRecords
 from node.step import Step, attempt, missing, name_clients
@@ -219,47 +224,70 @@ class Coordinator:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if block >= deadlines.recover_end:
             return self._overdue(entry)
-        graph = self._place(entry).graph
-        survivors = entry.positions(entry.commits)
+        round = self._place(entry)
         try:
-            needed_secrets(graph, entry.positions(entry.shares), survivors)
+            needed_secrets(round.graph, round.sharers, round.survivors)
         except UnsafeSurvivors as fault:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": str(fault)})
         beyond = self._overspent(entry)
         if beyond:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": beyond})
-        return self._recover(entry, graph, survivors, deadlines)
+        return self._recover(round, deadlines)
 
-    def _recover(self, entry: RoundRecords, graph: MaskGraph, survivors: tuple[int, ...], deadlines: Deadlines) -> Step:
-        releases = self._releases(entry)
-        lost = unavailable_updates(graph, entry.positions(entry.shares), survivors, releases)
-        limit = self._config.max_blob_bytes
-        gone = [position for position in lost if not self._store.available(self._update_digest(entry, position), limit)]
-        if gone:
-            clients = [entry.order[position] for position in gone]
-            return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": clients})
+    def _recover(self, round: UploadRound, deadlines: Deadlines) -> Step:
+        entry = round.entry
+        gone = self._gone(round)
+        if gone and not round.graph.groups:
+            return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
         try:
-            record = recover(graph, entry.positions(entry.shares), survivors, seed_hashes(entry), releases)
+            record = self._recovered(round, gone, deadlines)
         except TooFewShares as lack:
-            if all(client in entry.releases for client in entry.order):
+            if lack.owner_lied or self._is_last_call(entry, deadlines):
                 return self._fail(entry, FailureReason.TOO_FEW_SHARES, {"reason": str(lack)})
             reason = f"{missing(entry.draws, entry.releases, 'release shares')} ({lack})"
             return Step.wait("recover", reason, deadlines.recover_end)
         try:
-            self._aggregate(entry, graph, record)
+            self._outcome(round, record)
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         except BlobError as fault:
+            if self._is_last_call(entry, deadlines):
+                return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"reason": str(fault)})
             return Step.wait("recover", f"what others published: {fault}", deadlines.recover_end)
         receipt = self._ledger.recover(entry.number, self._store.put(record.to_bytes()).digest)
-        return Step("recover", acted=f"recovered with {len(survivors)} survivors", gas=receipt.gas_used)
+        out = f", {len(record.left_out)} groups left out" if record.left_out else ""
+        return Step("recover", acted=f"recovered with {len(entry.commits)} survivors{out}", gas=receipt.gas_used)
 
-    def _releases(self, entry: RoundRecords) -> dict[int, bytes]:
-        digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
-        return fetch_available(self._store, digests, MAX_RECORD_BYTES)
+    def _recovered(self, round: UploadRound, gone: list[int], deadlines: Deadlines) -> RecoveryRecord:
+        """The recovery record. Where groups are summed apart, one of which something cannot be had is left out."""
+        groups = [{round.graph.client(position) for position in group} for group in round.graph.groups]
+        left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
+        while True:
+            try:
+                return recovered(round, left_out)
+            except TooFewShares as lack:
+                spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
+                final = lack.owner_lied or self._is_last_call(round.entry, deadlines)
+                if not (spoilt and final):
+                    raise
+                left_out |= spoilt
 
-    def _update_digest(self, entry: RoundRecords, position: int) -> bytes:
-        return entry.commits[entry.order[position]].digest
+    def _gone(self, round: UploadRound) -> list[int]:
+        """Clients whose update neither its witnesses nor this node can have."""
+        lost = unavailable_updates(round.graph, round.sharers, round.survivors, released_shares(round))
+        clients = [round.graph.client(position) for position in lost]
+        sizes = {client: self._kind.expected_bytes(round, client) for client in clients}
+        commits = round.entry.commits
+        return [client for client, size in sizes.items() if not self._store.available(commits[client].digest, size)]
+
+    def _is_last_call(self, entry: RoundRecords, deadlines: Deadlines) -> bool:
+        """Whether nothing more can be waited for: everybody has released, or the deadline is near.
+
+        A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
+        """
+        if all(client in entry.releases for client in entry.order):
+            return True
+        return self.view.block >= deadlines.recover_end - self.view.settings.recover_window // 4
 
     # --- close ------------------------------------------------------------------------------------------------------
 
@@ -267,10 +295,10 @@ class Coordinator:
         if self.view.block >= deadlines.close_end:
             return self._overdue(entry)
         round = self._place(entry)
-        data = self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES)
+        data = self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph))
         try:
             record = recovery(round, data)
-            model = self._aggregate(entry, round.graph, record)
+            model = self._outcome(round, record).model
         except InvalidRecovery as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
@@ -286,10 +314,6 @@ class Coordinator:
         receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
         reached = f" at accuracy {accuracy:.3f}" if samples else ""
         return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)
-
-    def _aggregate(self, entry: RoundRecords, graph: MaskGraph, record: RecoveryRecord) -> Model:
-        """The round's next model."""
-        return self._outcome(self._place(entry), record).model
 
     def _outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
         """What the round came to. Kept from recovery to closing, unless the chain changed its mind about the inputs."""

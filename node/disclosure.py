@@ -12,9 +12,9 @@ from hashlib import sha256
 
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
-from node.aggregation import overspent
+from node.aggregation import overspent, sealed_shares
 from node.config import FederationConfig
-from node.content import MAX_SHARES_BYTES, Update, fetch_available, fetch_model
+from node.content import Update, fetch_model
 from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, seal_shares
 from node.masking.release import ReleaseRefused, held_shares, release
@@ -92,17 +92,23 @@ class Disclosure:
         listed = entry.commits.get(client)
         return data if data is not None and listed is not None and cid_of(data).digest == listed.digest else None
 
-    def unpublished(self, entry: RoundRecords) -> list[int]:
-        """Clients whose committed update is to be summed and cannot be had; none once the shares to release are chosen.
+    def unpublished(self, entry: RoundRecords, client: int) -> list[int]:
+        """Clients whose update this one witnesses and cannot have; none once the shares to release are chosen.
 
-        Nobody waits, or looks, for that of a client that is in no sum.
+        Each update that is to be summed has a few witnesses: nobody waits, or looks, for those of all others.
         """
         if not entry.commits or self._journal.read(entry.number, "released") is not None:
             return []
-        summed = all_summed(self._place(entry).graph, entry.positions(entry.commits))
-        limit = self._config.max_blob_bytes
-        clients = sorted(entry.order[position] for position in summed)
-        return [client for client in clients if not self._store.available(entry.commits[client].digest, limit)]
+        round = self._place(entry)
+        graph, position = round.graph, entry.order.index(client)
+        summed = all_summed(graph, entry.positions(entry.commits))
+        witnessed = [
+            owner for owner in graph.held_by[position] if owner in summed and position in graph.witnesses(owner)
+        ]
+        sizes = {entry.order[owner]: self._kind.expected_bytes(round, entry.order[owner]) for owner in witnessed}
+        return sorted(
+            owner for owner, size in sizes.items() if not self._store.available(entry.commits[owner].digest, size)
+        )
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.
@@ -154,8 +160,7 @@ class Disclosure:
         if fault:
             raise ReleaseRefused(fault)
         graph, position = round.graph, entry.order.index(client)
-        digests = {entry.order.index(peer): record.digest for peer, record in entry.shares.items()}
-        blobs = fetch_available(self._store, digests, MAX_SHARES_BYTES)
+        blobs = sealed_shares(round, graph.held_by[position])
         committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None
         return release(
             graph,

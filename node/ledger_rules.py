@@ -161,13 +161,20 @@ class LedgerRules:
             case Withdrawn():
                 self._known(record.client, record.account, "withdrawal")
             case Approved():
-                # An approval in the middle of a round takes effect like a registration: after the delay.
                 self._by_admin(record, "approval")
-                self._approved[record.account] = record.at.block + self.facts.deployment.activation_delay
+                self._approved[record.account] = self._approved_from(record)
             case Revoked():
                 # It acts from the next round on.
                 self._by_admin(record, "revocation")
                 self._revoked[record.account] = (record.at.block, self._approved.pop(record.account, record.at.block))
+
+    def _approved_from(self, record: Approved) -> int:
+        """After the delay, like a registration; at once where it takes back a revocation that has not acted yet."""
+        revoked, since = self._revoked.get(record.account, (-1, 0))
+        opened_at = self.rounds.latest.opened.opened_at if self.rounds.latest else 0
+        if revoked >= opened_at:
+            return since
+        return record.at.block + self.facts.deployment.activation_delay
 
     def _by_admin(self, record: Approved | Revoked, what: str) -> None:
         if self.facts.deployment.open_membership or record.at.author != self.facts.deployment.admin:
@@ -207,8 +214,9 @@ class LedgerRules:
             raise bad("absence", "no round has ended", client=record.client)
         entry, client = ended[-1], record.client
         if not self._to_be_absent:
-            if entry.absences or not entry.stands:
-                raise bad("absence", "the round did not close, or was reported on before", entry.number, client)
+            if entry.absences or not entry.stands or self._draws(record.at.block):
+                reason = "the round did not close, was reported on before, or the next one draws"
+                raise bad("absence", reason, entry.number, client)
             self._to_be_absent = self._absent(entry)
         if not self._to_be_absent or self._to_be_absent.pop(0) != client:
             raise bad("absence", "the client was not absent, or another one comes first", entry.number, client)
@@ -218,6 +226,11 @@ class LedgerRules:
         self._absences[client] = count
         if count % self.facts.settings.absence_limit == 0:
             self._skipped_until[client] = self.rounds.latest.number + self.facts.settings.absence_rounds
+
+    def _draws(self, block: int) -> bool:
+        """Whether a round may still take draws in this block."""
+        latest = self.rounds.latest
+        return latest.end is None and block <= Deadlines.of(latest.opened.opened_at, self.facts.settings).draw_end
 
     def _absent(self, entry: RoundRecords) -> list[int]:
         """Whom a report on a closed round names: all that did not commit, by ascending account."""

@@ -4,7 +4,7 @@ Pure functions of the records; whoever has the same ledger sees the same rounds.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chain import tree, vrf
 from chain.records import (
@@ -30,7 +30,8 @@ from chain.records import (
 )
 from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
-from node.masking.graph import MAX_HOLDERS, MaskGraph, build_graph
+from node.masking.graph import MaskGraph, build_graph
+from node.masking.parameters import Assumed, Sharing, partners_of_all, sharing
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,15 @@ class RoundRecords:
             for position, client in enumerate(self.order)
             for draw in (self.draws[client],)
         )
-        n = len(participants)
+        n, assumed = len(participants), Assumed.of(masking.colluders, masking.dropouts)
         return build_graph(
             RoundContext(chain_id, ledger, self.number),
             participants,
             _partners(n, groups or (tuple(range(n)),)),
             mode=masking.mode,
-            extra_partners=masking.extra_partners,
+            degree=partners_of_all(n, assumed),
+            shares=_sharing(n, assumed, masking.threshold),
             seed=self.sealed.order_seed,
-            threshold=_threshold(n, masking.threshold),
             groups=groups,
         )
 
@@ -242,7 +243,7 @@ def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, .
     return tuple(found)
 
 
-def _threshold(n: int, fraction: float) -> int | None:
-    """Shares that recover a secret in a round of ``n`` clients; None leaves the default of the mask graph."""
-    holders = n - 1 if n <= MAX_HOLDERS else MAX_HOLDERS
-    return int(fraction * holders) + 1 if fraction else None
+def _sharing(n: int, assumed: Assumed, fraction: float) -> Sharing:
+    """Holders and threshold in a round of ``n`` clients; a ``fraction`` of the holders other than 0 sets the latter."""
+    needed = sharing(n, assumed)
+    return replace(needed, threshold=int(fraction * needed.holders) + 1) if fraction else needed

@@ -13,10 +13,10 @@ from ipfs.store import ContentStore
 from node.aggregation import recovery
 from node.clustering.state import Case
 from node.config import FederationConfig
-from node.content import MAX_RECORD_BYTES
 from node.journal import Journal
 from node.local_work import CannotTakePart
 from node.masking.keys import RoundSecrets
+from node.masking.recovery import most_record_bytes
 from node.rounds import RoundRecords, Rounds
 from node.uploads.cluster_rounds import state_after
 from node.uploads.clusters import ClusterUploads
@@ -119,5 +119,5 @@ class ShownUploads:
         rounds = round.rounds
         entry = rounds.base_of(rounds.base_of(round.entry.number).number)
         trained = self._place(entry)
-        record = recovery(trained, self._store.fetch(entry.recovered.digest, MAX_RECORD_BYTES))
+        record = recovery(trained, self._store.fetch(entry.recovered.digest, most_record_bytes(trained.graph)))
         return self._kind.opened(trained, record, case.members, told)

@@ -19,6 +19,7 @@ from ipfs import car
 from ipfs.cid import CID
 from ipfs.disk import DiskStore
 from ipfs.store import StoreError
+from node.auditing.pins import Pins
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.files import write_atomically
@@ -54,7 +55,7 @@ def seal_archive(directory: Path) -> None:
     write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory)))
 
 
-def audit_directory(directory: Path, progress: Progress | None = None) -> Verdict:
+def audit_directory(directory: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
     """Audit a run's directory: ledger, store, report and manifest, in this order.
 
     Raises
@@ -64,7 +65,7 @@ def audit_directory(directory: Path, progress: Progress | None = None) -> Verdic
     """
     if not (directory / LEDGER).is_file():
         raise NoArchive(f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`")
-    verdict = _audit_ledger(directory / LEDGER, DiskStore(directory / STORE), progress)
+    verdict = _audit_ledger(directory / LEDGER, DiskStore(directory / STORE), progress, pins)
     if verdict.verdict != "verified":
         return verdict
     fault = _check_report(directory) or _check_manifest(directory)
@@ -92,14 +93,14 @@ def export_car(directory: Path, target: Path) -> CID:
     return root
 
 
-def audit_car(path: Path, progress: Progress | None = None) -> Verdict:
+def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
     """Audit a CAR file written by ``export_car``; needs no network."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             unpack_car(path, Path(scratch))
         except (car.InvalidArchive, StoreError) as fault:
             return _bad("archive", str(fault))
-        return _audit_ledger(Path(scratch) / LEDGER, DiskStore(Path(scratch) / STORE), progress)
+        return _audit_ledger(Path(scratch) / LEDGER, DiskStore(Path(scratch) / STORE), progress, pins)
 
 
 def unpack_car(path: Path, directory: Path) -> None:
@@ -122,14 +123,14 @@ def unpack_car(path: Path, directory: Path) -> None:
         raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
 
 
-def _audit_ledger(path: Path, store: DiskStore, progress: Progress | None) -> Verdict:
+def _audit_ledger(path: Path, store: DiskStore, progress: Progress | None, pins: Pins | None) -> Verdict:
     try:
         history = History.load(path)
         history.verify()
         records = history.records()
     except BadHistory as fault:
         return _bad("ledger", str(fault))
-    return Auditor(chain_facts(history), records, store, progress).run()
+    return Auditor(chain_facts(history), records, store, progress, pins).run()
 
 
 def _check_report(directory: Path) -> BadRecord | None:

@@ -19,17 +19,14 @@ from chain.records import (
 )
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery, seed_hashes
+from node.aggregation import outcome, recovered, recovery, released_shares, sealed_shares
 from node.auditing.verdict import CannotTell
 from node.config import FederationConfig
 from node.content import (
     MAX_JSON_BYTES,
-    MAX_RECORD_BYTES,
-    MAX_SHARES_BYTES,
     InvalidBlob,
     Metrics,
     Model,
-    fetch_available,
     fetch_config,
     fetch_model,
     layout_of,
@@ -40,12 +37,20 @@ from node.founding import difference
 from node.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
 from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import MaskGraph
-from node.masking.recovery import InvalidRecovery, RecoveryRecord, TooFewShares, recover, unavailable_updates
-from node.masking.release import InvalidRelease, parse_release
-from node.masking.sealing import InvalidShares, parse_shares
+from node.masking.recovery import (
+    InvalidRecovery,
+    RecoveryRecord,
+    Revealed,
+    TooFewShares,
+    most_record_bytes,
+    unavailable_updates,
+)
+from node.masking.release import InvalidRelease, most_release_bytes, parse_release
+from node.masking.sealing import InvalidShares, parse_shares, shares_bytes
 from node.masking.survivors import UnsafeSurvivors, needed_secrets
 from node.privacy.records import difference as privacy_difference
 from node.rounds import RoundRecords, Rounds
+from node.step import name_clients
 from node.strict_tables import InvalidConfig
 from node.tensors import InvalidModel
 from node.uploads.kind import UploadRound
@@ -162,12 +167,14 @@ class ContentRules:
         self._config, self._model, self._recovery = config, model, None
 
     def _shares(self, record: Shared) -> None:
-        data = self._absorbed(record.digest, MAX_SHARES_BYTES, "share.content", record.round, record.client)
+        entry, graph = self._entry()
+        owner = entry.order.index(record.client)
+        size = shares_bytes(graph, owner)
+        data = self._absorbed(record.digest, size, "share.content", record.round, record.client)
         if data is None:
             return
-        entry, graph = self._entry()
         try:
-            parse_shares(data, graph, entry.order.index(record.client))
+            parse_shares(data, graph, owner)
         except InvalidShares as fault:
             self._remark("share.content", str(fault), record.round, record.client)
 
@@ -193,13 +200,15 @@ class ContentRules:
             self._remark("commit.content", f"{size} bytes, not {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
-        data = self._absorbed(record.digest, MAX_RECORD_BYTES, "release.content", record.round, record.client)
+        entry, graph = self._entry()
+        holder = entry.order.index(record.client)
+        most = most_release_bytes(graph, holder)
+        data = self._absorbed(record.digest, most, "release.content", record.round, record.client)
         if data is None:
             return
-        entry, graph = self._entry()
         shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
         try:
-            parse_release(data, graph, entry.order.index(record.client), shared, committed)
+            parse_release(data, graph, holder, shared, committed)
         except InvalidRelease as fault:
             self._remark("release.content", str(fault), record.round, record.client)
 
@@ -208,7 +217,7 @@ class ContentRules:
         closed = number in self.closed
         # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
         fetch = self._fetch if closed else self._absorbed
-        data = fetch(record.digest, MAX_RECORD_BYTES, "recovery.content", number)
+        data = fetch(record.digest, most_record_bytes(self._place().graph), "recovery.content", number)
         if data is None:
             return
         try:
@@ -216,7 +225,35 @@ class ContentRules:
         except InvalidRecovery as fault:
             if closed:
                 raise bad("recovery.content", str(fault), number) from None
-            self._remark("recovery.content", str(fault), number)
+            self._remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
+            return
+        self._liars(number)
+
+    def _liars(self, number: int) -> None:
+        """Name who released a share that is not what its owner committed to, and groups that need not be left out."""
+        round = self._place()
+        needed = needed_secrets(round.graph, round.sharers, round.survivors)
+        shares = self._get(lambda: sealed_shares(round, range(round.graph.n)), "share.content", number)
+        releases = self._get(lambda: released_shares(round), "release.content", number)
+        released = Revealed.parse(round.graph, needed, releases, shares)
+        for holder in released.lying_holders(round.graph):
+            client = round.graph.client(holder)
+            self._remark("release.content", "a share in it is not the one that its owner committed to", number, client)
+        for group in self._recovery.left_out:
+            self._left_out(round, number, group)
+
+    def _left_out(self, round: UploadRound, number: int, group: int) -> None:
+        members = [round.graph.client(position) for position in round.graph.groups[group]]
+        others = [other for other in range(len(round.graph.groups)) if other != group]
+        try:
+            recovered(round, others)
+        except TooFewShares as lack:
+            self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, lack.client)
+            return
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        reason = f"group {group} ({name_clients(members)}) was left out, though its secrets can be recovered"
+        self._remark("recovery.left out", reason, number)
 
     def _closed(self, record: Closed) -> None:
         if record.round in self.closed:
@@ -231,6 +268,7 @@ class ContentRules:
             self._remark("voided", "its members voided a round that was right", record.round)
 
     def _closing(self, record: Closed) -> None:
+        # (7) the model is the sum
         number = record.round
         if self._recovery is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
@@ -252,6 +290,7 @@ class ContentRules:
         wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
         if wrong:
             raise bad("closed.metrics", wrong, number)
+        # (8) within everybody's budget
         spending = self._spending()
         beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)
         if beyond:
@@ -268,7 +307,8 @@ class ContentRules:
             self._too_few_survivors(record)
         elif self._unfounded(record.reason):
             # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
-            self._remark("failed.reason", f"{record.reason.name.lower()} is not what was wrong", record.round)
+            reason = f"{record.reason.name.lower()} is not what was wrong; recorded by {record.at.author}"
+            self._remark("failed.reason", reason, record.round)
 
     def _too_few_survivors(self, record: Failed) -> None:
         entry, graph = self._entry()
@@ -285,20 +325,28 @@ class ContentRules:
         round = self._place()
         entry, graph = round.entry, round.graph
         if reason == FailureReason.TOO_FEW_SHARES:
-            return any(client not in entry.releases for client in entry.order)  # more could have come
+            return self._recoverable(round)
         if reason == FailureReason.INVALID_RELEASE:
             return entry.recovered is None or self._recovery is not None
-        digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
         try:
-            releases = fetch_available(self.store, digests, MAX_RECORD_BYTES)
             if reason == FailureReason.UPDATE_UNAVAILABLE:
+                releases = released_shares(round)
                 lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
-                return len(releases) == len(digests) and not lost
-            found = self._recovery or recover(graph, round.sharers, round.survivors, seed_hashes(entry), releases)
-            outcome(round, found)
+                return len(releases) == len(entry.releases) and not lost
+            outcome(round, self._recovery or recovered(round))
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
+            return False
+        return True
+
+    def _recoverable(self, round: UploadRound) -> bool:
+        """Whether what was released recovers the sum."""
+        try:
+            recovered(round)
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except TooFewShares:
             return False
         return True
 

@@ -16,6 +16,7 @@ from chain.deployment import Deployment
 from chain.errors import ChainError, ConnectionFailed
 from chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
 from ipfs.store import ContentStore, StoreError
+from node.auditing.pins import Pins
 from node.auditing.verdict import CannotTell, Verdict
 from node.auditor import Auditor
 from node.ledger_rules import ChainFacts, RuleBroken, bad
@@ -40,12 +41,19 @@ class Follower:
         Why nothing new can be told now; empty when chain and store answer.
     """
 
-    def __init__(self, network: Network, deployment: Deployment, store: ContentStore, confirmations: int = 0) -> None:
+    def __init__(
+        self,
+        network: Network,
+        deployment: Deployment,
+        store: ContentStore,
+        confirmations: int = 0,
+        pins: Pins | None = None,
+    ) -> None:
         self._confirmations = confirmations
         self._terms = deployment.terms
         self._index = network.log_index(deployment)
         facts = ChainFacts(deployment, deployment.block, self._index.block_hash, self._index.randomness)
-        self._auditor = Auditor(facts, (), store)
+        self._auditor = Auditor(facts, (), store, pins=pins)
         self._held: list[Record] = []
         self._audited: dict[int, bytes] = {}  # blocks with audited records, and their hashes
         self._last: Record | None = None

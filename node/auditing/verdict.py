@@ -26,7 +26,11 @@ class Verdict:
     rounds, records : int
         How much was checked.
     head_block, head_hash : int, str
-        The block the history ends with: compare its hash with what the federation published.
+        The block the history ends with.
+    pinned : tuple of str
+        What was held against what the auditor knows from elsewhere, a clause each.
+    unpinned : str
+        What was not, and what that leaves open, in one clause.
     remarks : tuple of BadRecord
         Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
     privacy : Spent or None
@@ -40,6 +44,8 @@ class Verdict:
     records: int = 0
     head_block: int = 0
     head_hash: str = ""
+    pinned: tuple[str, ...] = ()
+    unpinned: str = ""
     remarks: tuple[BadRecord, ...] = ()
     privacy: Spent | None = None
 

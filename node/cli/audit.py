@@ -21,10 +21,12 @@ from ipfs.store import ContentStore
 from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, unpack_car
 from node.auditing.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from node.auditing.follow import Follower
+from node.auditing.pins import Pins
 from node.auditing.verdict import Verdict
 from node.auditing.webhook import InvalidWebhook, Webhook, WebhookFailed
 from node.auditor import Auditor
 from node.cli.output import CommandError, complain, console, print_json
+from node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from node.cli.progress import print_verdict
 
 
@@ -71,11 +73,17 @@ def run(
         int, typer.Option(min=0, max=1000, help="With --follow: blocks on top of a record before it is audited.")
     ] = 0,
     certificate: CertificateFile = None,
+    expect_head: ExpectHead = None,
+    expect_ledger: ExpectLedger = None,
+    expect_chain: ExpectChain = None,
+    expect_statement: ExpectStatement = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Audit a run's directory, or a live ledger and its store, at once or while it goes on.
 
     Example: fedgrove audit runs/first
+
+    Example: fedgrove audit runs/first --expect-head 120:0x… --expect-ledger 0x…
 
     Example: fedgrove audit clusters/history --certificate clusters/certificates/client-3-block-210.json
 
@@ -84,8 +92,9 @@ def run(
     if directory is not None and (rpc or ledger or store or follow):
         raise CommandError("give either a directory or --rpc, --ledger and --store")
     paper = _read_certificate(certificate)
+    pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
     if directory is not None:
-        verdict = _with_progress(lambda tick: audit_directory(directory, tick))
+        verdict = _with_progress(lambda tick: audit_directory(directory, tick, pins))
         if paper is not None and verdict.verdict == "verified":
             history = History.load(directory / LEDGER)
             verdict = _certified(verdict, paper, history, DiskStore(directory / STORE))
@@ -100,8 +109,8 @@ def run(
     content = open_content(store)
     with _federation(rpc, ledger, from_block) as (network, deployment):
         if not follow:
-            return _report(_audit_live(network, deployment, content, paper), as_json)
-        return _follow(Follower(network, deployment, content, confirmations), interval, bell, as_json)
+            return _report(_audit_live(network, deployment, content, paper, pins), as_json)
+        return _follow(Follower(network, deployment, content, confirmations, pins), interval, bell, as_json)
 
 
 @app.command("export")
@@ -122,6 +131,10 @@ def export(
 def verify(
     file: Annotated[Path, typer.Argument(help="A CAR file of `audit export`.")],
     certificate: CertificateFile = None,
+    expect_head: ExpectHead = None,
+    expect_ledger: ExpectLedger = None,
+    expect_chain: ExpectChain = None,
+    expect_statement: ExpectStatement = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Audit a CAR file; needs no network.
@@ -129,7 +142,8 @@ def verify(
     Example: fedgrove audit verify first.car
     """
     paper = _read_certificate(certificate)
-    verdict = _with_progress(lambda tick: audit_car(file, tick))
+    pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
+    verdict = _with_progress(lambda tick: audit_car(file, tick, pins))
     if paper is not None and verdict.verdict == "verified":
         with tempfile.TemporaryDirectory() as scratch:
             unpack_car(file, Path(scratch))
@@ -158,10 +172,12 @@ def _federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[
         yield network, deployment
 
 
-def _audit_live(network: Network, deployment: Deployment, store: ContentStore, paper: Certificate | None) -> Verdict:
+def _audit_live(
+    network: Network, deployment: Deployment, store: ContentStore, paper: Certificate | None, pins: Pins
+) -> Verdict:
     history = capture(network, deployment)
     history.verify()
-    verdict = _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick).run())
+    verdict = _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick, pins).run())
     return verdict if paper is None else _certified(verdict, paper, history, store)
 
 

@@ -6,8 +6,11 @@ from typing import Annotated
 import typer
 
 from chain.keys import Keys, backup, load, restore, save
+from node.auditing.pins import HeadStatement
 from node.cli.output import CommandError, console, print_json, read_password
 from node.cli.reach import open_ledger
+from node.config import load_config
+from node.files import write_atomically
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,6 +91,28 @@ def restore_keys(
         read_password(password_file, confirm=True),
     )
     console.print(f"restored account {keys.address} to {keystore}")
+    return 0
+
+
+@app.command("attest")
+def attest(
+    keystore: Keystore,
+    config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
+    target: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("head.json"),
+    password_file: PasswordFile = None,
+) -> int:
+    """Sign the head of the federation's chain as this node sees it, for others to hold a history against.
+
+    Example: fedgrove keys attest alice.json --config federation.toml --out alice-head.json
+    """
+    keys = load(keystore, read_password(password_file))
+    with open_ledger(config, keys) as ledger:
+        ledger.records()
+        block = ledger.confirmed_block(load_config(config)[1].confirmations)
+        place = (ledger.chain_id, ledger.address, block, ledger.block_hash(block))
+    statement = HeadStatement.sign(keys.account, *place)
+    write_atomically(target, statement.to_bytes())
+    console.print(f"wrote {target}: block {block}, hash 0x{statement.block_hash}", soft_wrap=True)
     return 0
 
 

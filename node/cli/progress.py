@@ -123,7 +123,11 @@ def print_verdict(verdict: Verdict) -> None:
     """The auditor's last word."""
     if verdict.verdict == "verified":
         console.print(f"audit: [bold green]verified[/] ({verdict.rounds} rounds, {verdict.records} records)")
-        console.print(f"history ends with block {verdict.head_block}, hash {verdict.head_hash}", soft_wrap=True)
+        console.print(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}", soft_wrap=True)
+        for clause in verdict.pinned:
+            console.print(f"pinned: {escape(clause)}", soft_wrap=True)
+        if verdict.unpinned:
+            console.print(f"open: {escape(verdict.unpinned)}", soft_wrap=True)
     else:
         console.print(f"audit: [bold red]{verdict.verdict}[/]: {escape(verdict.reason)}", soft_wrap=True)
     if verdict.privacy is not None:

@@ -1,91 +1,90 @@
-"""The chance that all partners of some honest client collude (spec 02, threat model).
+"""The chance that all partners of some honest client collude, and what colluders gain by each other's order (spec 08).
 
-Of n clients, m = ⌊γ·n⌋ collude with the coordinator, any m alike. The tree's leaves are in an order that nobody can
-choose, so a client with d partners is honest while all of them collude with probability
+Of n clients, m = ⌊γn⌋ collude with the coordinator. The order of the leaves is drawn after everybody has drawn, so the
+d partners of a client are a uniformly random set: an honest client has colluders for partners only with probability
 
-    P(d) = (n − m)/n · Π_{i<d} (m − i)/(n − 1 − i),
+    P(d) = C(m, d) / C(n − 1, d),
 
-and by the union bound some honest client is so exposed with probability at most min(1, Σ_clients P(d)). Such a client's
-update is hidden from the coordinator by its self-mask only, which comes off when it survives. Partners that drop out
-protect nobody either: with a share δ of clients dropping out, read the row of γ + δ instead of γ.
+and by the union bound some honest client does with probability at most min(1, (n − m) · P(d)). Whoever makes the block
+that orders the leaves can try T orders: the bound is T times as large. Such a client's update is hidden from the
+coordinator by its self-mask only, which comes off when it survives. Partners that drop out protect nobody either, so
+``node.masking.parameters`` counts them as colluders.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from node.masking.graph import random_regular
+from node.masking.parameters import PPM, Assumed, partners_of_all, sharing
 
 SIZES = (8, 16, 32, 64, 100, 256, 1_000, 10_000)
 FRACTIONS = (0.05, 0.10, 0.20, 0.33)
-EXTRAS = (0, 8, 16)
+TRIES = 2**40
+"""Orders that a maker of blocks is granted: hashing them all takes a hundred graphics cards a day or so."""
 
 Adjacency = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """One cell of the table: the bound for n clients, a fraction of which collude, with added partners."""
+    """A row of the threat model: a round of n clients by the default terms.
+
+    Attributes
+    ----------
+    partners, holders, threshold : int
+        Of each client.
+    bounds : tuple of float
+        For each fraction of colluders: bound on the chance that somebody is exposed to one that tries ``TRIES`` orders.
+    views : int
+        So many colluders among a client's holders gain nothing even if they show others different lists of survivors.
+    """
 
     clients: int
-    fraction: float
-    extra_partners: int
-    fewest_partners: int
-    probability: float
+    partners: int
+    holders: int
+    threshold: int
+    bounds: tuple[float, ...]
+    views: int
 
 
-def client_exposure(n: int, colluders: int, degree: int) -> float:
-    """P(d): a given client is honest and all of its ``degree`` partners collude."""
-    probability = (n - colluders) / n
-    for i in range(degree):
-        probability *= max(colluders - i, 0) / (n - 1 - i)
-    return probability
+def exposure_bound(n: int, colluders: int, degree: int, tries: int = 1) -> float:
+    """Upper bound on the chance that all ``degree`` partners of some honest client collude."""
+    if degree > colluders:
+        return 0.0
+    return min(1.0, tries * (n - colluders) * (comb(colluders, degree) / comb(n - 1, degree)))
 
 
-def exposure_bound(degrees: Sequence[int], fraction: float) -> float:
-    """Upper bound on the probability that some honest client's partners all collude, for clients of these degrees."""
-    n = len(degrees)
-    colluders = int(fraction * n)
-    kinds, counts = np.unique(np.asarray(degrees), return_counts=True)
-    expected = sum(
-        count * client_exposure(n, colluders, degree)
-        for degree, count in zip(kinds.tolist(), counts.tolist(), strict=True)
-    )
-    return min(1.0, expected)
+def exposed(neighbours: Adjacency, colluders: frozenset[int]) -> list[int]:
+    """Honest positions all of whose partners collude."""
+    return [
+        position
+        for position, own in enumerate(neighbours)
+        if position not in colluders and own and colluders.issuperset(own)
+    ]
 
 
-def simulated_exposure(neighbours: Adjacency, fraction: float, trials: int, generator: np.random.Generator) -> float:
-    """The same probability by drawing the colluders ``trials`` times; checks the bound."""
-    n = len(neighbours)
-    colluders = int(fraction * n)
-    exposed = 0
+def simulated_exposure(n: int, colluders: int, degree: int, trials: int, generator: np.random.Generator) -> float:
+    """Share of trials in which somebody is exposed, in a fresh random order each; checks the bound."""
+    hits = 0
     for _ in range(trials):
-        bad = set(generator.choice(n, colluders, replace=False).tolist())
-        exposed += any(bad.issuperset(own) for position, own in enumerate(neighbours) if position not in bad)
-    return exposed / trials
+        neighbours = random_regular(n, degree, generator.bytes(32))
+        bad = frozenset(generator.choice(n, colluders, replace=False).tolist())
+        hits += bool(exposed(neighbours, bad))
+    return hits / trials
 
 
-def collusion_table(
-    partners: Callable[[int], Adjacency],
-    sizes: Sequence[int] = SIZES,
-    fractions: Sequence[float] = FRACTIONS,
-    extras: Sequence[int] = EXTRAS,
+def exposure_table(
+    sizes: Sequence[int] = SIZES, fractions: Sequence[float] = FRACTIONS, assumed: Assumed | None = None
 ) -> list[Exposure]:
-    """The table of the threat model.
-
-    Parameters
-    ----------
-    partners : callable
-        Number of clients to the partners of each position in the cooperation tree.
-    extras : sequence of int
-        Settings of ``masking.extra_partners``.
-    """
+    """The table of the threat model."""
+    assumed = assumed or Assumed()
     rows = []
     for n in sizes:
-        tree = partners(n)
-        for extra in extras:
-            added = random_regular(n, extra, b"collusion table")
-            degrees = [len({*own, *more}) for own, more in zip(tree, added, strict=True)]
-            rows += [Exposure(n, f, extra, min(degrees), exposure_bound(degrees, f)) for f in fractions]
+        degree, shares = partners_of_all(n, assumed), sharing(n, assumed)
+        bounds = tuple(exposure_bound(n, round(f * PPM) * n // PPM, degree, TRIES) for f in fractions)
+        views = max(0, 2 * shares.threshold - shares.holders - 1)
+        rows.append(Exposure(n, degree, shares.holders, shares.threshold, bounds, views))
     return rows

@@ -8,6 +8,7 @@ from typing import Literal
 
 from node.masking.context import Participant, RoundContext
 from node.masking.keys import is_low_order
+from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 
 Mode = Literal["bbtsa", "pairwise"]
 Adjacency = tuple[tuple[int, ...], ...]
@@ -16,7 +17,9 @@ Adjacency = tuple[tuple[int, ...], ...]
 MIN_CLIENTS = 3
 """The sum of two models shows each of two clients the other's."""
 
-MAX_HOLDERS = 32
+WITNESSES = 7
+
+_PARTNERS, _HOLDERS = b"fedgrove partners 1", b"fedgrove holders 1"
 
 
 class InvalidGraph(ValueError):
@@ -36,7 +39,7 @@ class MaskGraph:
         The mask partners of each position; symmetric.
     holders : Adjacency
         The share-holders of each position.
-    thresholds : tuple of int
+    threshold : int
         t: how many of its holders recover a position's secret.
     groups : Adjacency
         Positions that are summed apart, each group by itself; who is in none masks nothing. Empty: all are summed.
@@ -46,7 +49,7 @@ class MaskGraph:
     participants: tuple[Participant, ...]
     neighbours: Adjacency
     holders: Adjacency
-    thresholds: tuple[int, ...]
+    threshold: int
     groups: Adjacency = ()
 
     @property
@@ -62,7 +65,7 @@ class MaskGraph:
     @property
     def min_survivors(self) -> int:
         """With fewer survivors nothing may be released (spec 02, step 5)."""
-        return max(MIN_CLIENTS, *self.thresholds)
+        return max(MIN_CLIENTS, self.threshold)
 
     @cached_property
     def held_by(self) -> Adjacency:
@@ -73,12 +76,21 @@ class MaskGraph:
                 owners[holder].append(owner)
         return tuple(map(tuple, owners))
 
+    def witnesses(self, owner: int) -> tuple[int, ...]:
+        """The holders that say whether a position's masked update can be fetched: a few, so that nobody asks for all.
+
+        Those that come first after it on the ring of the order.
+        """
+        after = sorted(self.holders[owner], key=lambda holder: (holder - owner) % self.n)
+        return tuple(after[:WITNESSES])
+
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 over everything above: blobs of the round are bound to it."""
-        state = hashlib.sha256(b"fedgrove mask graph 1" + self.context.to_bytes() + self.n.to_bytes(4))
-        for participant, threshold in zip(self.participants, self.thresholds, strict=True):
-            state.update(participant.to_bytes() + threshold.to_bytes(4))
+        state = hashlib.sha256(b"fedgrove mask graph 2" + self.context.to_bytes() + self.n.to_bytes(4))
+        state.update(self.threshold.to_bytes(4))
+        for participant in self.participants:
+            state.update(participant.to_bytes())
         for adjacency in (self.neighbours, self.holders):
             for positions in adjacency:
                 state.update(encode_positions(positions))
@@ -97,12 +109,12 @@ def build_graph(
     partners: Sequence[Sequence[int]],
     *,
     mode: Mode = "bbtsa",
-    extra_partners: int = 0,
+    degree: int = 0,
+    shares: Sharing | None = None,
     seed: bytes,
-    threshold: int | None = None,
     groups: Adjacency = (),
 ) -> MaskGraph:
-    """Build the mask graph of a sealed round (spec 02, steps 2 and 3).
+    """Build the mask graph of a sealed round (spec 02, steps 2 and 3; spec 08).
 
     Parameters
     ----------
@@ -111,17 +123,19 @@ def build_graph(
     partners : sequence of sequences of int
         Partners of each position in the cooperation tree.
     mode : {"bbtsa", "pairwise"}
-        Mask with the tree's partners, or with everyone.
-    extra_partners : int
-        Partners added to the tree's: neighbours in a random regular graph (those that the tree gives already count
-        once).
+        Mask with the tree's partners and random ones, or with everyone.
+    degree : int
+        Random partners: neighbours in a random regular graph (those that the tree gives already count once).
+    shares : Sharing, optional
+        How many others hold shares of a client's secrets, and how many of them recover one; by default as the default
+        assumptions ask for.
     seed : bytes
-        The round's public seed; fixes the random graph.
-    threshold : int, optional
-        Shares that recover a secret; ⌊2k/3⌋ + 1 of k holders by default.
+        Fixes the random partners and holders. Nobody may know it while anybody can still choose to draw: else colluders
+        choose who of them draws so that an honest client has only them for partners.
     groups : Adjacency
-        Positions that are summed apart: only members of one group mask with each other, and ``partners`` are those in a
-        group's own tree. Holders of shares are the same as without.
+        Positions that are summed apart: all members of a group mask with each other, and with nobody else. Who is in
+        which may be known before the draw, so that nothing smaller than everybody is safe. Holders of shares are the
+        same as without.
 
     Notes
     -----
@@ -135,29 +149,30 @@ def build_graph(
     _check_participants(participants)
     n = len(participants)
     _check_groups(groups, n)
-    edges: list[set[int]] = [set() for _ in range(n)]
-    if mode != "pairwise":
+    if groups or mode == "pairwise":
+        edges = _everybody(groups or (tuple(range(n)),), n)
+    else:
         _check_partners(partners, n)
-    for group in groups or (tuple(range(n)),):
-        extra = random_regular(len(group), len(group) if mode == "pairwise" else extra_partners, seed)
-        for position, more in zip(group, extra, strict=True):
-            own = () if mode == "pairwise" else partners[position]
-            edges[position] = (set(own) | {group[place] for place in more}) & set(group)
+        more = random_regular(n, degree, _PARTNERS + seed)
+        edges = [{*own, *others} for own, others in zip(partners, more, strict=True)]
     maskable = {p.position for p in participants if not is_low_order(p.mask_key)}
     neighbours = tuple(
         tuple(sorted(edges[position] & maskable)) if position in maskable else () for position in range(n)
     )
-    holders = tuple(nearest(position, n) for position in range(n))
-    thresholds = tuple(_threshold(len(own), threshold) for own in holders)
-    return MaskGraph(context, tuple(participants), neighbours, holders, thresholds, groups)
+    shares = shares or sharing(n, DEFAULT_ASSUMED)
+    if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):
+        raise InvalidGraph(f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients")
+    holders = random_regular(n, shares.holders, _HOLDERS + seed)
+    return MaskGraph(context, tuple(participants), neighbours, holders, shares.threshold, groups)
 
 
-def nearest(position: int, n: int) -> tuple[int, ...]:
-    """The share-holders of a leaf: all others if n ≤ 32, else the 32 nearest leaves on the ring of the order."""
-    if n <= MAX_HOLDERS:
-        return tuple(other for other in range(n) if other != position)
-    half = MAX_HOLDERS // 2
-    return tuple(sorted((position + step) % n for step in range(-half, half + 1) if step))
+def _everybody(groups: Adjacency, n: int) -> list[set[int]]:
+    """Partners where all of a group mask with each other."""
+    edges: list[set[int]] = [set() for _ in range(n)]
+    for group in groups:
+        for position in group:
+            edges[position] = set(group) - {position}
+    return edges
 
 
 def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
@@ -167,7 +182,7 @@ def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
     """
     if degree >= n - 1:
         return tuple(tuple(other for other in range(n) if other != position) for position in range(n))
-    ring = sorted(range(n), key=lambda p: hashlib.sha256(b"fedgrove extra 1" + seed + p.to_bytes(4)).digest())
+    ring = sorted(range(n), key=lambda p: hashlib.sha256(seed + p.to_bytes(4)).digest())
     steps = {step for reach in range(1, degree // 2 + 1) for step in (reach, -reach)}
     if degree % 2:
         steps |= {n // 2, -(n // 2)}
@@ -178,14 +193,6 @@ def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
 def encode_positions(positions: Sequence[int]) -> bytes:
     """Canonical form of a list of positions: count (4 bytes), then each (4 bytes)."""
     return len(positions).to_bytes(4) + b"".join(position.to_bytes(4) for position in positions)
-
-
-def _threshold(holders: int, wanted: int | None) -> int:
-    if wanted is None:
-        return 2 * holders // 3 + 1
-    if not 1 < wanted <= holders:
-        raise InvalidGraph(f"a threshold of {wanted} does not fit {holders} share-holders: set it from 2 to {holders}")
-    return wanted
 
 
 def _check_participants(participants: Sequence[Participant]) -> None:

@@ -1,19 +1,24 @@
 """Step recover, the coordinator's side: from released shares to the recovery record (spec 02, step 5).
 
-Record: magic (4) ‖ transcript (32) ‖ b of each survivor (32 each) ‖ e of each dropout whose masks dangle (32 each),
-both ascending by position. The transcript fixes the positions. Everybody can check every secret against the ledger.
+Record: magic (4) ‖ transcript (32) ‖ numbers of the groups that are left out (count 4, then 4 each) ‖ b of each
+survivor (32 each) ‖ e of each dropout whose masks dangle (32 each), both ascending by position. The transcript fixes
+the positions. Everybody can check every secret against the ledger.
+
+A released share counts only if it is the one that its owner committed to, so that one liar spoils one share, and who
+lied is known: a holder whose share is another, or an owner whose committed shares belong to no secret of its own.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from node.masking.graph import MaskGraph
+from node.masking.graph import MaskGraph, encode_positions
 from node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
 from node.masking.release import InvalidRelease, Release, parse_with
+from node.masking.sealing import InvalidShares, Kind, SealedShares, is_committed, parse_shares
 from node.masking.shamir import recover_secret
-from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
+from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets, without_groups
 
-_MAGIC = b"FGV1"
+_MAGIC = b"FGV2"
 _HEADER_BYTES = len(_MAGIC) + 32
 
 
@@ -24,11 +29,15 @@ class TooFewShares(ValueError):
     ----------
     client : int or None
         Index on the ledger of the client whose secret is missing.
+    owner_lied : bool
+        More releases do not help: what the client itself shared is wrong, as its own commitments or more of its holders
+        than may be missing say.
     """
 
-    def __init__(self, message: str, client: int | None = None) -> None:
+    def __init__(self, message: str, client: int | None = None, *, owner_lied: bool = False) -> None:
         super().__init__(message)
         self.client = client
+        self.owner_lied = owner_lied
 
 
 class InvalidRecovery(ValueError):
@@ -57,15 +66,19 @@ class RecoveryRecord:
         b by survivor's position, ascending.
     mask_secrets : mapping of int to bytes
         e by dropout's position, ascending.
+    left_out : tuple of int
+        Numbers of the groups, ascending, of which a secret or an update cannot be had; where groups are summed apart.
     """
 
     transcript: bytes
-    self_seeds: Mapping[int, bytes]
-    mask_secrets: Mapping[int, bytes]
+    self_seeds: Mapping[int, bytes] = field(repr=False)
+    mask_secrets: Mapping[int, bytes] = field(repr=False)
+    left_out: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The canonical blob."""
-        return _MAGIC + self.transcript + b"".join(self.self_seeds.values()) + b"".join(self.mask_secrets.values())
+        secrets = (*self.self_seeds.values(), *self.mask_secrets.values())
+        return _MAGIC + self.transcript + encode_positions(self.left_out) + b"".join(secrets)
 
     @classmethod
     def parse(
@@ -87,17 +100,19 @@ class RecoveryRecord:
             needed = needed_secrets(graph, sharers, survivors)
         except UnsafeSurvivors as fault:
             raise InvalidRecovery(f"the round cannot be recovered: {fault}") from None
-        expected = _HEADER_BYTES + SECRET_BYTES * (len(needed.seeds) + len(needed.keys))
-        if len(data) != expected:
-            raise InvalidRecovery(f"the recovery record takes {len(data)} bytes, {expected} were expected")
         if data[:_HEADER_BYTES] != _MAGIC + needed.transcript:
             raise InvalidRecovery("the recovery record belongs to another round or list of survivors")
-        starts = range(_HEADER_BYTES, expected, SECRET_BYTES)
-        secrets = [data[start : start + SECRET_BYTES] for start in starts]
+        left_out, body = _parse_left_out(data[_HEADER_BYTES:], graph)
+        needed = without_groups(graph, needed, left_out)
+        expected = SECRET_BYTES * (len(needed.seeds) + len(needed.keys))
+        if len(body) != expected or not needed.seeds:
+            raise InvalidRecovery(f"the recovery record has {len(body)} bytes of secrets, {expected} were expected")
+        secrets = [body[start : start + SECRET_BYTES] for start in range(0, expected, SECRET_BYTES)]
         record = cls(
             needed.transcript,
             dict(zip(needed.seeds, secrets, strict=False)),
             dict(zip(needed.keys, secrets[len(needed.seeds) :], strict=True)),
+            left_out,
         )
         record.check(graph, seed_hashes)
         return record
@@ -114,21 +129,87 @@ class RecoveryRecord:
                 raise InvalidRecovery(f"the mask secret of client {client} is not that of its mask key", client)
 
 
+def most_record_bytes(graph: MaskGraph) -> int:
+    """The longest recovery record of a round."""
+    return _HEADER_BYTES + 4 + 4 * len(graph.groups) + SECRET_BYTES * graph.n
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """All that was released and shared in a round, parsed: what does not parse counts as absent.
+
+    Attributes
+    ----------
+    releases : mapping of int to Release
+        By holder's position.
+    sealed : mapping of int to SealedShares
+        By owner's position.
+    """
+
+    releases: Mapping[int, Release]
+    sealed: Mapping[int, SealedShares]
+
+    @classmethod
+    def parse(
+        cls, graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes], shares: Mapping[int, bytes]
+    ) -> "Revealed":
+        """Read the blobs of holders and of owners, by position."""
+        sealed = {}
+        for owner, data in shares.items():
+            try:
+                sealed[owner] = parse_shares(data, graph, owner)
+            except InvalidShares:
+                continue
+        return cls(_parse_all(graph, needed, releases), sealed)
+
+    def lying_holders(self, graph: MaskGraph) -> tuple[int, ...]:
+        """Holders that released a share which is not the one that its owner committed to, ascending."""
+        return tuple(
+            sorted(holder for holder in self.releases if any(not fine for _, fine in self._checked(graph, holder)))
+        )
+
+    def shares_of(self, graph: MaskGraph, owner: int, kind: Kind) -> dict[int, int]:
+        """The right shares of an owner, by the holder's place among its holders."""
+        sealed = self.sealed.get(owner)
+        if sealed is None:
+            return {}
+        found = {}
+        for index, holder in enumerate(graph.holders[owner]):
+            opening = self.releases[holder].shares.get(owner) if holder in self.releases else None
+            if opening is not None and is_committed(graph, owner, holder, kind, opening, sealed):
+                found[index] = opening.share
+        return found
+
+    def complaints(self, graph: MaskGraph, owner: int) -> int:
+        """How many of its holders say that what an owner sealed for them is wrong."""
+        return sum(holder in self.releases and owner in self.releases[holder].bad for holder in graph.holders[owner])
+
+    def _checked(self, graph: MaskGraph, holder: int) -> Iterator[tuple[int, bool]]:
+        for owner, opening in self.releases[holder].shares.items():
+            sealed = self.sealed.get(owner)
+            kinds = (is_committed(graph, owner, holder, kind, opening, sealed) for kind in Kind) if sealed else ()
+            yield owner, sealed is None or any(kinds)
+
+
 def recover(
     graph: MaskGraph,
     sharers: Collection[int],
     survivors: Collection[int],
     seed_hashes: Mapping[int, bytes],
     releases: Mapping[int, bytes],
+    shares: Mapping[int, bytes],
+    left_out: Collection[int] = (),
 ) -> RecoveryRecord:
-    """Reconstruct every secret that the sum needs; wrong shares are corrected as far as can be.
+    """Reconstruct every secret that the sum needs from the shares that their owners committed to.
 
     Parameters
     ----------
     seed_hashes : mapping of int to bytes
         Survivor's position to SHA-256 of its self-mask seed, from the ledger.
-    releases : mapping of int to bytes
-        Holder's position to its blob; blobs that do not parse count as absent.
+    releases, shares : mapping of int to bytes
+        Blobs of holders and of owners, by position; those that do not parse count as absent.
+    left_out : collection of int
+        Groups that are not summed.
 
     Raises
     ------
@@ -136,27 +217,36 @@ def recover(
         A secret cannot be recovered from these releases, or the lists forbid it.
     """
     try:
-        needed = needed_secrets(graph, sharers, survivors)
+        whole = needed_secrets(graph, sharers, survivors)
     except UnsafeSurvivors as fault:
         raise TooFewShares(f"nothing may be recovered: {fault}") from None
-    parsed = _parse_all(graph, needed, releases)
+    needed = without_groups(graph, whole, left_out)
+    if not needed.seeds:
+        raise TooFewShares("nothing is left to recover: every group is left out")
+    released = Revealed.parse(graph, whole, releases, shares)
     seeds = {
-        owner: _recover_one(graph, owner, parsed, lambda secret, owner=owner: is_self_seed(secret, seed_hashes[owner]))
+        owner: _recover_one(
+            graph, owner, Kind.SEED, released, lambda secret, owner=owner: is_self_seed(secret, seed_hashes[owner])
+        )
         for owner in needed.seeds
     }
     secrets = {
         owner: _recover_one(
-            graph, owner, parsed, lambda secret, key=graph.participants[owner].mask_key: is_mask_secret(secret, key)
+            graph,
+            owner,
+            Kind.KEY,
+            released,
+            lambda secret, key=graph.participants[owner].mask_key: is_mask_secret(secret, key),
         )
         for owner in needed.keys
     }
-    return RecoveryRecord(needed.transcript, seeds, secrets)
+    return RecoveryRecord(needed.transcript, seeds, secrets, tuple(sorted(left_out)))
 
 
 def unavailable_updates(
     graph: MaskGraph, sharers: Collection[int], survivors: Collection[int], releases: Mapping[int, bytes]
 ) -> tuple[int, ...]:
-    """Survivors whose masked update a majority of their holders could not fetch, ascending.
+    """Survivors whose masked update a majority of their witnesses could not fetch, ascending.
 
     With such a survivor the round has failed; it is never unmasked by revealing e (spec 02, step 5).
     """
@@ -168,7 +258,7 @@ def unavailable_updates(
     return tuple(
         owner
         for owner in needed.seeds
-        if 2 * sum(_reports(parsed, holder, owner) for holder in graph.holders[owner]) > len(graph.holders[owner])
+        if 2 * sum(_reports(parsed, holder, owner) for holder in graph.witnesses(owner)) > len(graph.witnesses(owner))
     )
 
 
@@ -182,20 +272,35 @@ def _parse_all(graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes]) 
     return parsed
 
 
-def _recover_one(graph: MaskGraph, owner: int, parsed: Mapping[int, Release], accept: Callable[[bytes], bool]) -> bytes:
-    shares = {
-        index: parsed[holder].shares[owner]
-        for index, holder in enumerate(graph.holders[owner])
-        if holder in parsed and owner in parsed[holder].shares
-    }
-    client, threshold = graph.client(owner), graph.thresholds[owner]
+def _recover_one(
+    graph: MaskGraph, owner: int, kind: Kind, released: Revealed, accept: Callable[[bytes], bool]
+) -> bytes:
+    shares = released.shares_of(graph, owner, kind)
+    client, threshold, holders = graph.client(owner), graph.threshold, len(graph.holders[owner])
     if len(shares) < threshold:
-        raise TooFewShares(f"{len(shares)} shares of client {client} were released, {threshold} are needed", client)
+        complaints = released.complaints(graph, owner)
+        reason = f"{len(shares)} shares of client {client} were released, {threshold} are needed"
+        if complaints > holders - threshold:
+            reason = f"{complaints} of {holders} holders got nothing usable from client {client}"
+        raise TooFewShares(reason, client, owner_lied=complaints > holders - threshold)
     limit = 1 << 8 * SECRET_BYTES
     secret = recover_secret(shares, threshold, lambda value: value < limit and accept(value.to_bytes(SECRET_BYTES)))
     if secret is None:
-        raise TooFewShares(f"too many of the {len(shares)} shares of client {client} are wrong", client)
+        raise TooFewShares(
+            f"the shares that client {client} committed to give no secret of its", client, owner_lied=True
+        )
     return secret.to_bytes(SECRET_BYTES)
+
+
+def _parse_left_out(data: bytes, graph: MaskGraph) -> tuple[tuple[int, ...], bytes]:
+    count = int.from_bytes(data[:4])
+    end = 4 + 4 * count
+    if count > len(graph.groups) or len(data) < end:
+        raise InvalidRecovery("the recovery record leaves out groups that there are not, or is cut short")
+    numbers = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
+    if list(numbers) != sorted(set(numbers)) or any(number >= len(graph.groups) for number in numbers):
+        raise InvalidRecovery("the recovery record does not list groups in order, each once")
+    return numbers, data[end:]
 
 
 def _reports(parsed: Mapping[int, Release], holder: int, owner: int) -> bool:

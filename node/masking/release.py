@@ -1,23 +1,32 @@
 """Step recover, a holder's side: one kind of share per client, bound to one list of survivors (spec 02, step 5).
 
-Blob: magic (4) ‖ transcript (32) ‖ position of the holder (4) ‖ unavailable positions (count 4, then 4 each) ‖ number
-of shares (4) ‖ for each, ascending by owner: owner (4), kind (1), share (33). Keep the blob before it is published, and
-publish no other for the round: the transcript in it fixes the lists it was made for.
+Blob: magic (4) ‖ transcript (32) ‖ position of the holder (4) ‖ unavailable positions (count 4, then 4 each) ‖
+positions whose shares were bad (likewise) ‖ number of shares (4) ‖ for each, ascending by owner: owner (4), kind (1),
+share (33), its salt (16). Keep the blob before it is published, and publish no other for the round: the transcript in
+it fixes the lists it was made for.
 """
 
-import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from node.masking.coverage import thinnest
 from node.masking.graph import MaskGraph, encode_positions
 from node.masking.keys import RoundSecrets
-from node.masking.sealing import InvalidShares, SharePair, check_own, open_shares, parse_shares
-from node.masking.shamir import PRIME, SHARE_BYTES
+from node.masking.sealing import (
+    OPENING_BYTES,
+    InvalidShares,
+    Kind,
+    Opening,
+    SharePair,
+    check_own,
+    open_shares,
+    parse_shares,
+)
 from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
 
-_MAGIC = b"FGR1"
-_ENTRY_BYTES = 4 + 1 + SHARE_BYTES
+_MAGIC = b"FGR2"
+_ENTRY_BYTES = 4 + 1 + OPENING_BYTES
+_HEADER_BYTES = len(_MAGIC) + 32 + 4
 
 
 class ReleaseRefused(ValueError):
@@ -26,15 +35,6 @@ class ReleaseRefused(ValueError):
 
 class InvalidRelease(ValueError):
     """A blob of released shares is not what its holder should have written; the message says why."""
-
-
-class Kind(enum.IntEnum):
-    """Which secret a released share belongs to."""
-
-    SEED = 1
-    """b of a survivor: takes its self-mask off."""
-    KEY = 2
-    """e of a dropout: takes its partners' dangling pair masks off."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,21 @@ class Release:
         Position.
     unavailable : tuple of int
         Survivors whose masked update the holder could not fetch.
-    shares : mapping of int to int
-        Owner's position to share (element of the field); the kind follows from the lists.
+    bad : tuple of int
+        Owners whose shares for this holder could not be opened, or are not what they committed to, as it says.
+    shares : mapping of int to Opening
+        By owner's position; the kind follows from the lists.
     """
 
     holder: int
     unavailable: tuple[int, ...]
-    shares: Mapping[int, int] = field(repr=False)
+    bad: tuple[int, ...]
+    shares: Mapping[int, Opening] = field(repr=False)
+
+
+def most_release_bytes(graph: MaskGraph, position: int) -> int:
+    """The longest blob that this holder may release."""
+    return _HEADER_BYTES + 3 * 4 + (4 + 4 + _ENTRY_BYTES) * len(graph.held_by[position])
 
 
 def held_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, blobs: Mapping[int, bytes]) -> HeldShares:
@@ -81,16 +89,18 @@ def held_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, blobs: M
     Parameters
     ----------
     blobs : mapping of int to bytes
-        Owner's position to its blob, as far as they could be fetched; owners this holder holds nothing of are ignored.
+        Owner's position to its blob, as far as they could be fetched: shares that cannot be had are as bad as wrong
+        ones. Owners this holder holds nothing of are ignored.
     """
     check_own(graph, position, secrets)
     shares: dict[int, SharePair] = {}
     bad: dict[int, str] = {}
     for owner in graph.held_by[position]:
-        if owner in blobs:
+        if owner not in blobs:
+            bad[owner] = f"the shares of client {graph.client(owner)} cannot be had"
+        else:
             try:
-                message = parse_shares(blobs[owner], graph, owner)[position]
-                shares[owner] = open_shares(graph, owner, position, secrets, message)
+                shares[owner] = open_shares(graph, owner, position, secrets, parse_shares(blobs[owner], graph, owner))
             except InvalidShares as fault:
                 bad[owner] = str(fault)
     return HeldShares(position, shares, bad)
@@ -115,8 +125,8 @@ def release(
     sharers, survivors : collection of int
         The ledger's share list and commit list, at a confirmed block.
     unavailable : collection of int
-        Survivors whose masked update this holder cannot fetch. Those that are to be summed are reported; their e is
-        never released.
+        Survivors of whom it holds shares, and whose masked update it cannot fetch. Those that are to be summed are
+        reported; their e is never released.
     committed : bool
         Whether this holder knows that it committed itself.
     kappa, tensors : float, int
@@ -139,11 +149,14 @@ def release(
     _check_cover(graph, needed, kappa, tensors)
     kinds = _kinds(graph, position, needed)
     entries = [
-        owner.to_bytes(4) + kind.to_bytes(1) + _share(held.shares[owner], kind).to_bytes(SHARE_BYTES)
+        owner.to_bytes(4) + kind.to_bytes(1) + held.shares[owner][kind].to_bytes()
         for owner, kind in kinds.items()
         if owner in held.shares
     ]
-    head = _header(needed, position) + encode_positions(sorted(set(unavailable).intersection(needed.seeds)))
+    own = frozenset(graph.held_by[position])
+    reported = sorted(own.intersection(unavailable, needed.seeds))
+    bad = sorted(set(held.bad) & set(kinds))
+    head = _header(needed, position) + encode_positions(reported) + encode_positions(bad)
     return head + len(entries).to_bytes(4) + b"".join(entries)
 
 
@@ -170,30 +183,33 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
     header = _header(needed, position)
     if data[: len(header)] != header:
         raise InvalidRelease(f"the release of {who} belongs to another round, client or list of survivors")
-    positions, rest = _parse_unavailable(data[len(header) :], who)
-    if not set(positions) <= set(needed.seeds):
-        raise InvalidRelease(f"{who} reports an update as unavailable that was never committed")
+    kinds = _kinds(graph, position, needed)
+    unavailable, rest = _parse_positions(data[len(header) :], who, len(kinds))
+    bad, rest = _parse_positions(rest, who, len(kinds))
+    if not set(unavailable) <= set(needed.seeds) & set(kinds) or not set(bad) <= set(kinds):
+        raise InvalidRelease(f"{who} reports on clients that it holds nothing of, or that never committed")
     if len(rest) < 4 or len(rest) != 4 + _ENTRY_BYTES * int.from_bytes(rest[:4]):
         raise InvalidRelease(f"the release of {who} has the wrong length")
-    kinds = _kinds(graph, position, needed)
-    shares: dict[int, int] = {}
+    shares: dict[int, Opening] = {}
     for start in range(4, len(rest), _ENTRY_BYTES):
         owner, kind = int.from_bytes(rest[start : start + 4]), rest[start + 4]
-        share = int.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
-        if kinds.get(owner) != kind or share >= PRIME or (shares and owner <= max(shares)):
+        if kinds.get(owner) != kind or owner in bad or (shares and owner <= max(shares)):
             raise InvalidRelease(f"{who} released a share that it should not have (position {owner}, kind {kind})")
-        shares[owner] = share
-    return Release(position, positions, shares)
+        try:
+            shares[owner] = Opening.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
+        except ValueError as fault:
+            raise InvalidRelease(f"{who} released what is no share (position {owner}): {fault}") from None
+    return Release(position, unavailable, bad, shares)
 
 
-def _parse_unavailable(data: bytes, who: str) -> tuple[tuple[int, ...], bytes]:
+def _parse_positions(data: bytes, who: str, most: int) -> tuple[tuple[int, ...], bytes]:
     count = int.from_bytes(data[:4])
     end = 4 + 4 * count
-    if len(data) < end:
-        raise InvalidRelease(f"the release of {who} is cut short")
+    if count > most or len(data) < end:
+        raise InvalidRelease(f"the release of {who} is cut short, or reports on too many")
     positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
     if list(positions) != sorted(set(positions)):
-        raise InvalidRelease(f"{who} does not list unavailable updates in order, each once")
+        raise InvalidRelease(f"{who} does not list positions in order, each once")
     return positions, data[end:]
 
 
@@ -212,10 +228,6 @@ def _kinds(graph: MaskGraph, holder: int, needed: Needed) -> dict[int, Kind]:
     seeds, keys = frozenset(needed.seeds), frozenset(needed.keys)
     owners = (owner for owner in graph.held_by[holder] if owner in seeds or owner in keys)
     return {owner: Kind.SEED if owner in seeds else Kind.KEY for owner in owners}
-
-
-def _share(pair: SharePair, kind: Kind) -> int:
-    return pair.seed if kind is Kind.SEED else pair.key
 
 
 def _header(needed: Needed, position: int) -> bytes:

@@ -8,6 +8,7 @@ operation each. So every machine with IEEE 754 arithmetic computes the same byte
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -78,6 +79,27 @@ def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: 
         np.rint(product, out=product)
         words[start : start + len(part)].view(_SIGNED)[:] = product
     return words
+
+
+def kept_within(vector: np.ndarray, bound: float) -> np.ndarray:
+    """A vector with what lies beyond ±``bound`` at the bound; values that are not finite stay, and are refused."""
+    if np.isfinite(vector).all():
+        return np.clip(vector, -np.float32(bound), np.float32(bound))
+    return vector
+
+
+def largest_sum(samples: Iterable[int], total: int, bound: float) -> int:
+    """The largest absolute value of a word in a sum of encoded models: Σ round(nᵢ/N · bound · 2ᶠ).
+
+    Parameters
+    ----------
+    samples : iterable of int
+        nᵢ of the summed models.
+    total : int
+        N.
+    """
+    peak = float(np.float32(bound))  # what float32 values are compared with
+    return sum(round(peak * ((own << fraction_bits(bound)) / total)) for own in samples)
 
 
 def decode(words: np.ndarray, samples: int, total: int, bound: float) -> np.ndarray:

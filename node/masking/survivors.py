@@ -30,6 +30,13 @@ class Needed:
     transcript: bytes
 
 
+def without_groups(graph: MaskGraph, needed: Needed, left_out: Collection[int]) -> Needed:
+    """What is needed when the groups with these numbers are left out of the sum: partners are always of one group."""
+    gone = frozenset(position for number in left_out for position in graph.groups[number])
+    seeds = tuple(position for position in needed.seeds if position not in gone)
+    return Needed(seeds, tuple(position for position in needed.keys if position not in gone), needed.transcript)
+
+
 def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collection[int]) -> Needed:
     """Work out whose secret of which kind unmasks the sum.
 
@@ -70,9 +77,19 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
     found = []
     for group in graph.groups:
         own = survived & frozenset(group)
-        safe = len(own) >= MIN_CLIENTS and own == _reachable(graph, min(own), own)
+        # Of a group of which half is gone, colluders may be most of what is left.
+        enough = len(own) >= MIN_CLIENTS and 2 * len(own) > len(group)
+        safe = enough and own == _reachable(graph, min(own), own)
         found.append(own if safe else frozenset())
     return tuple(found)
+
+
+def opened_groups(
+    graph: MaskGraph, survivors: Collection[int], left_out: Collection[int]
+) -> tuple[frozenset[int], ...]:
+    """As ``summed_groups``, with nobody of the groups that a recovery record leaves out."""
+    groups = summed_groups(graph, survivors)
+    return tuple(frozenset() if number in left_out else group for number, group in enumerate(groups))
 
 
 def all_summed(graph: MaskGraph, survivors: Collection[int]) -> frozenset[int]:

@@ -75,10 +75,14 @@ def discrete_gaussian(variance: Fraction) -> Triangles | Wide:
         raise ValueError(f"the noise must have a variance from {MIN_VARIANCE} to 2^52 grid units, not {variance}")
     if variance <= WIDEST:
         return triangles(variance)
-    # The widths of the two parts are then equal, as long as one mixture holds each.
-    step = min(math.isqrt(math.isqrt(math.floor(variance))) // 2, _WIDEST_STEP)
+    step = step_of(variance)
     fine = Fraction(16 * step**2)
     return Wide(variance, step, triangles(fine), discrete_gaussian((variance - fine) / step**2))
+
+
+def step_of(variance: Fraction) -> int:
+    """c, with which N_ℤ(0, v) is N_ℤ(0, 16c²) + c·N_ℤ(0, (v − 16c²)/c²) for v above 1600²: two parts of like width."""
+    return min(math.isqrt(math.isqrt(math.floor(variance))) // 2, _WIDEST_STEP)
 
 
 def add_noise(words: np.ndarray, variance: Fraction, random: Random) -> None:

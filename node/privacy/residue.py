@@ -111,14 +111,14 @@ class Residue:
     def boundaries(self) -> tuple[list[int], int]:
         """Σ_{j ≤ k} (w_j − t_j) for k = −R … R, exact, and R. Hardly ever needed: its making takes a while."""
         own = reach(self.variance)
-        ends = [*_ends(self.variance, own), 1 << PLACES]
+        cumulative = [*ends(self.variance, own), 1 << PLACES]
         given = 0
         for place, part in enumerate(self.taken.tolist(), own - self.near):
             given += part
-            ends[place] -= given << (PLACES - self.bits)
-        for place in range(own + self.near + 1, len(ends)):
-            ends[place] -= given << (PLACES - self.bits)
-        return ends, own
+            cumulative[place] -= given << (PLACES - self.bits)
+        for place in range(own + self.near + 1, len(cumulative)):
+            cumulative[place] -= given << (PLACES - self.bits)
+        return cumulative, own
 
 
 def log_ratio(variance: Fraction) -> float:
@@ -138,7 +138,7 @@ def chances(variance: Fraction, near: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _ends(variance: Fraction, reach: int) -> list[int]:
+def ends(variance: Fraction, reach: int) -> list[int]:
     """c_k for k = −R … R − 1.
 
     P(k + 1)/P(k) = exp(−(2k + 1)/2v) is kept as a running product. Each product is rounded down by one unit in the last
@@ -152,11 +152,11 @@ def _ends(variance: Fraction, reach: int) -> list[int]:
         ratio = ratio * square >> places
     half = weights[:0:-1]
     total = 2 * sum(half) + weights[0]
-    ends, running = [], 0
+    found, running = [], 0
     for weight in [*half, *weights[:-1]]:
         running += weight
-        ends.append((running << PLACES) // total)
-    return ends
+        found.append((running << PLACES) // total)
+    return found
 
 
 def _exponential(power: Fraction, places: int) -> int:

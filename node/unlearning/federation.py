@@ -40,7 +40,7 @@ from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model, mirror
 from node.coordinator import Coordinator
 from node.files import exclusive, write_atomically
-from node.founding import found
+from node.founding import found, with_first_model
 from node.journal import Journal
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State

@@ -11,6 +11,7 @@ from node.content import InvalidBlob
 from node.masking.aggregate import InvalidUpdate
 from node.masking.client import MaskingRefused
 from node.masking.keys import RoundSecrets
+from node.masking.limits import check_sum
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
 from node.privacy.accountant import GaussianRelease, Release
@@ -63,8 +64,10 @@ class ClientLevelUploads(UploadKind):
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
-            raise InvalidUpdate(str(fault), min(round.entry.commits)) from None
+            raise InvalidUpdate(str(fault), 0) from None
         words = unmasked_sum(round, record, upload_layout(round.layout, grid))
+        survivors = len(round.survivors)
+        check_sum(words, grid.limits(survivors, survivors))
         mean, below = decode_sum(grid, words, self._divisor(round.entry))
         model = unflatten(flatten(round.previous) + mean, round.layout)
         return Outcome(model, self._record(round.entry, grid, below))

@@ -32,7 +32,7 @@ from node.masking.keys import RoundSecrets
 from node.masking.opening import open_update, valid_secrets
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
-from node.masking.survivors import summed_groups
+from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
@@ -229,7 +229,7 @@ class ClusterUploads(UploadKind):
         """
         found: list[Counts] = []
         again = counts_sent_before(round)
-        for positions in summed_groups(round.graph, round.survivors):
+        for positions in opened_groups(round.graph, round.survivors, record.left_out):
             words = _summed(round, record, label_layout(self._course.labels), positions)
             counts = () if words is None else tuple(words.tolist())
             size = sum(state.sizes[client] for client in _clients(round, positions))
@@ -240,7 +240,7 @@ class ClusterUploads(UploadKind):
 
     def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or one sent what cannot be summed."""
-        positions = summed_groups(round.graph, round.survivors)
+        positions = opened_groups(round.graph, round.survivors, record.left_out)
         sums = [_summed(round, record, state.layout, group) for group in positions]
         groups = [() if words is None else _clients(round, group) for words, group in zip(sums, positions, strict=True)]
         weights = self._weights(round, state)

@@ -11,7 +11,7 @@ import numpy as np
 from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
-from node.masking.graph import MaskGraph
+from node.masking.graph import Adjacency, MaskGraph
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.privacy.accountant import Release
@@ -92,6 +92,11 @@ class UploadRound:
         """Positions of those who are to upload."""
         return self.entry.positions(self.entry.shares)
 
+    def sums(self, client: int) -> bool:
+        """Whether a client's upload is to be part of a sum: where groups are summed apart, it may be in none."""
+        position = self.entry.order.index(client)
+        return not self.graph.groups or any(position in group for group in self.graph.groups)
+
     @property
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose uploads are listed."""
@@ -161,6 +166,10 @@ class UploadKind(ABC):
         """Exact size of a client's upload in a round, whose list of shares is final."""
         return self.upload_bytes(round.layout)
 
+    def parts(self, n: int) -> Adjacency:
+        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        return ()
+
     def fault_of(self, model: Model, metrics: Metrics) -> str:
         """What is wrong with a closed round's metrics beside privacy, in one clause; empty if nothing."""
         return "they state something of clusters" if metrics.clusters is not None else ""
@@ -184,6 +193,10 @@ class UploadKind(ABC):
             The client cannot take part; the message says why.
         """
 
+    def remark(self, round: UploadRound, update: Update) -> str:
+        """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
+        return ""
+
     def in_place_of_diverged(self, round: UploadRound) -> Tensors | None:
         """The update of a client whose training diverged; None: it sits out, and others learn of it."""
         return None
@@ -202,7 +215,7 @@ class UploadKind(ABC):
         StoreError
             An upload cannot be fetched.
         InvalidUpdate
-            An upload is not what it must be; the message names the client.
+            An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
         """
 
     def leaders(self, round: UploadRound) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadKind, UploadRound
 from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads
+from node.uploads.regrouping import is_grouped
 from node.uploads.signds import SignDsUploads
 
 _KINDS: dict[str, type[UploadKind]] = {
@@ -52,4 +53,6 @@ def upload_round(
     if config.clusters is not None:
         model = state_before(rounds, entry, config, store, model)
         groups = groups_of(entry, model, config)
+    elif is_grouped(rounds, entry.number):
+        groups = kind_of(config).parts(len(entry.order))
     return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups), config, store, model)

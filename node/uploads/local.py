@@ -11,6 +11,7 @@ import numpy as np
 from node.config import FederationConfig
 from node.masking.client import MaskingRefused
 from node.masking.recovery import RecoveryRecord
+from node.masking.ring import kept_within
 from node.privacy.accountant import GaussianRelease, Release
 from node.privacy.local import Mechanism, mechanism_for, randomize
 from node.privacy.records import LocalRecord
@@ -43,7 +44,10 @@ class LocalUploads(MaskedUploads):
         noisy = randomize(mechanism, round.change(update), os.urandom)
         if self.config.masking.masked == "weights":
             noisy += flatten(round.previous)
-        return np.clip(noisy, -bound, bound)
+        return kept_within(noisy, bound)
+
+    def remark(self, round: UploadRound, update: Tensors) -> str:
+        return ""  # what is cut off is noise, and would tell of the update
 
     def in_place_of_diverged(self, round: UploadRound) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from node.masking.aggregate import InvalidUpdate
+from node.masking.limits import check_sum
 from node.privacy.accountant import GaussianRelease
 from node.privacy.client_level import (
     Grid,
@@ -20,6 +22,7 @@ from node.privacy.client_level import (
     decode_sum,
     divisor_for,
     encode_update,
+    fill_up,
     grid_for,
     quantise,
     update_scale,
@@ -62,7 +65,9 @@ def test_no_update_moves_the_decoded_sum_by_more_than_s_and_the_stated_rounding(
     own = grid(len(update), terms, clip)
     words = quantise(own, update, Random(seed).randbytes)
     units = signed(words)
-    assert (units**2).sum() <= own.sensitivity**2  # with the vote: exact, on the integers
+    zeros = signed(quantise(own, np.zeros_like(update), Random(seed).randbytes))
+    assert ((units - zeros) ** 2).sum() <= own.sensitivity**2  # with the votes: exact, on the integers
+    assert (units**2).sum() <= own.sensitivity**2
     assert (units[: len(update)] ** 2).sum() <= own.max_squares
     others = np.random.default_rng(seed % 2**32).integers(0, 2**20, own.length).astype(np.uint32)
     without, _ = decode_sum(own, others, 1.0)
@@ -132,7 +137,7 @@ def test_the_noise_of_n_clients_in_the_ring_has_the_promised_variance(dropouts, 
     noise, _ = decode_sum(own, total, 1.0)
     needed = math.ceil(clients * (1 - dropouts))
     assert own.needed == needed
-    promised = sigma * clip * math.sqrt((clients - lost) / needed)
+    promised = sigma * clip * math.sqrt((clients - lost) / (clients * (1 - dropouts)))
     assert noise.std() == pytest.approx(promised, rel=0.045 / 2 + 0.01)  # and S is up to 1 % larger than told
     assert noise.std() == pytest.approx(own.noise_deviation(clients - lost), rel=0.045 / 2)
     assert stats.kstest(noise / noise.std(), "norm").pvalue > 1e-4
@@ -159,6 +164,44 @@ def test_full_shares_count_as_sigma_exactly_and_lost_ones_are_counted():
     assert own.release(18, 0.2) == GaussianRelease(0.983, 0.2)
 
 
+@pytest.mark.parametrize("dropouts", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_the_noise_of_a_sum_that_was_filled_up_does_not_tell_how_many_were_to_upload(dropouts, lost):
+    """Neither its variance, exactly, nor what was drawn."""
+    terms = ClientLevelSettings(noise_multipliers=(0.8,), dropouts=dropouts)
+    few, more = (grid(20_000, terms, sharers=n, clients=50) for n in (7, 11))
+    assert 7 * few.share_variance == 11 * more.share_variance
+    assert few.multiplier_of(7) == more.multiplier_of(11) >= 0.8 / math.sqrt(1 - dropouts) * (1 - 2 / 1024)
+    for own in (few, more):
+        total = np.zeros(own.length, np.uint32)
+        for client in range(own.sharers - lost):
+            total += encode_update(own, np.zeros(20_000, np.float32), Random(client).randbytes)
+        fill_up(own, total, own.sharers - lost, bytes(32))
+        assert signed(total).std() == pytest.approx(math.sqrt(7 * few.share_variance), rel=0.045 / 2)
+
+
+@pytest.mark.parametrize("terms", [FIXED, QUANTILE, ClientLevelSettings(noise_multipliers=(0.3,), dropouts=0.3)])
+@pytest.mark.parametrize("parameters", [1, 30, 5000])
+def test_honest_sums_are_within_the_limits_and_twice_as_much_is_not(terms, parameters):
+    own = grid(parameters, terms, sharers=5)
+    for seed in range(20):
+        updates = [np.full(parameters, 9, np.float32) for _ in range(4)]
+        total = sum(encode_update(own, update, Random(4 * seed + k).randbytes) for k, update in enumerate(updates))
+        check_sum(total, own.limits(4, 4))
+    beyond = total.copy()
+    beyond[:1] += np.uint32(2 * own.limits(4, 4).each)
+    with pytest.raises(InvalidUpdate):
+        check_sum(beyond, own.limits(4, 4))
+    spread = total + np.uint32(2 * math.isqrt(own.limits(4, 4).squares) // math.isqrt(parameters))
+    with pytest.raises(InvalidUpdate):
+        check_sum(spread, own.limits(4, 4))
+    if own.vote:
+        votes = total.copy()
+        votes[-1:] += np.uint32(2 * own.limits(4, 4).last)
+        with pytest.raises(InvalidUpdate, match="last value"):
+            check_sum(votes, own.limits(4, 4))
+
+
 @pytest.mark.parametrize("dropouts", [0.1, 0.3, 0.7, 0.9])
 def test_decimal_fractions_of_dropouts_mean_what_they_say(dropouts):
     assert grid(10, ClientLevelSettings(dropouts=dropouts), sharers=10).needed == round(10 * (1 - dropouts))
@@ -175,7 +218,7 @@ def test_every_grid_keeps_its_promises_or_is_refused(parameters, noise, sharers,
         return
     assert own.share_variance >= 16
     assert 1 <= own.reach <= 1.02
-    assert own.multiplier_of(own.needed) == noise
+    assert own.multiplier_of(own.needed) == noise  # nobody may drop out
     assert own.wrap_probability(sharers) <= 1e-9
     # The worst of all sums, with noise of six standard deviations, is still in the ring.
     assert sharers * own.sensitivity + 6 * math.sqrt(sharers * own.share_variance) < 2**31
@@ -194,7 +237,7 @@ def test_a_ring_that_is_too_small_is_refused():
 def test_the_chance_to_wrap_bounds_what_is_seen():
     """A made-up grid: four updates fill the ring but for two standard deviations of their noise."""
     sensitivity = 536_000_000
-    own = Grid(1, 1.0, (2**31 - 4 * sensitivity) / 2 / sensitivity, 4, 4, sensitivity, 0)
+    own = Grid(1, 1.0, (2**31 - 4 * sensitivity) / 2 / sensitivity, 4, Fraction(0), sensitivity, 0)
     words = np.full(20_000, 4 * sensitivity, np.uint32)
     for client in range(4):
         add_noise(words, own.share_variance, Random(client).randbytes)
@@ -216,11 +259,11 @@ def test_the_vote_has_its_own_budget_within_the_rounds():
     own = grid_for(QUANTILE, 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100)
     noise = math.sqrt(100 * own.share_variance) / (2 * own.vote)
     assert noise == pytest.approx(100 / 20, rel=0.01)  # σ_b, in updates
-    # Andrew et al. 2021, theorem 1: z_Δ = (z⁻² − (2σ_b)⁻²)^(−1/2)
+    # Andrew et al. 2021, theorem 1, has z_Δ = (z⁻² − (2σ_b)⁻²)^(−1/2); votes of neighbours are twice as far apart here.
     updates_alone = math.sqrt(100 * own.share_variance / own.max_squares)
-    assert updates_alone == pytest.approx((1 - (2 * noise) ** -2) ** -0.5, rel=1e-4)
+    assert updates_alone == pytest.approx((1 - noise**-2) ** -0.5, rel=1e-4)
     few = grid_for(QUANTILE, 1, 1000, 1.0, clients=3, rate=1.0, sharers=3)
-    assert few.vote == few.sensitivity // 2
+    assert few.vote == few.sensitivity // 4
     named = grid_for(replace(QUANTILE, quantile_noise=50.0), 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100)
     assert named.vote == own.sensitivity // 100
 

@@ -1,0 +1,52 @@
+"""Options of ``fedgrove audit`` that tie a history to what was published elsewhere."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from eth_utils import is_address, to_checksum_address
+
+from node.auditing.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
+from node.cli.output import CommandError
+
+ExpectHead = Annotated[
+    list[str] | None,
+    typer.Option(help="BLOCK:HASH, a published block of the chain, not only the last; may be repeated."),
+]
+ExpectLedger = Annotated[str | None, typer.Option(help="Address of the ledger whose history it must be.")]
+ExpectChain = Annotated[int | None, typer.Option(help="Id of the chain that it must be from.")]
+ExpectStatement = Annotated[
+    list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
+]
+
+_HEAD = re.compile(r"(\d{1,18}):(?:0x)?([0-9a-fA-F]{64})")
+
+
+def pins_of(heads: list[str] | None, ledger: str | None, chain: int | None, statements: list[Path] | None) -> Pins:
+    """What the options name; CommandError for what is none."""
+    if ledger is not None and not is_address(ledger):
+        raise CommandError(f"--expect-ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
+    return Pins(
+        heads=tuple(map(_head, heads or ())),
+        ledger=to_checksum_address(ledger) if ledger else "",
+        chain_id=chain,
+        statements=tuple(map(_statement, statements or ())),
+    )
+
+
+def _head(given: str) -> tuple[int, bytes]:
+    found = _HEAD.fullmatch(given)
+    if found is None:
+        raise CommandError(f"--expect-head must be BLOCK:HASH, as 120:0x… with 64 hexadecimal digits, not {given!r}")
+    return int(found[1]), bytes.fromhex(found[2])
+
+
+def _statement(path: Path) -> HeadStatement:
+    try:
+        with path.open("rb") as file:
+            return HeadStatement.from_bytes(file.read(MAX_BYTES + 1))
+    except OSError as fault:
+        raise CommandError(f"cannot read {path}: {fault.strerror}") from None
+    except InvalidStatement as fault:
+        raise CommandError(f"{path}: {fault}") from None

@@ -1,0 +1,214 @@
+"""A member that wants to stop a federation for good with one word of its upload.
+
+Nobody sees what lies under its masks. It adds so much to one parameter that the sum decodes to almost twice the bound.
+If that became the model, no honest client could ever upload again: what it trains from lies beyond what may be
+uploaded, so all of them sit out, round after round, and are reported absent. What stops it: a sum that no honest
+uploads can give is an invalid update, the round fails, and the model before stands; and a model at the bound, which
+honest uploads could give, can still be trained from, as values beyond the bound are uploaded at the bound.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
+from node.client import Client
+from node.config import MaskingSettings
+from node.coordinator import Coordinator
+from node.learning.settings import TrainingSettings
+from node.masking.ring import WORD, encode, fraction_bits
+from node.privacy.settings import ClientLevelSettings, LocalSettings
+from node.tensors import flatten, load
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+POISONER, BOUND = 4, 8.0
+UNIT = 2.0 ** fraction_bits(BOUND)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A federation under attack: its terms, and what the attacker adds to a word of its upload (None: an insider)."""
+
+    masked: str
+    privacy: ClientLevelSettings | LocalSettings | None
+    word: int | None
+
+    def poisoner(self, federation: Federation, clients: dict[int, Client]) -> Client:
+        if self.word is not None:
+            client = federation.client(POISONER, Poisoner)
+            client.word = self.word
+            return client
+        client = federation.client(POISONER, Insider)
+        client.others = tuple(clients[number] for number in clients if number != POISONER)
+        return client
+
+
+LOCAL = LocalSettings(epsilon=20.0, delta=1e-3, clip=0.5)
+CLIENT = ClientLevelSettings(epsilon=50.0, delta=1e-3, clip=0.5)
+TRACKED = ClientLevelSettings(epsilon=50.0, delta=1e-3, clip=0.5, clipping="quantile")
+TWICE = round(1.95 * BOUND * UNIT)
+ATTACKS = {
+    "weights": Terms("weights", None, TWICE),
+    "updates": Terms("delta", None, TWICE),
+    "local": Terms("weights", LOCAL, TWICE),
+    "client": Terms("delta", CLIENT, 1 << 30),
+    "client, a quantile tracked": Terms("delta", TRACKED, -(1 << 30)),
+}
+
+
+class Poisoner(Client):
+    """Adds to the first word of its upload, in round 1; masks do not mind."""
+
+    word = 0
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        encode = self._disclosure._kind.encode
+
+        def poisoned(round, *rest):
+            words = np.frombuffer(encode(round, *rest), WORD).copy()
+            if round.entry.number == 1:
+                words[:1] += np.uint32(self.word % 2**32)
+            return words.tobytes()
+
+        self._disclosure._kind.encode = poisoned
+
+
+@pytest.fixture
+def attacked(tmp_path):
+    """``attacked(terms)``: a federation of four, three rounds, whose last member poisons the first."""
+    with embedded() as network:
+
+        def run(terms: Terms, coordinator: type[Coordinator] = Coordinator) -> Federation:
+            masking = MaskingSettings(masked=terms.masked, bound=BOUND)
+            made = Federation.found(network, tmp_path, 4, 3, training=QUICK, masking=masking, privacy=terms.privacy)
+            made.register()
+            clients = made.clients()
+            clients[POISONER] = terms.poisoner(made, clients)
+            made.run(made.coordinator(coordinator), clients)
+            return made
+
+        yield run
+
+
+def of_kind(federation, kind):
+    return [record for record in federation.history().records() if isinstance(record, kind)]
+
+
+def model(federation, digest):
+    return flatten(load(federation.store.fetch(digest, 1 << 24)))
+
+
+def honest_absences(federation):
+    return {record.client for record in of_kind(federation, AbsenceRecorded)} - {POISONER}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack):
+    federation = attacked(ATTACKS[attack])
+    (failed,) = of_kind(federation, Failed)
+    assert (failed.round, failed.reason) == (1, FailureReason.INVALID_UPDATE)
+    assert b"no honest uploads add up to" in federation.store.fetch(failed.evidence, 1000)
+    opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
+    assert opened[2] == opened[1]
+    assert {record.round for record in of_kind(federation, Closed)} == {2, 3}
+    assert not honest_absences(federation)
+    assert federation.audit().verdict == "verified"
+
+
+class Accomplice(Coordinator):
+    """Closes over whatever the sum decodes to."""
+
+    def _outcome(self, round, record):
+        with pytest.MonkeyPatch.context() as patch:
+            unlimited(patch)
+            return super()._outcome(round, record)
+
+
+def test_a_coordinator_that_closes_over_it_is_disputed(attacked):
+    federation = attacked(ATTACKS["weights"], Accomplice)
+    assert 1 in {record.round for record in of_kind(federation, Voided)}
+    assert (1, "closed.model") in [(remark.round, remark.field) for remark in federation.audit().remarks]
+
+
+# --- the next attack: as far as honest uploads go ---------------------------------------------------------------------
+
+
+class Insider(Client):
+    """Knows what the others upload in round 1, and brings each bias of the last layer to the bound, and not beyond.
+
+    The model computes what it did before, but training carries some bias of every client beyond the bound.
+    """
+
+    others: tuple[Client, ...] = ()
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._disclosure._kind.encode = partial(self._encode, self._disclosure._kind.encode)
+
+    def _encode(self, encode_honestly, round, client, secrets, update):
+        words = np.frombuffer(encode_honestly(round, client, secrets, update), WORD).copy()
+        if round.entry.number == 1:
+            own, *others = [self._words(round, peer) for peer in (self, *self.others)]
+            bias = self._bias(round.layout)
+            wanted = np.uint32(BOUND * UNIT) - sum(others)[bias]
+            words[bias] += wanted - own[bias]
+        return words.tobytes()
+
+    def _words(self, round, peer):
+        samples, vector = len(peer._work._samples), flatten(load(peer._journal.read(1, "update")))
+        return encode(vector, round.layout, samples, round.graph.total_samples, BOUND)
+
+    def _bias(self, layout):
+        (place,) = (place for place, shape in enumerate(layout.shapes) if shape == (10,))
+        start = sum(layout.sizes[:place])
+        return slice(start, start + 10)
+
+
+def test_a_model_at_the_bound_can_be_trained_from(attacked):
+    federation = attacked(Terms("weights", None, None))
+    closed = {record.round: record for record in of_kind(federation, Closed)}
+    assert model(federation, closed[1].model_digest).max() == BOUND
+    assert set(closed) == {1, 2, 3} and not honest_absences(federation)
+    assert model(federation, closed[3].model_digest).max() <= BOUND
+    said = [sentence for client in (1, 2, 3) for sentence in federation.said(f"client {client}")]
+    assert any(sentence.endswith("cut off at masking.bound") for sentence in said)
+    assert federation.audit().verdict == "verified"
+
+
+# --- the mend taken out -----------------------------------------------------------------------------------------------
+
+
+def unlimited(patch: pytest.MonkeyPatch) -> None:
+    """Any sum is taken for one of honest uploads."""
+    patch.setattr("node.uploads.masked.check_sum", lambda words, limits: None)
+    patch.setattr("node.uploads.client_level.check_sum", lambda words, limits: None)
+    patch.setattr("node.uploads.masked.kept_within", lambda vector, bound: vector)
+
+
+def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeypatch):
+    unlimited(monkeypatch)
+    federation = attacked(ATTACKS["weights"])
+    closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
+    assert set(closed) == {1} and model(federation, closed[1]).max() > 1.9 * BOUND
+    assert honest_absences(federation) == {1, 2, 3}
+    assert federation.audit().verdict == "verified"
+
+
+def test_without_limits_one_word_of_a_private_sum_destroys_the_model(attacked, monkeypatch):
+    unlimited(monkeypatch)
+    federation = attacked(ATTACKS["client"])
+    (first, *_) = of_kind(federation, Closed)
+    assert model(federation, first.model_digest).max() > 1e4  # honest updates have a norm of one half
+
+
+def test_clients_that_refuse_what_is_beyond_the_bound_never_train_again(attacked, monkeypatch):
+    monkeypatch.setattr("node.uploads.masked.kept_within", lambda vector, bound: vector)
+    federation = attacked(Terms("weights", None, None))
+    assert {record.round for record in of_kind(federation, Closed)} == {1}
+    assert {record.client for record in of_kind(federation, Committed) if record.round > 1} <= {POISONER}
+    assert honest_absences(federation) == {1, 2, 3}

@@ -1,0 +1,129 @@
+"""One member that spoils every round it can (spec 08, findings 5 and 8).
+
+It wants the federation to stop, or honest members to be blamed. It sends what cannot be summed, shares garbage, takes
+its update or its shares away once they are on the ledger. What stops it: a spoilt round fails at once and leaves the
+model before; the next ones are summed in groups, so that only its own group is left out; nobody is reported absent in a
+round that came to nothing; who shared or released garbage is named by its own commitments.
+"""
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from chain.records import AbsenceRecorded, Closed, Failed, FailureReason
+from ipfs.unixfs import cid_of
+from node.client import Client
+from node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
+from node.step import Step
+from node.uploads import kinds
+from tests.node.federation import Federation
+
+MEMBERS, SPOILER, ROUNDS = 8, 3, 2
+
+
+class Poisoner(Client):
+    """Adds as much to one parameter as no honest clients together could."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        honest = self._disclosure._mask
+        self._disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
+
+
+class GarbageDealer(Client):
+    """Seals random bytes for its holders, with commitments to them that look right."""
+
+    def _share(self, entry, member):
+        blob = self._disclosure.shares(entry, member.client)
+        self._ledger.share(entry.number, self._store.put(with_garbage(blob)).digest)
+        return Step("share", acted="shared garbage")
+
+
+class Withholder(Client):
+    """Commits to an update that nobody ever sees."""
+
+    def _publish_or_release(self, entry, member, deadlines):
+        self._published = entry.number
+        return super()._publish_or_release(entry, member, deadlines)
+
+
+class SilentDealer(Client):
+    """Shares the digest of shares that nobody ever sees."""
+
+    def _share(self, entry, member):
+        blob = self._disclosure.shares(entry, member.client)
+        self._ledger.share(entry.number, cid_of(blob).digest)
+        return Step("share", acted="shared what nobody can fetch")
+
+
+def poisoned(data: bytes) -> bytes:
+    words = np.frombuffer(data, "<u4").copy()
+    if len(words):
+        words[0] += np.uint32(1 << 30)
+    return words.tobytes()
+
+
+def with_garbage(blob: bytes) -> bytes:
+    data, generator = bytearray(blob), np.random.default_rng(0)
+    for start in range(40, len(data), ENTRY_BYTES):
+        data[start : start + SEALED_BYTES] = generator.bytes(SEALED_BYTES)
+    return bytes(data)
+
+
+def played(spoiler: type[Client], directory, rounds: int = 60) -> Federation:
+    """A federation in which one member is a spoiler, after at most so many openings."""
+    with embedded() as network:
+        federation = Federation.found(network, directory, clients=MEMBERS, rounds=ROUNDS)
+        federation.register()
+        coordinator, clients = federation.coordinator(), federation.clients()
+        clients[SPOILER] = federation.client(SPOILER, spoiler)
+        for _ in range(4_000):
+            if not federation.turn(coordinator, clients) or coordinator.round > rounds:
+                break
+        federation.records = federation.ledger(federation.coordinator_keys).records()
+        federation.verdict = federation.audit()
+    return federation
+
+
+def of(federation: Federation, kind: type) -> list:
+    return [record for record in federation.records if isinstance(record, kind)]
+
+
+@pytest.fixture
+def never_grouped(monkeypatch):
+    """Takes the mend out: a round that was spoilt is held again as it was."""
+    monkeypatch.setattr(kinds, "is_grouped", lambda rounds, number: False)
+
+
+SPOILERS = {
+    Poisoner: FailureReason.INVALID_UPDATE,
+    GarbageDealer: FailureReason.TOO_FEW_SHARES,
+    Withholder: FailureReason.UPDATE_UNAVAILABLE,
+    SilentDealer: FailureReason.TOO_FEW_SHARES,
+}
+
+
+@pytest.mark.parametrize(
+    ("spoiler", "reason"), SPOILERS.items(), ids=lambda each: getattr(each, "__name__", None) or each.name
+)
+def test_the_federation_goes_on_without_its_group(spoiler, reason, tmp_path):
+    federation = played(spoiler, tmp_path)
+    assert len(of(federation, Closed)) == ROUNDS
+    assert [failed.reason for failed in of(federation, Failed)] == [reason]
+    assert federation.verdict.verdict == "verified", federation.verdict
+    honest = {client for client in range(1, MEMBERS + 1) if client != SPOILER}
+    assert not honest & {record.client for record in of(federation, AbsenceRecorded)}
+    assert all("refuses" not in said for client in honest for said in federation.said(f"client {client}"))
+
+
+@pytest.mark.parametrize("spoiler", [Poisoner, Withholder], ids=lambda each: each.__name__)
+def test_it_stops_a_federation_whose_rounds_are_held_again_as_they_were(spoiler, tmp_path, never_grouped):
+    federation = played(spoiler, tmp_path, rounds=4)
+    assert not of(federation, Closed)
+    assert len(of(federation, Failed)) >= 4
+
+
+def test_the_audit_names_who_dealt_garbage(tmp_path):
+    federation = played(GarbageDealer, tmp_path)
+    named = [remark for remark in federation.verdict.remarks if remark.field == "recovery.left out"]
+    assert named and {remark.client for remark in named} == {SPOILER}
