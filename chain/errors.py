@@ -115,8 +115,8 @@ _SENTENCES = {
     # deployment
     "ZeroCoordinator": "The coordinator's address must not be zero; give one.",
     "WrongRegistry": "Registry {registry} serves the ledger {itsLedger}; deploy registry and ledger together.",
+    "RatesInvalid": "Rate {index} is out of range or out of order; let rates of 1 to 1,000,000 ascend from round 1.",
     "SettingOutOfRange": "The setting {setting} must not be {value}; choose another value.",
-    "RatesInvalid": "Sampling rate {index} is not allowed; let them ascend from round 1, each from 1 to 1,000,000.",
     # rounds
     "WrongPhase": "Round {round} is in phase {current}, this needs phase {required}; wait for it or a new round.",
     "WrongModel": "The round must start from the model that stands; open it with digest {currentModel}.",
@@ -161,12 +161,13 @@ _SENTENCES = {
     "BadSignature": "The signature under the draw of {account} is not valid; sign it again.",
     "DrawNotChecked": "The draw of {account} was not checked for want of gas; send it again.",
     # order
+    "OrderBlockNotPast": "The order of round {round} comes from block {orderBlock}; wait for the block after.",
+    "WrongHeader": "The header is not that of block {orderBlock}, which orders round {round}; give that one.",
+    "HeaderTooShort": "A header of {length} bytes is cut off; give the whole header.",
+    "MixMissing": "There is no RANDAO mix at byte {place} of the header; found the federation without randao here.",
     "WrongTickets": "The tickets are not those drawn in round {round}; give all of them in the order of their draws.",
     "TicketBytesInvalid": "{length} bytes of tickets are not what the round needs; give 16 for each drawn client.",
     "UnknownTicket": "Ticket {ticket} was not drawn in round {round}; give the drawn tickets only.",
-    "OrderBlockNotPast": "The order of round {round} comes from block {orderBlock}; wait for the block after.",
-    "WrongHeader": "The header is not that of block {orderBlock}, which orders round {round}; give that one.",
-    "HeaderTooShort": "{length} bytes are no block header; give the header of the block that orders the round.",
     "TicketsNotAscending": "Ticket {ticket} at position {position} comes too early; sort the tickets by their keys.",
     "PermutationIndexOutOfRange": "The permutation holds {index} at position {position}; give each index once.",
     "LengthMismatch": "The permutation has {given} bytes instead of {expected}; give one index for each ticket.",
