@@ -209,7 +209,7 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        barred = self._barred(entry) or self._unaffordable(entry, member)
+        barred = self.view.rules.barred(member, entry) or self._unaffordable(entry, member)
         if barred:
             return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
@@ -224,13 +224,6 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
-
-    def _barred(self, entry: RoundRecords) -> str:
-        """Why the ledger would refuse this client's draw, empty when it would not."""
-        if not self._ledger.client_of(self.account).approved:
-            return "the federation's admin: this client is not approved"
-        until = self._ledger.sits_out_until(self.account)
-        return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
 
     def _unaffordable(self, entry: RoundRecords, member: Member) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""
