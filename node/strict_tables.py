@@ -13,6 +13,12 @@ class InvalidConfig(ValueError):
     """The configuration cannot be used; the message names the key and says what is allowed."""
 
 
+def check_value(fine: bool, key: str, allowed: str) -> None:
+    """Raise InvalidConfig, which says what is allowed, unless a value is ``fine``."""
+    if not fine:
+        raise InvalidConfig(f"{key} must be {allowed}")
+
+
 def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
     """Build dataclass ``kind`` from a TOML or JSON table.
 

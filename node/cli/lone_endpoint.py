@@ -4,7 +4,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from chain.endpoints import origin_of
-from node.config import NetworkSettings
+from node.network_settings import NetworkSettings
 
 
 def lone_endpoint(reach: NetworkSettings) -> str:

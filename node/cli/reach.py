@@ -14,7 +14,8 @@ from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from node.cli.output import CommandError
-from node.config import NetworkSettings, load_config
+from node.config import load_config
+from node.network_settings import NetworkSettings
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from ipfs.store import ContentStore
 from node.cli.lone_endpoint import lone_endpoint
 from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
 from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
 from node.founding import difference
@@ -29,6 +29,7 @@ from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
+from node.network_settings import NetworkSettings
 from node.service import GivenUp, Participant, Service
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import tomli_w
 
 from chain.networks import anvil_command, free_port
 from ipfs.local_node import LocalKubo
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
 from node.files import write_atomically
+from node.network_settings import NetworkSettings
 from node.testnet.keeper import Command, Job, KuboNode
 from node.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
 

@@ -10,10 +10,11 @@ from ipfs.disk import DiskStore
 from ipfs.unixfs import cid_of
 from node.auditing.archive import audit_directory, write_archive
 from node.cli.privacy_look import PrivacyLook
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
 from node.content import InvalidBlob, Metrics
 from node.demo import Plan, make_config
 from node.learning.datasets import load_dataset
+from node.network_settings import NetworkSettings
 from node.privacy.accountant import GaussianRelease, epsilon_of
 from node.privacy.records import InvalidRecord, difference, record_from
 from node.report import build_report
