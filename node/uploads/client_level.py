@@ -11,10 +11,13 @@ from node.config import PPM, FederationConfig
 from node.content import InvalidBlob
 from node.masking.aggregate import InvalidUpdate
 from node.masking.client import MaskingRefused
+from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.limits import check_sum
+from node.masking.parameters import Assumed, group_size
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
+from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
 from node.privacy.client_level import (
     Grid,
@@ -33,6 +36,7 @@ from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
 from node.rounds import RoundRecords
 from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
+from node.uploads.regrouping import half
 from node.uploads.ring import masked_bytes, unmasked_sum
 
 
@@ -52,7 +56,21 @@ class ClientLevelUploads(UploadKind):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        return super().expected_bytes(round, client) if round.sums(client) else 0
+
+    def parts(self, n: int) -> Adjacency:
+        masking = self.config.masking
+        return half(n, group_size(n, Assumed.of(masking.colluders, masking.dropouts)))
+
+    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+        if not entry.regrouped or not entry.order:
+            return True
+        return entry.order.index(client) in self.parts(len(entry.order))[0]
+
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        if not round.sums(client):
+            return b""
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
@@ -69,8 +87,9 @@ class ClientLevelUploads(UploadKind):
             grid = self._grid(round)
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
-        words = unmasked_sum(round, record, upload_layout(round.layout, grid))
-        survivors, shares = len(round.survivors), len(round.survivors)
+        group = opened_groups(round.graph, round.survivors, record.left_out)[0] if round.graph.groups else None
+        words = unmasked_sum(round, record, upload_layout(round.layout, grid), group)
+        survivors = shares = self._survivors(round.entry)
         if self.everybody_spends:
             fill_up(grid, words, survivors, _told_by_the_ledger(record))
             shares = grid.sharers
@@ -90,7 +109,7 @@ class ClientLevelUploads(UploadKind):
         return grid.release(grid.sharers, _rate(entry))  # whoever dropped out: the noise was filled up
 
     def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
-        return self._grid_of(entry, parameters, clip=1.0).release(len(entry.commits), 1.0)
+        return self._grid_of(entry, parameters, clip=1.0).release(self._survivors(entry), 1.0)
 
     def unfit(self, number: int, members: int) -> str:
         ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
@@ -113,8 +132,12 @@ class ClientLevelUploads(UploadKind):
             clip,
             clients=entry.members,
             rate=_rate(entry),
-            sharers=len(entry.shares),
+            sharers=sum(self.is_summed(entry, client) for client in entry.shares),
         )
+
+    def _survivors(self, entry: RoundRecords) -> int:
+        """How many uploads are in the sum."""
+        return sum(self.is_summed(entry, client) for client in entry.commits)
 
     def _clip(self, round: UploadRound) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
@@ -126,11 +149,11 @@ class ClientLevelUploads(UploadKind):
         return base.next_clip
 
     def _divisor(self, entry: RoundRecords) -> float:
-        survivors = len(entry.commits)
+        survivors = self._survivors(entry)
         return divisor_for(self._settings, clients=entry.members, rate=_rate(entry), survivors=survivors)
 
     def _record(self, entry: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
-        settings, survivors = self._settings, len(entry.commits)
+        settings, survivors = self._settings, self._survivors(entry)
         following = grid.clip
         if below is not None:
             following = next_clip(grid.clip, below, settings.quantile, settings.quantile_rate)

@@ -174,6 +174,10 @@ class UploadKind(ABC):
         """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
         return ()
 
+    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+        """Whether a client's upload in a sealed round is to be part of a sum, or may be of one."""
+        return True
+
     def fault_of(self, model: Model, metrics: Metrics) -> str:
         """What is wrong with a closed round's metrics beside privacy, in one clause; empty if nothing."""
         return "they state something of clusters" if metrics.clusters is not None else ""

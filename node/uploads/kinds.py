@@ -14,7 +14,6 @@ from node.uploads.clusters import ClusterUploads
 from node.uploads.kind import UploadKind, UploadRound
 from node.uploads.local import LocalUploads
 from node.uploads.masked import MaskedUploads
-from node.uploads.regrouping import is_grouped
 from node.uploads.signds import SignDsUploads
 
 _KINDS: dict[str, type[UploadKind]] = {
@@ -58,7 +57,7 @@ def upload_round(
     elif config.clustering is not None:
         model = kmeans_rounds.state_before(rounds, entry, config, store, model)
         groups = kmeans_rounds.groups_of(rounds, entry, model, config.clustering)
-    elif is_grouped(rounds, entry.number):
+    elif entry.regrouped:
         groups = kind_of(config).parts(len(entry.order))
     return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups), config, store, model)
 

@@ -242,7 +242,8 @@ class Spending:
 
     def _starts(self, number: int) -> list[int]:
         """Rounds from ``number`` on that differ from those before them in what they cost."""
-        rounds = self._config.federation.rounds
+        terms = self._config.federation
+        rounds = terms.rounds + terms.repeats
         return [start for start in (number, *self._kind.later_phases(number)) if start <= rounds]
 
     def _uploaders(self, through: int) -> list[int]:
@@ -253,6 +254,8 @@ class Spending:
         """What a round released about a client; ``made``: it knows of an upload that the ledger may not list."""
         kind = self._kind_of(entry) if entry.commits or made else None
         if kind is None:
+            return None
+        if client in entry.order and not kind.is_summed(entry, client):
             return None
         listed = client in entry.commits or (kind.everybody_spends and not readers and entry.commits)
         if not listed:
@@ -279,8 +282,8 @@ class Spending:
         try:
             needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
         except UnsafeSurvivors:
-            return min(graph.thresholds)
-        return min(graph.thresholds) if kind is self._kind and self.overspent(entry) else 1
+            return graph.threshold
+        return graph.threshold if kind is self._kind and self.overspent(entry) else 1
 
     def _planned(self, kind: UploadKind, number: int) -> Release:
         return kind.planned_release(number, self._parameters)
