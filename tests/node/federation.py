@@ -1,6 +1,6 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +43,15 @@ class Federation:
     log: list[tuple[str, Step]] = field(default_factory=list)
 
     @classmethod
-    def found(cls, network: Network, directory: Path, clients: int = 4, rounds: int = 1, **changes) -> "Federation":
+    def found(
+        cls, network: Network, directory: Path, clients: int = 4, rounds: int = 1, repeats: int = 0, **changes
+    ) -> "Federation":
         """Deploy a federation on digits, fund and make its members; ``changes`` replace parts of the terms."""
         dataset = load_dataset("digits")
         config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
-        config = with_first_model(FederationConfig(**{**values, **changes}))
+        config = FederationConfig(**{**values, **changes})
+        config = with_first_model(replace(config, federation=replace(config.federation, repeats=repeats)))
         coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
