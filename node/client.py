@@ -35,6 +35,7 @@ from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel
+from node.twins import Twins
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of, upload_round
 from node.uploads.spending import Spending
@@ -92,6 +93,7 @@ class Client:
         )
         self._disclosure = Disclosure(self._journal, store, config, self._place)
         self._closings = Closings(store, config, self._place, check_rounds)
+        self._twins = Twins(self._journal)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._refused: dict[tuple[int, str], str] = {}
@@ -105,6 +107,11 @@ class Client:
     @property
     def account(self) -> str:
         return self._keys.address
+
+    @property
+    def alarm(self) -> str:
+        """What people must hear of at once, in one sentence; empty when there is nothing."""
+        return self._twins.alarm
 
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
@@ -127,6 +134,7 @@ class Client:
             return self.register()
         if entry is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
+        self._twins.look(self.view.rounds, member.client, self.view.block)
         running = entry.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in entry.draws):
             return self._leave(entry)
@@ -207,7 +215,7 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        barred = self._barred(entry) or self._unaffordable(entry, member)
+        barred = self._barred(entry, member.client) or self._unaffordable(entry, member)
         if barred:
             return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
@@ -223,8 +231,11 @@ class Client:
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
 
-    def _barred(self, entry: RoundRecords) -> str:
-        """Why the ledger would refuse this client's draw, empty when it would not."""
+    def _barred(self, entry: RoundRecords, client: int) -> str:
+        """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
+        waiting = self._twins.waiting(self.view.rounds, client, entry.number)
+        if waiting:
+            return f"this client: {waiting}"
         if not self._ledger.client_of(self.account).approved:
             return "the federation's admin: this client is not approved"
         until = self._ledger.sits_out_until(self.account)
