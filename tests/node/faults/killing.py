@@ -148,7 +148,8 @@ def _watch_records(injector: Injector, renaming: _Renaming) -> None:
         save(self, note)
 
     def watched(path: Path, data: bytes, mode: int) -> None:
-        name = path.name.removesuffix(".sealed").partition("-")[2]
+        stem = path.name.removesuffix(".sealed")
+        name = stem.partition("-")[2] or stem
         renaming.name = f"record {noted[0] if name == 'note' else name}"
         injector.passes(f"{renaming.name}: before")
         write(path, data, mode)
