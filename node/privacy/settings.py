@@ -27,7 +27,8 @@ class ClientLevelSettings:
     participation : str
         What ε counts on. ``public``: everybody may know who was drawn, as the ledger tells; a client spends in the
         rounds that it takes part in. ``secret``: only the models are seen, and all clients spend in every round, less
-        by far where few are drawn (amplification by Poisson sampling).
+        by far where few are drawn (amplification by Poisson sampling); ε towards readers of the ledger is larger, and
+        stated besides.
     noise_multipliers : tuple of float
         σ of the first and later phases: the noise in the sum has the standard deviation σS.
     sampling_rates : tuple of float
