@@ -13,6 +13,8 @@ MIN_NOISE = 0.01
 MAX_NOISE = 1000.0
 MIN_CLIP = 1e-6
 MAX_CLIP = 1e6
+CLIP_RANGE = 10.0
+"""S follows a quantile from its first value over this to its first value times this."""
 MAX_DIMENSIONS = 1024
 
 
@@ -39,7 +41,8 @@ class ClientLevelSettings:
         How S follows the updates. ``fixed``; ``quantile``: S tracks a quantile of the norms, privately; ``median``: the
         paper's, of the norms themselves, which no guarantee covers, and simulations only.
     clip : float
-        S, or with ``quantile`` its first value: largest L2 norm of a whole update.
+        S, or with ``quantile`` its first value: largest L2 norm of a whole update. S then stays within a tenth of it
+        and ten times it, whatever the votes.
     quantile : float
         Fraction of the updates that should be left as they are.
     quantile_rate : float
