@@ -159,7 +159,7 @@ class ClientLevel:
         sigma = grid.multiplier_of(max(1, count))
         self._spend(round, [client.client for client in clients], sigma)
         if below is not None:
-            self._clip = next_clip(self._clip, below, self._settings.quantile, self._settings.quantile_rate)
+            self._clip = next_clip(self._clip, below, self._settings)
         epsilon, delta, towards_readers = self._spending()
         return vector, {
             "noise_multiplier": grid.noise_multiplier,
