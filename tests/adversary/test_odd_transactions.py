@@ -97,7 +97,9 @@ def test_nor_does_it_behind_json_rpc(anvil_network):
     fields = {"type": 3, "chainId": network.chain_id, "nonce": network.nonce(keys.address), "gas": GAS, "value": 0}
     fees = {"maxFeePerGas": FEE, "maxPriorityFeePerGas": 0, "maxFeePerBlobGas": FEE}
     fields |= fees | {"to": federation.deployment.registry, "data": data}
-    network.send(bytes(keys.account.sign_transaction(fields, blobs=[bytes(1 << 17)]).raw_transaction))
+    raw = bytes(keys.account.sign_transaction(fields, blobs=[bytes(1 << 17)]).raw_transaction)
+    with connect(network.url, timeout=120) as patient:  # for a first blob the node prepares its tables
+        patient.send(raw)
     ledger = Ledger(network, federation.deployment)
     until(lambda: ledger.records()[-1].mailbox_key == b"b" * 32)
     assert readable(network, federation.deployment)
