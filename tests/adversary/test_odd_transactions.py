@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 from eth_account import Account
+from eth_utils import keccak
 
 from chain import authors, block_rlp, blocks, draws, endpoints
 from chain.blocks import BadHistory
@@ -33,7 +34,7 @@ from node.view import LedgerView
 from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
 from tests.adversary.odd_walk import Walk, copied
 from tests.chain.federations import SETTINGS, TERMS, found
-from tests.chain.nodes import anvil_or_skip, until
+from tests.chain.nodes import anvil_or_skip
 
 STEPS, MANY_STEPS = 150, 600
 STOPPED = (BadHistory, InvalidLog, RuleBroken)
@@ -92,17 +93,20 @@ def test_nor_does_it_behind_json_rpc(anvil_network):
     """The encodings that the roots hash are made of the node's answers there."""
     federation = found(anvil_network, clients=1)
     assert all(rotate(federation, kind) for kind in KINDS if kind != BLOB)
-    keys, network = federation.keys[0], anvil_network
-    data = Contract(network, "ClientRegistry", federation.deployment.registry).data("rotateMailboxKey", b"b" * 32)
-    fields = {"type": 3, "chainId": network.chain_id, "nonce": network.nonce(keys.address), "gas": GAS, "value": 0}
+
+
+def test_a_blob_transaction_is_encoded_as_the_chain_hashes_it(anvil_network):
+    """Anvil puts blobs under its root, against EIP-4844, so that the block itself cannot be proven there."""
+    keys, network = Keys.generate(), anvil_network
+    network.fund(keys.address, 1)
+    fields = {"type": 3, "chainId": network.chain_id, "nonce": 0, "gas": GAS, "value": 0, "to": keys.address}
     fees = {"maxFeePerGas": FEE, "maxPriorityFeePerGas": 0, "maxFeePerBlobGas": FEE}
-    fields |= fees | {"to": federation.deployment.registry, "data": data}
-    raw = bytes(keys.account.sign_transaction(fields, blobs=[bytes(1 << 17)]).raw_transaction)
+    raw = bytes(keys.account.sign_transaction(fields | fees, blobs=[bytes(1 << 17)]).raw_transaction)
     with connect(network.url, timeout=120) as patient:  # for a first blob the node prepares its tables
-        patient.send(raw)
-    ledger = Ledger(network, federation.deployment)
-    until(lambda: ledger.records()[-1].mailbox_key == b"b" * 32)
-    assert readable(network, federation.deployment)
+        sent = patient.request("eth_sendRawTransaction", "0x" + raw.hex())
+    encoded = network.signed_transaction(bytes.fromhex(sent[2:]))
+    assert keccak(encoded).hex() == sent[2:]
+    assert decode_transaction(encoded).sender == keys.address
 
 
 def test_a_transaction_for_any_chain_stops_readers_that_want_this_one(federation, monkeypatch):
