@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import rlp
@@ -38,20 +39,35 @@ def changed_word(data: bytes, chance: random.Random) -> bytes:
 
 
 def changed_item(item: Any, chance: random.Random) -> Any:
-    """One element of nested lists replaced, taken out or doubled; bytes are changed as words or as bytes."""
-    if isinstance(item, list) and item and chance.random() < 0.8:
-        place, found = chance.randrange(len(item)), list(item)
-        match chance.randrange(8):
-            case 0:
-                del found[place]
-            case 1:
-                found.insert(place, found[place])
-            case _:
-                found[place] = changed_item(found[place], chance)
-        return found
+    """One element of nested lists, each as likely, replaced, taken out or doubled."""
+    path, found = chance.choice(list(_paths(item))), deepcopy(item)
+    if not path:
+        return _changed_leaf(found, chance)
+    parent = found
+    for place in path[:-1]:
+        parent = parent[place]
+    match chance.randrange(8):
+        case 0:
+            del parent[path[-1]]
+        case 1:
+            parent.insert(path[-1], parent[path[-1]])
+        case _:
+            parent[path[-1]] = _changed_leaf(parent[path[-1]], chance)
+    return found
+
+
+def _paths(item: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    yield path
+    if isinstance(item, list):
+        for place, each in enumerate(item):
+            yield from _paths(each, (*path, place))
+
+
+def _changed_leaf(item: Any, chance: random.Random) -> Any:
+    """Other bytes, or an odd item; as odd as any is a list of as many items as there were bytes."""
     if isinstance(item, bytes) and item and chance.random() < 0.5:
         return chance.choice([changed_bytes, changed_word])(item, chance)
-    return chance.choice(ODD_ITEMS)
+    return chance.choice([*ODD_ITEMS, [b"\1"] * len(item), [b"\1"] * len(item)])
 
 
 def changed_rlp(encoded: bytes, chance: random.Random) -> bytes:
@@ -93,6 +109,3 @@ def changed_value(value: Any, chance: random.Random) -> Any:
         place = chance.randrange(len(value))
         return value[:place] + chance.choice("0f zG") + value[place + 1 :]
     return chance.choice(odd)
-
-
-Change = Callable[[bytes, random.Random], bytes]
