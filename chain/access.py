@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Self
 
 from eth_account.signers.local import LocalAccount
 
-from chain.blocks import Body
+from chain.agreed_index import AgreedIndex
+from chain.blocks import MIX_FIELD, Body, header_fields
 from chain.deployment import Deployment
 from chain.errors import BlockTimeout
 from chain.log_index import LogIndex
+from chain.record_index import RecordIndex
 from chain.records import Log
 from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
 
@@ -39,6 +41,8 @@ class Network(ABC):
     head_tolerance : int
         By so many blocks the latest block may go back without any having been abandoned: with several nodes, the one
         that is asked next may be a little behind.
+    proofs : str
+        How records are proven: ``headers`` by the headers of their blocks, ``endpoints`` by the word of several.
     """
 
     web3: "Web3"
@@ -48,11 +52,12 @@ class Network(ABC):
     max_fee: int = int(MAX_FEE_GWEI * GWEI)
     resend_seconds: float = RESEND_SECONDS
     head_tolerance: int = 0
+    proofs: str = "headers"
 
     def __init__(self) -> None:
         self._shared = threading.Lock()
         self._senders: dict[str, Sender] = {}
-        self._indexes: dict[Deployment, LogIndex] = {}
+        self._indexes: dict[Deployment, RecordIndex] = {}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -68,6 +73,18 @@ class Network(ABC):
         """Number and hash of the latest block on which as many endpoints agree as must (``RpcNetwork.quorum``)."""
         number = self.block_number()
         return number, self.block_hash(number)
+
+    def agreed_block(self, number: int) -> tuple[bytes, bytes]:
+        """Hash and RANDAO mix of a block, 32 bytes each, as endpoints state them that agree as in ``agreed_head``."""
+        return self.block_hash(number), header_fields(number, self.headers(number, number)[0])[MIX_FIELD]
+
+    def agreed_logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+        """``logs``, as endpoints state them that agree as in ``agreed_head``."""
+        return self.logs(first, last, addresses)
+
+    @abstractmethod
+    def signed_transaction(self, transaction: bytes) -> bytes:
+        """EIP-2718 encoding of the transaction with this hash."""
 
     @abstractmethod
     def block_time(self, number: int) -> int:
@@ -158,10 +175,11 @@ class Network(ABC):
         with self._shared:
             return self._senders.setdefault(account.address, Sender(self, account))
 
-    def log_index(self, deployment: Deployment) -> LogIndex:
+    def log_index(self, deployment: Deployment) -> RecordIndex:
         """The one index of a federation's records, so that no block is read twice."""
+        kind = LogIndex if self.proofs == "headers" else AgreedIndex
         with self._shared:
-            return self._indexes.setdefault(deployment, LogIndex(self, deployment))
+            return self._indexes.setdefault(deployment, kind(self, deployment))
 
     def __enter__(self) -> Self:
         return self

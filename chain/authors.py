@@ -10,7 +10,7 @@ from typing import Any
 
 from chain.abi import functions
 from chain.deployment import Deployment, created_address, creation_data
-from chain.draws import SignedDraw, batched_draws
+from chain.draws import SignedDraw, batched_draw, is_signed
 from chain.records import (
     AbsenceRecorded,
     Approved,
@@ -70,8 +70,14 @@ _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
 """The functions whose calls leave a record."""
 
 
-def author_of(record: Record, transaction: SignedTransaction, deployment: Deployment) -> str:
+def author_of(record: Record, transaction: SignedTransaction, deployment: Deployment, item: int = 0) -> str:
     """The account that answers for a record: the transaction's sender, or who signed a draw in a batch.
+
+    Parameters
+    ----------
+    item : int
+        How many draws, taken or rejected, the same transaction recorded before this one. A batch records its items in
+        their order, each once. Whoever hands a batch in can put copies of a draw under other accounts beside it.
 
     Raises
     ------
@@ -87,8 +93,8 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     name, words = _call(contract, transaction.data)
     if name not in _FUNCTIONS[type(record)]:
         raise ValueError(f"it calls {name or 'no function of the contract'}")
-    if name == "drawBatch" and isinstance(record, Drawn):
-        return _batched_author(record, batched_draws(transaction.data, deployment, record.round))
+    if name == "drawBatch" and isinstance(record, Drawn | DrawRejected):
+        return _batched(record, batched_draw(transaction.data, item), transaction, deployment)
     if not _says(record, words, transaction.sender):
         raise ValueError("its calldata says something else")
     return transaction.sender
@@ -153,10 +159,20 @@ def _says(record: Any, words: Sequence[bytes], sender: str) -> bool:
             return number[0] == record.round
 
 
-def _batched_author(record: Drawn, items: Sequence[SignedDraw]) -> str:
-    """Who signed the item of a batch that left this draw."""
+def _batched(
+    record: Drawn | DrawRejected, item: SignedDraw, transaction: SignedTransaction, deployment: Deployment
+) -> str:
+    """Who answers for what became of an item of a batch: who signed it if it was taken, else who handed it in."""
+    _, words = _call("TrainingLedger", transaction.data)
+    if int.from_bytes(words[0], "big") != record.round:
+        raise ValueError("it is a batch for another round")
+    if isinstance(record, DrawRejected):
+        if item.account != record.account:
+            raise ValueError("its calldata names another account at this place")
+        return transaction.sender
     content = (record.samples, record.mask_key, record.seal_key)
-    for item in items:
-        if (item.samples, item.mask_key, item.seal_key) == content and item.gives(record.proof):
-            return item.account
-    raise ValueError("no item of its batch is signed for this draw")
+    if (item.samples, item.mask_key, item.seal_key) != content or not item.gives(record.proof):
+        raise ValueError("its calldata holds another draw at this place")
+    if not is_signed(item, deployment, record.round):
+        raise ValueError("the draw at this place is not signed by its account")
+    return item.account

@@ -15,6 +15,7 @@ from trie import HexaryTrie
 from chain.hexadecimal import Malformed, to_bytes, to_int
 
 MAX_HEADER_BYTES = 4096
+MAX_TOPICS = 4
 _EMPTY_ROOT = keccak(rlp.encode(b""))
 _HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 _QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
@@ -102,6 +103,10 @@ def _typed(kind: int, body: list) -> bytes:
     return bytes([kind]) + encoded if kind else encoded
 
 
+# Bytes of the fields that all forks have, from the parent's hash to the nonce; 0 where they vary.
+_SIZES = (32, 32, 20, 32, 32, 32, 256, 0, 0, 0, 0, 0, 0, 32, 8)
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedReceipt:
     """Whether it took effect, gas used in the block up to it; logs as [address, topics, data], of checked sizes."""
@@ -117,8 +122,10 @@ def decode_receipt(encoded: bytes) -> DecodedReceipt:
         fields = rlp.decode(encoded[1:] if encoded and encoded[0] < 0x80 else encoded)
         status, gas, _, logs = fields
         for address, topics, data in logs:
-            if len(address) != 20 or not isinstance(data, bytes) or any(len(topic) != 32 for topic in topics):
+            if not (_is_word(address, 20) and isinstance(topics, list) and isinstance(data, bytes)):
                 raise ValueError("a log of another shape")
+            if len(topics) > MAX_TOPICS or not all(_is_word(topic, 32) for topic in topics):
+                raise ValueError("a log with other topics")
         return DecodedReceipt(status == b"\x01", int.from_bytes(gas, "big"), logs)
     except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a receipt: {fault}") from None
@@ -130,9 +137,15 @@ def decode_header(encoded: bytes) -> list[bytes]:
         fields = rlp.decode(encoded) if len(encoded) <= MAX_HEADER_BYTES else []
     except (RLPException, RecursionError) as fault:
         raise ValueError(f"not a header: {fault}") from None
-    if not isinstance(fields, list) or len(fields) < 15 or not all(isinstance(item, bytes) for item in fields):
+    if not isinstance(fields, list) or len(fields) < len(_SIZES) or not all(isinstance(item, bytes) for item in fields):
         raise ValueError("not a header")
+    if any(size and len(field) != size for field, size in zip(fields, _SIZES, strict=False)):
+        raise ValueError("a header with fields of other sizes")
     return fields
+
+
+def _is_word(item: Any, size: int) -> bool:
+    return isinstance(item, bytes) and len(item) == size
 
 
 def trie_root(items: Sequence[bytes]) -> bytes:

@@ -5,7 +5,7 @@ record is checked further: the transaction that left it took effect, went to a c
 signed by the account that answers for the record, with the record's content as calldata (``chain.authors``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from eth_bloom import BloomFilter
@@ -16,11 +16,11 @@ from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_
 from chain.deployment import Deployment
 from chain.errors import ChainError, InvalidLog
 from chain.events import decode_from
-from chain.records import Log, Position, Record
+from chain.records import Drawn, DrawRejected, Log, Position, Record
 from chain.signed_transactions import SignedTransaction, decode_transaction
 
-MIX_FIELD = 13
-_PARENT, _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 0, 4, 5, 6, 8
+PARENT_FIELD, MIX_FIELD = 0, 13
+_TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 4, 5, 6, 8
 
 
 class BadHistory(ChainError):
@@ -66,19 +66,29 @@ def addresses_of(deployment: Deployment) -> frozenset[bytes]:
 def check_block(number: int, block: Block, parent: bytes | None, addresses: frozenset[bytes]) -> None:
     """Check hash, number, parent (None: not known) and body of a block; raises BadHistory at the first fault."""
     # (1) the header: hash, number, parent
-    fields = header_fields(number, block.header)
+    fields = check_header(number, block.header, parent)
     if keccak(block.header) != block.hash:
         raise BadHistory(number, "its header does not have the hash it claims")
+    # (2) the body: there when it may hold records, and hashing to the header's roots
+    if block.body is not None:
+        check_body(number, block.header, block.body)
+    elif _may_hold(fields[_BLOOM], addresses):
+        raise BadHistory(number, "its receipts are missing, though it may hold records")
+
+
+def check_header(number: int, header: bytes, parent: bytes | None) -> list[bytes]:
+    """The fields of a header, which must have this number and, where one is given, this parent; raises BadHistory."""
+    fields = header_fields(number, header)
     if int.from_bytes(fields[_NUMBER], "big") != number:
         raise BadHistory(number, "its header has another number")
-    if parent is not None and fields[_PARENT] != parent:
+    if parent is not None and fields[PARENT_FIELD] != parent:
         raise BadHistory(number, "it does not name the block before as its parent")
-    # (2) the body: there when it may hold records, and hashing to the header's roots
-    body = block.body
-    if body is None:
-        if _may_hold(fields[_BLOOM], addresses):
-            raise BadHistory(number, "its receipts are missing, though it may hold records")
-        return
+    return fields
+
+
+def check_body(number: int, header: bytes, body: Body) -> None:
+    """Check that transactions and receipts are those of a header; raises BadHistory."""
+    fields = header_fields(number, header)
     _check_lengths(number, body)
     if trie_root(body.transactions) != fields[_TRANSACTIONS]:
         raise BadHistory(number, "its transactions do not hash to the root in its header")
@@ -111,10 +121,29 @@ def records_of(number: int, body: Body, deployment: Deployment) -> list[Record]:
     for raw, receipt, logs in _transactions(number, body, addresses_of(deployment)):
         if not logs:
             continue
-        transaction = _signed(number, raw)
-        for log in logs:
-            found.append(_record(number, log, transaction, receipt, deployment))
+        if not receipt.succeeded:
+            raise BadHistory(number, "a record lies in a transaction that failed")
+        found += records_in(number, decoded_transaction(number, raw), logs, deployment)
     return found
+
+
+def records_in(
+    number: int, transaction: SignedTransaction, logs: Sequence[Log], deployment: Deployment
+) -> Iterator[Record]:
+    """The records in the logs that a transaction left, in order, each with its author; raises as ``records_of``."""
+    draws = 0
+    for log in logs:
+        record = _record(number, log, transaction, draws, deployment)
+        draws += isinstance(record, Drawn | DrawRejected)
+        yield record
+
+
+def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
+    """A transaction of a block; raises BadHistory for what is none, or has no valid signature."""
+    try:
+        return decode_transaction(raw)
+    except ValueError:
+        raise BadHistory(number, "one of its transactions has no valid signature") from None
 
 
 def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> dict[bytes, TransactionFacts]:
@@ -122,27 +151,25 @@ def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> d
     found, before = {}, 0
     for raw, receipt, logs in _transactions(number, body, addresses):
         if logs:
-            found[keccak(raw)] = TransactionFacts(_signed(number, raw).sender, receipt.cumulative_gas - before)
+            found[keccak(raw)] = TransactionFacts(
+                decoded_transaction(number, raw).sender, receipt.cumulative_gas - before
+            )
         before = receipt.cumulative_gas
     return found
 
 
-def _record(
-    number: int, log: Log, transaction: SignedTransaction, receipt: DecodedReceipt, deployment: Deployment
-) -> Record:
-    # (3) the log is an event of the contract that emitted it
+def _record(number: int, log: Log, transaction: SignedTransaction, item: int, deployment: Deployment) -> Record:
+    # (3) each log is an event of the contract that emitted it
     try:
         record = decode_from(log, deployment.registry, deployment.ledger)
     except InvalidLog as fault:
         raise BadHistory(number, str(fault)) from None
-    # (4) the transaction took effect, on this chain, and its author says what the record says
+    # (4) the transaction (which took effect) was signed for this chain, and its author says what the record says
     kind = type(record).__name__
-    if not receipt.succeeded:
-        raise BadHistory(number, f"its record {kind} lies in a transaction that failed")
-    if transaction.chain_id != deployment.chain_id:
+    if transaction.chain_id not in (None, deployment.chain_id):
         raise BadHistory(number, f"the transaction of its record {kind} was signed for another chain")
     try:
-        author = author_of(record, transaction, deployment)
+        author = author_of(record, transaction, deployment, item)
     except ValueError as fault:
         raise BadHistory(number, f"its record {kind} does not follow from its transaction: {fault}") from None
     return replace(record, at=record.at._replace(author=author))
@@ -179,10 +206,3 @@ def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
         return decode_receipt(encoded)
     except ValueError:
         raise BadHistory(number, "one of its receipts cannot be decoded") from None
-
-
-def _signed(number: int, raw: bytes) -> SignedTransaction:
-    try:
-        return decode_transaction(raw)
-    except ValueError:
-        raise BadHistory(number, "one of its transactions has no valid signature") from None

@@ -13,6 +13,7 @@ from chain.deployment import Deployment
 from chain.keys import Keys
 
 _WORD = 32
+_ARGUMENTS = 4  # behind the function's selector
 _MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
 _DRAW = (
     ("round", "uint64"),
@@ -60,35 +61,27 @@ def sign_draw(
     return SignedDraw(*values, signature)
 
 
-def batched_draws(data: bytes, deployment: Deployment, round: int) -> list[SignedDraw]:
-    """The draws in the calldata of a batch for ``round`` that their accounts signed; what is malformed is left out.
+def batched_draw(data: bytes, index: int) -> SignedDraw:
+    """The draw at ``index`` in the calldata of a batch, as Solidity reads it; unchecked.
 
-    Reads as Solidity does, which follows any offset that stays within the calldata.
+    A batch may be encoded in odd ways that the contract takes: offsets go anywhere, backwards too, and wrap around at
+    2²⁵⁶. What is read beyond the calldata is zero.
     """
-    body = data[4:]
-    if _number(body, 0) != round:
-        return []
-    start = _number(body, _WORD)
-    count = min(_number(body, start), len(body) // _WORD)
-    items = (_item(body, start + _WORD, index) for index in range(count))
-    return [item for item in items if item is not None and _is_signed(item, deployment, round)]
+    items = _ARGUMENTS + _word(data, _ARGUMENTS + _WORD) + _WORD
+    place = items + _word(data, items + _WORD * index)
+    account, x, y, mask_key, seal_key, samples = (_word(data, place + _WORD * field) for field in range(6))
+    message, signature = (_bytes(data, place + _word(data, place + _WORD * field)) for field in (6, 7))
+    address = to_checksum_address((account % (1 << 160)).to_bytes(20, "big"))
+    round_keys = (mask_key.to_bytes(_WORD, "big"), seal_key.to_bytes(_WORD, "big"))
+    return SignedDraw(address, x, y, *round_keys, samples, message, signature)
 
 
-def _item(body: bytes, items: int, index: int) -> SignedDraw | None:
-    place = items + _number(body, items + _WORD * index)
-    account, x, y, _, _, samples = (_number(body, place + _WORD * field) for field in range(6))
-    mask_key, seal_key = (body[place + _WORD * field :][:_WORD] for field in (3, 4))
-    message, signature = (_bytes(body, place + _number(body, place + _WORD * field)) for field in (6, 7))
-    if account >> 160 or samples >> 32 or len(seal_key) < _WORD:
-        return None
-    address = to_checksum_address(account.to_bytes(20, "big"))
-    return SignedDraw(address, x, y, mask_key, seal_key, samples, message, signature)
-
-
-def _is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
-    """As ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
+def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
+    """Whether its account signed a draw for ``round``, as ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
     signature = item.signature
     if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _MAX_S:
+        return False
+    if item.samples >> 32:
         return False
     try:
         signer = Account.recover_message(_signable(deployment, round, item.as_tuple()[:-1]), signature=signature)
@@ -97,13 +90,15 @@ def _is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
     return signer == item.account
 
 
-def _number(body: bytes, place: int) -> int:
-    """The word at ``place``; zero where the calldata ends before."""
-    return int.from_bytes(body[place : place + _WORD], "big") if place + _WORD <= len(body) else 0
+def _word(data: bytes, place: int) -> int:
+    place %= 1 << 256
+    return int.from_bytes(data[place : place + _WORD].ljust(_WORD, b"\0"), "big")
 
 
-def _bytes(body: bytes, place: int) -> bytes:
-    return body[place + _WORD :][: _number(body, place)]
+def _bytes(data: bytes, place: int) -> bytes:
+    """A byte string behind its length; cut where the calldata ends, which the contract refuses."""
+    start = (place + _WORD) % (1 << 256)
+    return data[start : start + _word(data, place)]
 
 
 def _signable(deployment: Deployment, round: int, values: tuple) -> SignableMessage:

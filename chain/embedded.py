@@ -102,6 +102,11 @@ class EmbeddedNetwork(Network):
                 for block in blocks
             ]
 
+    def signed_transaction(self, transaction: bytes) -> bytes:
+        with self._lock:
+            number, index = self._backend.chain.get_canonical_transaction_index(transaction)
+            return self._block(number).transactions[index].encode()
+
     def send(self, raw: bytes) -> bytes:
         with self._lock:
             try:

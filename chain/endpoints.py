@@ -10,6 +10,7 @@ import itertools
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -66,6 +67,10 @@ class Lagging(Fault):
 
 class Lacking(Fault):
     """It does not have what others may have; no reason to leave it."""
+
+
+class TooLarge(Fault):
+    """Its answer is larger than any that is read, or takes too long to arrive."""
 
 
 @dataclass(slots=True)
@@ -198,8 +203,10 @@ class Endpoints:
                 return answer
         raise self._failed(faults)
 
-    def ask_all(self, exchange: Callable[[Endpoint], T]) -> dict[str, T]:
+    def ask_all(self, exchange: Callable[[Endpoint], T], least: int = 1) -> dict[str, T]:
         """What ``exchange`` makes of each endpoint that does not rest and serves it, by the endpoint's origin.
+
+        Endpoints that rest are asked, too, where fewer than ``least`` would be left. Two at one origin count as one.
 
         Raises
         ------
@@ -208,7 +215,8 @@ class Endpoints:
         """
         self._survey_when_due()
         now = time.monotonic()
-        asked = [endpoint for endpoint in self._all if endpoint.standing.rests_until <= now] or self._all
+        awake = [endpoint for endpoint in self._all if endpoint.standing.rests_until <= now]
+        asked = awake if len(awake) >= least else self._all
 
         def one(endpoint: Endpoint) -> T | Fault:
             try:
@@ -229,6 +237,30 @@ class Endpoints:
         if len(faults) == len(answers):
             raise self._failed(faults)
         return {endpoint.origin: answer for endpoint, answer in answers.items() if endpoint not in faults}
+
+    def agree(self, exchange: Callable[[Endpoint], T], quorum: int, subject: str) -> T:
+        """What ``exchange`` makes, equally, of at least ``quorum`` endpoints; ``subject`` says of what, in an error.
+
+        Raises
+        ------
+        ConnectionFailed
+            Fewer endpoints serve it, or they say different things: at least one of them lies, or is on a fork.
+        """
+        if quorum == 1:
+            return self.ask(exchange)
+        answers = self.ask_all(exchange, quorum)
+        if len(answers) < quorum:
+            raise ConnectionFailed(
+                f"{len(answers)} of the endpoints answer, {quorum} must agree (network.rpc_quorum); "
+                "wait for the others, or name more of them."
+            )
+        found, votes = Counter(answers.values()).most_common(1)[0]
+        if votes < quorum:
+            names = ", ".join(sorted(answers))
+            raise ConnectionFailed(
+                f"The endpoints do not agree on {subject} ({names}); one of them may lie: wait, or replace it."
+            )
+        return found
 
     def distrust(self, reason: str) -> None:
         """Leave the endpoint in use for a while, for what it said."""
@@ -377,7 +409,7 @@ def _read(response: requests.Response, deadline: float) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
-            raise Fault(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node")
+            raise TooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node")
         if time.monotonic() > deadline:
-            raise Fault("does not answer in time")
+            raise TooLarge("does not answer in time")
     return b"".join(chunks)

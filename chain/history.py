@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from eth_utils import keccak
+
 from chain.access import Network
 from chain.blocks import (
     MIX_FIELD,
@@ -154,9 +156,9 @@ def capture(network: Network, deployment: Deployment) -> History:
     headers = []
     for start in range(deployment.block, head + 1, HEADERS_AT_ONCE):
         headers += network.headers(start, min(head, start + HEADERS_AT_ONCE - 1))
-    history = History(deployment, read_blocks(network, deployment, headers, deployment.block))
-    if history.blocks[-1].hash != block_hash:
+    if keccak(headers[-1]) != block_hash:
         raise BadHistory(head, "its header cannot be recomputed from what the node answers")
+    history = History(deployment, read_blocks(network, deployment, headers, deployment.block))
     history.verify()
     return history
 

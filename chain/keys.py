@@ -19,7 +19,9 @@ from eth_account.signers.local import LocalAccount
 
 from chain import secret_storage, vrf
 from chain.errors import KeystoreError
+from chain.regular_file import read_regular
 from chain.secret_storage import STANDARD_COST
+from chain.strict_json import parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18
 MAX_PAST_MAILBOXES = 256
@@ -167,15 +169,14 @@ def _from_plain(path: Path, account_key: bytes, secrets: bytes) -> Keys:
 
 def _read(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_KEYSTORE_BYTES + 1)
+        data = read_regular(path, MAX_KEYSTORE_BYTES)
     except OSError as fault:
         raise KeystoreError(f"Cannot read {path} ({fault.strerror}); give the path of your keystore file.") from None
     try:
         if len(data) > MAX_KEYSTORE_BYTES:
             raise ValueError("too large")
-        return json.loads(data)
-    except (ValueError, RecursionError):
+        return parse_json(data)
+    except ValueError:
         raise KeystoreError(f"{path} is no keystore, or is damaged; restore it from its backup.") from None
 
 

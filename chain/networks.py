@@ -58,6 +58,7 @@ def connect(
     max_fee_gwei: float = MAX_FEE_GWEI,
     resend_seconds: float = RESEND_SECONDS,
     quorum: int = 0,
+    proofs: str = "headers",
 ) -> Network:
     """A chain behind one or more JSON-RPC endpoints (http or https); see RpcNetwork.
 
@@ -68,7 +69,7 @@ def connect(
     WrongChain
         Another chain than ``expected_chain_id``.
     """
-    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum)
+    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum, proofs)
 
 
 def anvil(

@@ -1,7 +1,6 @@
 """Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +10,7 @@ from eth_utils import keccak, to_checksum_address, to_wei
 from chain.access import Network
 from chain.block_rlp import header_rlp, receipt_rlp, transaction_rlp
 from chain.blocks import Body
-from chain.endpoints import MAX_LAG_BLOCKS, Endpoint, Endpoints, Lacking, RpcError
+from chain.endpoints import MAX_LAG_BLOCKS, Endpoint, Endpoints, Lacking, RpcError, TooLarge, origin_of
 from chain.errors import (
     ChainError,
     ConnectionFailed,
@@ -30,10 +29,13 @@ if TYPE_CHECKING:
     from web3 import Web3
 
 BODY_BATCH = 20
+PROOFS = ("headers", "endpoints")
 LOG_SPAN = 2_000
 FUND_SECONDS = 60
 MINED_AT_ONCE = 50
 OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 5  # anvil's word for a block whose state it has dropped
+
+_NO_MIX = "0x" + "00" * 32
 
 T = TypeVar("T")
 
@@ -50,7 +52,11 @@ class RpcNetwork(Network):
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
     quorum : int
-        How many endpoints must agree on a block before its records are acted on; 0: two where several are given.
+        How many endpoints must agree on a block before its records are acted on; 0: two where several are given. Two
+        at one origin count as one.
+    proofs : str
+        ``headers``: blocks are proven by their headers. ``endpoints``: for chains whose headers cannot be recomputed,
+        records are what ``quorum`` endpoints say.
     """
 
     poll_seconds = 0.05
@@ -63,13 +69,18 @@ class RpcNetwork(Network):
         max_fee_gwei: float = MAX_FEE_GWEI,
         resend_seconds: float = RESEND_SECONDS,
         quorum: int = 0,
+        proofs: str = "headers",
     ) -> None:
         super().__init__()
         urls = [urls] if isinstance(urls, str) else list(urls)
-        self.quorum = quorum or min(2, len(urls))
-        if self.quorum > len(urls):
-            raise ConnectionFailed(f"{self.quorum} endpoints must agree, but {len(urls)} are given; name more of them.")
+        if proofs not in PROOFS:
+            raise ValueError(f"proofs must be one of {', '.join(PROOFS)}")
+        self.proofs = proofs
         self.max_fee, self.resend_seconds = int(max_fee_gwei * GWEI), resend_seconds
+        origins = len({origin_of(url) for url in urls})
+        self.quorum = quorum or min(2, origins)
+        if self.quorum > origins:
+            raise ConnectionFailed(f"{self.quorum} endpoints must agree, but {origins} are given; name more of them.")
         self._endpoints = Endpoints(urls, expected_chain_id, timeout)
         self.chain_id = self._endpoints.chain_id
         self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
@@ -103,28 +114,39 @@ class RpcNetwork(Network):
     def agreed_head(self) -> tuple[int, bytes]:
         """The highest block that ``quorum`` endpoints have, with the hash that as many of them state for it.
 
+        Where they do not agree on it, as when one of them lies and another is behind, the next lower head is tried.
+
         Raises
         ------
         ConnectionFailed
-            Fewer endpoints answer, or they state different hashes: at least one of them lies, or is on a fork.
+            Fewer endpoints answer, or they agree on no block that is anybody's head.
         """
         if self.quorum == 1:
             return self._endpoints.ask(_latest)
-        heads = sorted(self._endpoints.ask_all(_head).values(), reverse=True)
-        if len(heads) < self.quorum:
-            raise ConnectionFailed(
-                f"{len(heads)} of the endpoints answer, {self.quorum} must agree (network.rpc_quorum); "
-                "wait for the others, or name more of them."
+        heads = sorted(self._endpoints.ask_all(_head, self.quorum).values(), reverse=True)
+        numbers = list(dict.fromkeys(heads[self.quorum - 1 :]))
+        for number in numbers[:-1]:
+            try:
+                return number, self.agreed_block(number)[0]
+            except ConnectionFailed:
+                continue
+        number = numbers[-1] if numbers else heads[-1]
+        return number, self.agreed_block(number)[0]
+
+    def agreed_block(self, number: int) -> tuple[bytes, bytes]:
+        return self._endpoints.agree(lambda node: _facts(_block(node, number)), self.quorum, f"block {number}")
+
+    def agreed_logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+        return list(
+            self._endpoints.agree(
+                lambda node: tuple(sorted(_logs(node, first, last, addresses), key=_place)),
+                self.quorum,
+                f"the records of blocks {first} to {last}",
             )
-        number = heads[self.quorum - 1]
-        hashes = self._endpoints.ask_all(lambda node: to_bytes(_block(node, number)["hash"], 32))
-        found, votes = Counter(hashes.values()).most_common(1)[0]
-        if votes < self.quorum:
-            stated = ", ".join(f"{origin} 0x{block_hash.hex()[:16]}…" for origin, block_hash in sorted(hashes.items()))
-            raise ConnectionFailed(
-                f"The endpoints do not agree on block {number} ({stated}); one of them may lie: wait, or replace it."
-            )
-        return number, found
+        )
+
+    def signed_transaction(self, transaction: bytes) -> bytes:
+        return self._endpoints.ask(lambda node: _signed_transaction(node, transaction))
 
     def block_time(self, number: int) -> int:
         return self._endpoints.ask(lambda node: to_int(_block(node, number)["timestamp"]))
@@ -160,11 +182,11 @@ class RpcNetwork(Network):
 
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         found = self._endpoints.ask(lambda node: _logs(node, first, last, addresses))
-        return sorted(found, key=lambda log: (log.at.block, log.at.log_index))
+        return sorted(found, key=_place)
 
     def headers(self, first: int, last: int) -> list[bytes]:
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1)]
-        return self._endpoints.ask(lambda node: [header_rlp(block) for block in node.requests(calls)])
+        return self._endpoints.ask(lambda node: [header_rlp(block) for block in _parts(node, calls)])
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
         return self._endpoints.ask(lambda node: _bodies(node, numbers))
@@ -267,12 +289,56 @@ def _logs(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> li
 
 
 def _bodies(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
-    blocks = node.requests((("eth_getBlockByNumber", (hex(number), True)) for number in numbers), BODY_BATCH)
-    receipts = node.requests((("eth_getBlockReceipts", (hex(number),)) for number in numbers), BODY_BATCH)
-    return [
-        Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
-        for block, of_block in zip(blocks, receipts, strict=True)
-    ]
+    """In batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
+    found: list[Body] = []
+    waiting = [list(numbers[start : start + BODY_BATCH]) for start in range(0, len(numbers), BODY_BATCH)]
+    while waiting:
+        batch = waiting.pop(0)
+        try:
+            blocks = _parts(node, [("eth_getBlockByNumber", (hex(number), True)) for number in batch])
+            receipts = _parts(node, [("eth_getBlockReceipts", (hex(number),)) for number in batch])
+        except TooLarge:
+            if len(batch) == 1:
+                raise
+            half = len(batch) // 2
+            waiting[:0] = [batch[:half], batch[half:]]
+            continue
+        found += [
+            Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
+            for block, of_block in zip(blocks, receipts, strict=True)
+        ]
+    return found
+
+
+def _parts(node: Endpoint, calls: Sequence[tuple[str, tuple]]) -> list[Any]:
+    """Parts of blocks. A node that does not have them, or does not give them, is no reason not to ask the next."""
+    try:
+        found = node.requests(calls)
+    except RpcError as fault:
+        raise Lacking(f"refuses {calls[0][0]} ({fault.message[:200]})", "use another node") from None
+    for (_, parameters), part in zip(calls, found, strict=True):
+        if part is None:
+            raise Lacking(f"has no block {int(parameters[0], 16)}", "wait, or use an archive node")
+    return found
+
+
+def _facts(block: dict) -> tuple[bytes, bytes]:
+    """Hash and RANDAO mix, as the node states them."""
+    return to_bytes(block["hash"], 32), to_bytes(block.get("mixHash") or _NO_MIX, 32)
+
+
+def _place(log: Log) -> tuple[int, int]:
+    return log.at.block, log.at.log_index
+
+
+def _signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
+    fields = node.request("eth_getTransactionByHash", "0x" + transaction.hex())
+    if fields is None:
+        raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
+    raw = transaction_rlp(fields)
+    if keccak(raw) != transaction:
+        raise Malformed("another transaction")
+    return raw
 
 
 def _revert_data(fault: RpcError) -> bytes | None:

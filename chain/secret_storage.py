@@ -15,10 +15,12 @@ from eth_utils import keccak
 from chain.errors import KeystoreError, WrongPassword
 
 STANDARD_COST = 1 << 18
-MAX_COST = 1 << 20
-MAX_MEMORY_BYTES = 1 << 31
 MAX_SECRET_BYTES = 1 << 16
 _BLOCK_SIZE, _PARALLEL, _KEY_BYTES = 8, 1, 32
+MAX_WORK = STANDARD_COST * _BLOCK_SIZE * _PARALLEL
+"""Largest n·r·p that is computed: that of the keystores which this writes (a second, and 128·n·r = 256 MiB)."""
+MAX_BLOCKS = 64
+"""Largest r·p: scrypt hashes 128·r·p bytes before and after its real work."""
 
 
 def seal(secret: bytes, password: str, cost: int = STANDARD_COST) -> dict[str, Any]:
@@ -73,13 +75,22 @@ def _whole(value: Any) -> int:
 
 
 def _derive(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
+    # A file may come from anybody, and its parameters say how much memory and time it takes to open it.
+    if min(cost, block, parallel) < 1 or block * parallel > MAX_BLOCKS or cost * block * parallel > MAX_WORK:
+        raise KeystoreError(
+            "The keystore asks for more memory or time than any needs: its scrypt parameters must be above 0, with "
+            f"n * r * p at most {MAX_WORK} and r * p at most {MAX_BLOCKS}; restore it from its backup."
+        )
+    if cost < 2 or cost & (cost - 1):
+        raise KeystoreError(
+            f"The keystore's scrypt parameter n = {cost} is no power of two; restore it from its backup."
+        )
+    try:
+        secret = password.encode()
+    except UnicodeEncodeError:
+        raise WrongPassword("The password is no valid Unicode text; try the password again.") from None
     memory = 128 * block * (cost + parallel + 2)
-    power_of_two = 1 < cost <= MAX_COST and cost & (cost - 1) == 0
-    if not (power_of_two and 1 <= block <= 64 and 1 <= parallel <= 16 and memory <= MAX_MEMORY_BYTES):
-        raise KeystoreError(f"Scrypt with n={cost}, r={block}, p={parallel} is refused; use n = 2^18, r = 8, p = 1.")
-    return hashlib.scrypt(
-        password.encode(), salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES
-    )
+    return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES)
 
 
 def _aes_ctr(key: bytes, vector: bytes, data: bytes) -> bytes:

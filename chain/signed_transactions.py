@@ -4,12 +4,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rlp
-from eth_account import Account
-from eth_utils import to_checksum_address
+from eth_keys import keys
+from eth_keys.exceptions import BadSignature, ValidationError
+from eth_utils import keccak, to_checksum_address
 from rlp.exceptions import RLPException
 
-MAX_TYPE = 4
 _UNPROTECTED = (27, 28)
+_LEGACY_FIELDS = 9
+_TYPED_FIELDS = {1: 11, 2: 12, 3: 14, 4: 13}
+"""Fields of each EIP-2718 type: access list, dynamic fee, blob, set code; the last three are the signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +40,52 @@ class SignedTransaction:
 
 
 def decode_transaction(raw: bytes) -> SignedTransaction:
-    """Read the EIP-2718 encoding of a signed transaction of types 0 to 4; ValueError for anything else."""
+    """Read the EIP-2718 encoding of a signed transaction of types 0 to 4; ValueError for anything else.
+
+    Fields that records do not need, as access lists and the authorizations of type 4, are only hashed: a chain takes
+    values in them that libraries refuse, and no member may make a record that others cannot read.
+    """
     try:
-        sender = Account.recover_transaction(raw)
-        kind = raw[0] if raw[0] < 0x80 else 0
+        kind = raw[0] if raw and raw[0] < 0x80 else 0
         fields = rlp.decode(raw[1:] if kind else raw)
-        chain_id, nonce, to, data = _legacy(fields) if kind == 0 else _typed(kind, fields)
-    except (RLPException, IndexError, TypeError, RecursionError) as fault:
-        raise ValueError(f"not a transaction: {fault}") from None
-    except Exception as fault:
-        # eth-account raises errors of several libraries for bytes that are no signed transaction.
-        raise ValueError(f"not a signed transaction: {type(fault).__name__}") from None
-    return SignedTransaction(sender, chain_id, nonce, to_checksum_address(to) if to else None, data)
+        return _typed(kind, fields) if kind else _legacy(fields)
+    except (RLPException, BadSignature, ValidationError, TypeError, RecursionError) as fault:
+        raise ValueError(f"not a signed transaction ({type(fault).__name__})") from None
 
 
-def _legacy(fields: list[Any]) -> tuple[int | None, int, bytes, bytes]:
-    nonce, _, _, to, _, data, parity, _, _ = fields
-    v = int.from_bytes(parity, "big")
-    return (None if v in _UNPROTECTED else (v - 35) // 2), int.from_bytes(nonce, "big"), to, data
+def _legacy(fields: list[Any]) -> SignedTransaction:
+    if len(fields) != _LEGACY_FIELDS:
+        raise ValueError("another number of fields")
+    nonce, _, _, to, _, data = fields[:6]
+    v, r, s = map(_number, fields[6:])
+    if v in _UNPROTECTED:
+        return _signed(rlp.encode(fields[:6]), (v - 27, r, s), None, nonce, to, data)
+    chain_id, parity = divmod(v - 35, 2)
+    if chain_id < 0:
+        raise ValueError("another recovery number")
+    return _signed(rlp.encode([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, nonce, to, data)
 
 
-def _typed(kind: int, fields: list[Any]) -> tuple[int, int, bytes, bytes]:
-    if kind > MAX_TYPE:
-        raise ValueError(f"transactions of type {kind} are not known")
-    prices = 1 if kind == 1 else 2
-    to, data = fields[3 + prices], fields[5 + prices]
-    return int.from_bytes(fields[0], "big"), int.from_bytes(fields[1], "big"), to, data
+def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
+    if len(fields) != _TYPED_FIELDS.get(kind):
+        raise ValueError(f"no transaction of type {kind}")
+    at = 3 if kind == 1 else 4  # of the limit of gas: one price before it, or two
+    chain_id, nonce, to, data = fields[0], fields[1], fields[at + 1], fields[at + 3]
+    signature = tuple(map(_number, fields[-3:]))
+    return _signed(bytes([kind]) + rlp.encode(fields[:-3]), signature, _number(chain_id), nonce, to, data)
+
+
+def _signed(
+    content: bytes, signature: tuple[int, ...], chain_id: int | None, nonce: Any, to: Any, data: Any
+) -> SignedTransaction:
+    if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
+        raise ValueError("a recipient or calldata of another shape")
+    signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(content))
+    recipient = to_checksum_address(to) if to else None
+    return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data)
+
+
+def _number(word: Any) -> int:
+    if not isinstance(word, bytes) or len(word) > 32:
+        raise ValueError("not a number")
+    return int.from_bytes(word, "big")

@@ -19,6 +19,9 @@ from ipfs.unixfs import (
     depth_of,
 )
 
+MAX_UNFOLDING = 16  # an upload has at most a few times the bytes of the model that the same archive holds
+FREE_UNFOLDING = 64 << 20
+
 
 @dataclass(frozen=True)
 class Root:
@@ -34,6 +37,8 @@ class BlockReader(ABC):
     """The reading half of a ``ContentStore`` on top of single verified blocks."""
 
     profile = UNIXFS_V1_2025
+    max_blob_bytes: int | None = None
+    """Most bytes of content that any blob of this store may unfold to, whatever its reader allows; None: no bound."""
 
     @abstractmethod
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
@@ -90,10 +95,12 @@ class BlockReader(ABC):
         return root
 
     def _contents(self, root: Root) -> Iterator[bytes]:
+        """The content below a root, which is held against ``max_blob_bytes`` before this returns."""
         if not root.links:
-            yield root.data
-            return
-        yield from self._subtree(root.links, depth_of(root.size, self.profile))
+            return iter((root.data,))
+        if self.max_blob_bytes is not None and root.size > self.max_blob_bytes:
+            raise TooLarge(root.cid, f"its blocks repeat to {root.size} bytes, far more than the whole archive holds")
+        return self._subtree(root.links, depth_of(root.size, self.profile))
 
     def _subtree(self, links: tuple[Link, ...], depth: int) -> Iterator[bytes]:
         """Yield the content below the children of a node ``depth`` levels above the leaves."""
@@ -142,3 +149,8 @@ class BlockReader(ABC):
                 "wrap it (for example in an archive) and store that"
             )
         return blocks
+
+
+def most_unfolded(held_bytes: int) -> int:
+    """Most bytes that one blob may unfold to, out of an archive whose blocks have ``held_bytes`` in all."""
+    return max(FREE_UNFOLDING, MAX_UNFOLDING * held_bytes)

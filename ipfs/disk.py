@@ -3,27 +3,125 @@
 Layout: ``blocks/<digest>`` (hex, one verified block each), ``pins/<digest>`` (empty; a pinned root), ``temp/`` (writes
 under way), ``lock``. A block appears by renaming a synced file, leaves before their root, so that a process killed at
 any moment leaves no partial block and no root without its leaves. All changes hold the lock; reads need none.
+
+A folder may come from a stranger: only regular files are read, without following links, and never more than a block.
 """
 
+import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
-from ipfs.blobs import BlockReader
+from ipfs.blobs import BlockReader, most_unfolded
 from ipfs.cid import CID, RAW
-from ipfs.store import Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
+from ipfs.store import Corrupt, DiskFull, NotFound, QuotaExceeded, StoreError, TooLarge
 from ipfs.unixfs import MAX_BLOCK_BYTES, Block
 
+BLOCKS, PINS, TEMP, LOCK = "blocks", "pins", "temp", "lock"
+DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")
 _LOCK_SECONDS = 60.0
-_DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")
 
 
-class DiskStore(BlockReader):
+class NotAFile(Exception):
+    """The path holds something else than a regular file."""
+
+
+class DiskReader(BlockReader):
+    """The blobs of a folder, for whoever only reads: it makes and changes nothing, so the medium may take no writes.
+
+    Parameters
+    ----------
+    path
+        The folder; one that is missing holds nothing.
+    grows
+        Whether somebody writes to it. If not, no blob may unfold to more than the whole folder's size accounts for: a
+        few blocks can describe an endless file of repeated parts.
+    """
+
+    def __init__(self, path: str | Path, grows: bool = False) -> None:
+        self.path = Path(path)
+        self._grows = grows
+        self._blocks, self._pins, self._temp = (self.path / name for name in (BLOCKS, PINS, TEMP))
+
+    def export(self) -> Iterator[Block]:
+        """Yield every block of every pinned blob once, verified, for an archive (``ipfs.car.write``).
+
+        Raises
+        ------
+        Corrupt
+            A block is damaged. Blobs of which a block is missing are left out as far as they are gone.
+        """
+        seen: set[CID] = set()
+        for digest in self._digests(self._pins):
+            try:
+                for cid in self._walk(self._read_root(CID.from_digest(digest, RAW))):
+                    if cid not in seen:
+                        seen.add(cid)
+                        yield Block(cid, self._read_block(cid, MAX_BLOCK_BYTES))
+            except NotFound:
+                continue
+
+    def used_bytes(self) -> int:
+        """Bytes of all blocks held, which is what the quota counts."""
+        with self._disk_errors():
+            sizes = (entry.stat(follow_symlinks=False).st_size for entry in _entries(self._blocks))
+            return sum(min(size, MAX_BLOCK_BYTES) for size in sizes)
+
+    @cached_property
+    def max_blob_bytes(self) -> int | None:
+        return None if self._grows else most_unfolded(self.used_bytes())
+
+    def _read_block(self, cid: CID, max_bytes: int) -> bytes:
+        with self._disk_errors():
+            try:
+                with open_block(self._block_path(cid)) as file:
+                    size = os.fstat(file.fileno()).st_size
+                    if max_bytes < size <= MAX_BLOCK_BYTES:
+                        raise TooLarge(cid, f"the block has {size} bytes, at most {max_bytes} are allowed here")
+                    data = file.read(MAX_BLOCK_BYTES + 1)
+            except FileNotFoundError:
+                raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
+            except NotAFile:
+                raise Corrupt(cid, f"what the store at {self.path} has under this name is no regular file") from None
+        if len(data) > MAX_BLOCK_BYTES:
+            raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than any block has")
+        if sha256(data).digest() != cid.digest:
+            raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
+        return data
+
+    def _has_block(self, cid: CID) -> bool:
+        try:
+            return stat.S_ISREG(self._block_path(cid).lstat().st_mode)
+        except OSError:
+            return False
+
+    def _block_path(self, cid: CID) -> Path:
+        return self._blocks / cid.digest.hex()
+
+    def _digests(self, folder: Path) -> list[bytes]:
+        """Return the digests that name the folder's files; other files in it are none of ours."""
+        with self._disk_errors():
+            return [bytes.fromhex(entry.name) for entry in _entries(folder) if DIGEST_NAME.match(entry.name)]
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(f"the disk of the store at {self.path} is full: make room and run it again") from fault
+            raise StoreError(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
+
+
+class DiskStore(DiskReader):
     """A ``ContentStore`` in a folder, safe for several threads and processes of one machine.
 
     Parameters
@@ -35,9 +133,8 @@ class DiskStore(BlockReader):
     """
 
     def __init__(self, path: str | Path, quota_bytes: int | None = None) -> None:
-        self.path = Path(path)
+        super().__init__(path, grows=True)
         self.quota_bytes = quota_bytes
-        self._blocks, self._pins, self._temp = (self.path / name for name in ("blocks", "pins", "temp"))
         with self._disk_errors():
             for folder in (self._blocks, self._pins, self._temp):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -75,32 +172,14 @@ class DiskStore(BlockReader):
                 leftover.unlink()
             kept = {
                 block.digest
-                for digest in _digests(self._pins)
+                for digest in self._digests(self._pins)
                 for block in self._walk(self._read_root(CID.from_digest(digest, RAW)))
             }
-            garbage = [digest for digest in _digests(self._blocks) if digest not in kept]
+            garbage = [digest for digest in self._digests(self._blocks) if digest not in kept]
             for digest in garbage:
                 (self._blocks / digest.hex()).unlink()
             _sync(self._blocks)
         return len(garbage)
-
-    def export(self) -> Iterator[Block]:
-        """Yield every block of every pinned blob once, verified, for an archive (``ipfs.car.write``).
-
-        Raises
-        ------
-        Corrupt
-            A block is damaged. Blobs of which a block is missing are left out as far as they are gone.
-        """
-        seen: set[CID] = set()
-        for digest in _digests(self._pins):
-            try:
-                for cid in self._walk(self._read_root(CID.from_digest(digest, RAW))):
-                    if cid not in seen:
-                        seen.add(cid)
-                        yield Block(cid, self._read_block(cid, MAX_BLOCK_BYTES))
-            except NotFound:
-                continue
 
     def add_blocks(self, blocks: Iterable[Block]) -> None:
         """Store blocks that are verified already (``ipfs.car.read`` does); nothing is pinned.
@@ -115,38 +194,12 @@ class DiskStore(BlockReader):
                     self._check_quota(len(block.data))
                     self._write([block])
 
-    def used_bytes(self) -> int:
-        """Bytes of all blocks held, which is what the quota counts."""
-        with self._disk_errors():
-            return sum(entry.stat().st_size for entry in os.scandir(self._blocks))
-
-    def _read_block(self, cid: CID, max_bytes: int) -> bytes:
-        with self._disk_errors():
-            try:
-                with open(self._block_path(cid), "rb") as file:
-                    size = os.fstat(file.fileno()).st_size
-                    if max_bytes < size <= MAX_BLOCK_BYTES:
-                        raise TooLarge(cid, f"the block has {size} bytes, at most {max_bytes} are allowed here")
-                    data = file.read(MAX_BLOCK_BYTES + 1)
-            except FileNotFoundError:
-                raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
-        if len(data) > MAX_BLOCK_BYTES:
-            raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than any block has")
-        if sha256(data).digest() != cid.digest:
-            raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
-        return data
-
-    def _has_block(self, cid: CID) -> bool:
-        return self._block_path(cid).is_file()
-
-    def _block_path(self, cid: CID) -> Path:
-        return self._blocks / cid.digest.hex()
-
     def _holds(self, block: Block) -> bool:
         """Whether the block is there undamaged; storing content again repairs it."""
         try:
-            return self._block_path(block.cid).read_bytes() == bytes(block.data)
-        except FileNotFoundError:
+            with open_block(self._block_path(block.cid)) as file:
+                return file.read(MAX_BLOCK_BYTES + 1) == bytes(block.data)
+        except (FileNotFoundError, NotAFile):
             return False
 
     def _check_quota(self, new_bytes: int) -> None:
@@ -185,7 +238,7 @@ class DiskStore(BlockReader):
     @contextmanager
     def _changes(self) -> Iterator[None]:
         """Hold the store's lock, which threads and processes respect alike."""
-        with self._disk_errors(), open(self.path / "lock", "ab") as file:
+        with self._disk_errors(), open(self.path / LOCK, "ab") as file:
             deadline = time.monotonic() + _LOCK_SECONDS
             while True:
                 try:
@@ -200,17 +253,28 @@ class DiskStore(BlockReader):
                     time.sleep(0.005)
             yield
 
-    @contextmanager
-    def _disk_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as fault:
-            raise StoreError(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
+
+def open_block(path: Path) -> BinaryIO:
+    """Open a regular file, following no link and waiting for nobody; NotAFile for anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as fault:
+        if fault.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link; a socket
+            raise NotAFile(str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotAFile(str(path))
+    return open(descriptor, "rb")
 
 
-def _digests(folder: Path) -> list[bytes]:
-    """Return the digests that name the folder's files; other files in it are none of ours."""
-    return [bytes.fromhex(name) for name in sorted(os.listdir(folder)) if _DIGEST_NAME.match(name)]
+def _entries(folder: Path) -> list[os.DirEntry]:
+    """What a folder holds, by name; nothing where there is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
 
 
 def _sync(path: Path) -> None:

@@ -48,6 +48,10 @@ class QuotaExceeded(StoreError):
     """Storing the content would exceed the store's quota; nothing was written."""
 
 
+class DiskFull(StoreError):
+    """The disk takes no more; what was being stored is not there, all else is."""
+
+
 class Unreachable(StoreError):
     """The store's service did not answer, or not in time."""
 

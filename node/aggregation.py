@@ -12,6 +12,7 @@ from node.content import fetch_available, parameters_of
 from node.masking.recovery import RecoveryRecord, recover
 from node.masking.release import most_release_bytes
 from node.masking.sealing import shares_bytes
+from node.privacy.records import ClientLevelRecord
 from node.rounds import RoundRecords
 from node.uploads.kind import Outcome, UploadRound
 from node.uploads.kinds import kind_of
@@ -83,9 +84,12 @@ def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
     result = kind_of(round.config).outcome(round, record)
     if result.privacy is None:
         return result
-    _, epsilon = spending(round).largest(round.entry.number)
-    stated = epsilon if math.isfinite(epsilon) else None
-    return replace(result, privacy=replace(result.privacy, epsilon=stated))
+    spent, number = spending(round), round.entry.number
+    figures = {"epsilon": spent.largest(number)[1]}
+    if isinstance(result.privacy, ClientLevelRecord):
+        figures["ledger_epsilon"] = spent.largest(number, readers=True)[1]
+    stated = {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in figures.items()}
+    return replace(result, privacy=replace(result.privacy, **stated))
 
 
 def overspent(round: UploadRound) -> str:

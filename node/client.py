@@ -96,6 +96,7 @@ class Client:
         self._closings = Closings(store, config, self._place, check_rounds, self._lot)
         self._unable: tuple[int, str] | None = None
         self._published = 0
+        self._released = 0
         self._refused: dict[tuple[int, str], str] = {}
         first = first_model(config)
         self._first_model = cid_of(first).digest
@@ -208,7 +209,7 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        barred = self._barred(entry) or self._unaffordable(entry, member)
+        barred = self.view.rules.barred(member, entry) or self._unaffordable(entry, member)
         if barred:
             return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
@@ -223,13 +224,6 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
-
-    def _barred(self, entry: RoundRecords) -> str:
-        """Why the ledger would refuse this client's draw, empty when it would not."""
-        if not self._ledger.client_of(self.account).approved:
-            return "the federation's admin: this client is not approved"
-        until = self._ledger.sits_out_until(self.account)
-        return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
 
     def _unaffordable(self, entry: RoundRecords, member: Member) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""
@@ -314,7 +308,7 @@ class Client:
         if block < deadlines.commit_end:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if member.client in entry.releases:
-            return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
+            return self._publish_release(entry, member, deadlines)
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
         gone = self._disclosure.unpublished(entry, member.client)
@@ -326,8 +320,20 @@ class Client:
             blob = self._disclosure.released(entry, member.client, gone)
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
-        send = partial(self._ledger.release, entry.number, self._store.put(blob).digest)
+        send = partial(self._ledger.release, entry.number, cid_of(blob).digest)
         return self._send(entry, "recover", "released shares", send)
+
+    def _publish_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
+        """Shares leave the machine only now that the ledger lists their release: what it does not list is not spent."""
+        if self._released != entry.number:
+            blob = self._disclosure.listed_release(entry, member.client)
+            fresh = blob is not None and not self._store.has(entry.releases[member.client].digest)
+            if fresh:
+                self._store.put(blob)
+            self._released = entry.number
+            if fresh:
+                return Step("recover", acted="published the shares that it released")
+        return Step.wait("close", "the coordinator: it recovers and closes the round", deadlines.close_end)
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from chain.records import Closed
-from ipfs.store import ContentStore, Malformed, TooLarge
+from ipfs.store import ContentStore, Malformed, StoreError, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
@@ -83,19 +83,37 @@ class Closings:
     def _must(self, entry: RoundRecords, client: int, key: Key) -> bool:
         """Whether the member repeats this closing, be its fraction 0."""
         if key not in self._has_to:
-            self._has_to = {key: self._kind.has_leaders and self._kind.repeats(self._place(entry), client)}
+            self._has_to = {key: self._kind.has_leaders and self._repeats(entry, client)}
         return self._has_to[key]
+
+    def _repeats(self, entry: RoundRecords, client: int) -> bool:
+        try:
+            return self._kind.repeats(self._place(entry), client)
+        except (StoreError, OSError, MemoryError):
+            raise
+        except Exception:
+            return True  # what cannot even be looked at does not follow: repeating it says why
 
     def _recompute(self, entry: RoundRecords, end: Closed) -> str:
         if entry.opened.config_digest != self._terms:
             return "it was held under terms that this client did not agree to"
         round = self._place(entry)
         try:
-            record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
-            right = outcome(round, record)
-            metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
+            return self._difference(round, end)
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
             return str(fault)
+        except (StoreError, OSError, MemoryError):
+            raise
+        except Exception as fault:
+            # Nobody can go on from what ends in an error that nobody expected: rather disputed than stuck.
+            return f"checking what was published of it ends in {type(fault).__name__}"
+
+    def _difference(self, round: UploadRound, end: Closed) -> str:
+        """How a closing differs from the right one, in one sentence."""
+        entry = round.entry
+        record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
+        right = outcome(round, record)
+        metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
         if cid_of(model_bytes(right.model)).digest != end.model_digest:
             return "its model is not the sum of the survivors' updates"
         if metrics.round != entry.number:

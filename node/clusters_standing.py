@@ -6,12 +6,14 @@ All of it follows from the ledger and the state that the round began with; nothi
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from node.clustering.cases import Case
 from node.clustering.comparing import comparing
 from node.clustering.course import Course
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clustering.training import Cluster
 from node.rounds import RoundRecords
 from node.step import name_clients
+from node.uploads.cluster_rounds import numbers_in
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def cluster_standing(
     Parameters
     ----------
     state : ClusterState or None
-        What the round before left, with what was stated of it; None before the first that came to something.
+        What the round begins with, with those drawn who show, and to whom, once its order is sealed; None before the
+        first round that came to something.
     entry : RoundRecords or None
         The round, if it runs.
     committing : bool
@@ -96,7 +99,7 @@ def _acting(course: Course, state: ClusterState, entry: RoundRecords | None) -> 
             return tuple(sorted({client for case in state.cases for client in case.committee}))
     if entry is None or entry.sealed is None:
         return tuple(sorted({client for members in state.clusters for client in members}))
-    groups = course.groups(state, {client: draw.samples for client, draw in drawn.items()})
+    groups = course.groups(state, numbers_in(drawn))
     return tuple(sorted({client for group in groups for client in group}))
 
 
@@ -134,4 +137,11 @@ def _doing(course: Course, state: ClusterState) -> str:
 
 
 def _cases(state: ClusterState, told: Callable[[str, str], str]) -> str:
-    return "; ".join(told(name_clients(case.members), name_clients(case.committee)) for case in state.cases)
+    return "; ".join(told(*_named(case)) for case in state.cases)
+
+
+def _named(case: Case) -> tuple[str, str]:
+    """Who is judged, and by whom, as far as it is drawn."""
+    if case.seated:
+        return name_clients(case.members), name_clients(case.committee)
+    return f"some of {name_clients(case.suspects)}", f"judges drawn from {len(case.pool)}"

@@ -7,7 +7,6 @@ digest on the ledger with every round, so nobody trains under terms that others 
 
 import dataclasses
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +14,15 @@ from typing import Any, Literal
 from eth_utils import is_checksum_address
 
 from chain.deployment import Settings as LedgerSettings
+from chain.regular_file import read_regular
 from chain.strict_json import parse_json
 from node.clustering.settings import ClusterTerms
 from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
+from node.network_settings import NetworkSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
-from node.strict_tables import InvalidConfig, build, join
+from node.strict_tables import InvalidConfig, build, check_value, join
+from node.strict_toml import parse_toml
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_CLUSTERED = 400
@@ -60,13 +62,15 @@ class FederationSettings:
     checkers: float = 5.0
 
     def __post_init__(self) -> None:
-        _check(0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters")
-        _check(1 <= self.rounds <= 100_000, "federation.rounds", "a whole number from 1 to 100000")
-        _check(0 <= self.repeats <= 100_000, "federation.repeats", "a whole number from 0 to 100000")
-        _check(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
-        _check(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
-        _check(0 <= self.checkers <= 65_535, "federation.checkers", "from 0 to 65535")
-        _check(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
+        check_value(
+            0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters"
+        )
+        check_value(1 <= self.rounds <= 100_000, "federation.rounds", "a whole number from 1 to 100000")
+        check_value(0 <= self.repeats <= 100_000, "federation.repeats", "a whole number from 0 to 100000")
+        check_value(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
+        check_value(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
+        check_value(0 <= self.checkers <= 65_535, "federation.checkers", "from 0 to 65535")
+        check_value(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class StrategySettings:
     options: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check(self.name in STRATEGIES, "strategy.name", f"one of {', '.join(STRATEGIES)}")
+        check_value(self.name in STRATEGIES, "strategy.name", f"one of {', '.join(STRATEGIES)}")
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,12 @@ class MaskingSettings:
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        _check(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
-        _check(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
-        _check(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
-        _check(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
+        check_value(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
+        check_value(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
+        check_value(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
+        check_value(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
-        _check(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
+        check_value(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class SharedSettings:
 
     def __post_init__(self) -> None:
         fine = not self.digest or (len(self.digest) == 64 and set(self.digest) <= set("0123456789abcdef"))
-        _check(fine, "shared.digest", "64 lower-case hexadecimal characters")
+        check_value(fine, "shared.digest", "64 lower-case hexadecimal characters")
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class StartSettings:
 
     def __post_init__(self) -> None:
         fine = not self.model or (len(self.model) == 64 and set(self.model) <= set("0123456789abcdef"))
-        _check(fine, "start.model", "64 lower-case hexadecimal characters")
+        check_value(fine, "start.model", "64 lower-case hexadecimal characters")
 
 
 @dataclass(frozen=True)
@@ -169,12 +173,14 @@ class MembershipSettings:
     members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check(0 <= self.least <= 1, "membership.least", "from 0 to 1")
+        check_value(0 <= self.least <= 1, "membership.least", "from 0 to 1")
         fine = all(isinstance(each, str) and is_checksum_address(each) for each in self.members)
-        _check(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
+        check_value(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
         fine = not self.members or self.mode == "approved"
-        _check(fine, "membership.members", "left out where membership.mode is open: anybody could spoil the rounds")
-        _check(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
+        check_value(
+            fine, "membership.members", "left out where membership.mode is open: anybody could spoil the rounds"
+        )
+        check_value(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ class FederationConfig:
         elif self.model is None:
             raise InvalidConfig("model is missing: add the [model] table, or [clustering] for K-means")
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
-        _check(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+        check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
         if self.clusters is not None:
             _check_clusters(self)
         _check_privacy(self.privacy, self.masking, self.strategy)
@@ -268,73 +274,6 @@ class FederationConfig:
         return config
 
 
-@dataclass(frozen=True)
-class NetworkSettings:
-    """How this member reaches the ledger and the store, and how long it waits (never part of the digest).
-
-    Attributes
-    ----------
-    rpc : list of str
-        URLs of EVM JSON-RPC endpoints (or one URL); the next is asked when one fails, lies about its chain or lags.
-    websocket : str
-        URL that announces new blocks; empty tries the same address as ``rpc``, and looks again every second.
-    chain_id : int
-        Refused if an endpoint says another; 0 takes any.
-    registry, ledger : str
-        Addresses, written by ``fedgrove deploy``.
-    block : int
-        Block of the deployment.
-    store : str
-        ``disk:PATH``, or the address of a Kubo API (never a public one).
-    quota_mib : int
-        A directory as store takes no more than this many MiB; 0 sets no limit.
-    confirmations : int
-        Blocks on top of a record before a role acts on it.
-    rpc_quorum : int
-        How many endpoints must agree on a block before this member acts on what lies in it; 0: two where several are
-        given.
-    max_fee_gwei : float
-        Highest price of a unit of gas that is ever offered.
-    check_rounds : float
-        Fraction of the closed rounds that this client recomputes before it trains on them, if that is more than the
-        terms ask for (``federation.checkers``). In any case all that somebody disputes, and all in which it leads a
-        cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
-    rpc_seconds, store_seconds : float
-        How long an endpoint, or the store, may take to answer.
-    resend_seconds : float
-        After so long without a block that holds it, a transaction is sent again with a higher fee.
-    patience_seconds : float
-        A service that reaches no endpoint or no store for so long gives up.
-    """
-
-    rpc: tuple[str, ...] = ()
-    websocket: str = ""
-    chain_id: int = 0
-    registry: str = ""
-    ledger: str = ""
-    block: int = 0
-    store: str = ""
-    quota_mib: int = 0
-    confirmations: int = 0
-    rpc_quorum: int = 0
-    max_fee_gwei: float = 500.0
-    check_rounds: float = 0.0
-    rpc_seconds: float = 10.0
-    store_seconds: float = 30.0
-    resend_seconds: float = 30.0
-    patience_seconds: float = 600.0
-
-    def __post_init__(self) -> None:
-        _check(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or up to 1073741824")
-        _check(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
-        allowed = "0 (automatic) or from 1 to the number of endpoints"
-        _check(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
-        _check(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
-        _check(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
-        for name in ("rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
-            _check(0.1 <= getattr(self, name) <= 86_400, f"network.{name}", "from 0.1 to 86400 seconds")
-
-
 def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
     """Read a federation's TOML file.
 
@@ -344,14 +283,14 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
         Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as fault:
         raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give the federation's TOML file") from None
     if len(data) > MAX_CONFIG_BYTES:
         raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no federation configuration")
     try:
-        tables = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        tables = parse_toml(data)
+    except ValueError as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
     network = tables.pop("network", {})
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):
@@ -368,54 +307,66 @@ def _parse(tables: Any) -> FederationConfig:
     return build(FederationConfig, others, "", privacy=_build_privacy(tables["privacy"]))
 
 
-def _check(fine: bool, key: str, allowed: str) -> None:
-    if not fine:
-        raise InvalidConfig(f"{key} must be {allowed}")
-
-
 def _check_clustering(config: FederationConfig) -> None:
     """What K-means needs of the other terms."""
     given = {item.name: getattr(config, item.name) for item in dataclasses.fields(config) if item.name in _OF_MODELS}
     silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
     for name, value in given.items():
         fine = value == silent.get(name)
-        _check(fine, name, "left out where there is a [clustering] table: it says how models are trained")
-    _check(config.federation.sampling_rate == 1, "federation.sampling_rate", "1 where there is a [clustering] table")
+        check_value(fine, name, "left out where there is a [clustering] table: it says how models are trained")
+    check_value(
+        config.federation.sampling_rate == 1, "federation.sampling_rate", "1 where there is a [clustering] table"
+    )
     # Field elements are masked as one vector, by every pair.
-    _check(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
+    check_value(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
     largest = config.clustering.largest_upload(config.ledger.max_clients)
     fine = largest <= config.max_blob_bytes
-    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients ask for something"
-    _check(fine, "federation.max_blob_mib", allowed)
+    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients are summed"
+    check_value(fine, "federation.max_blob_mib", allowed)
+    # Else members could claim more points than the server can cluster.
+    most = config.clustering.most_points // config.ledger.max_clients
+    check_value(
+        config.ledger.max_samples <= most, "ledger.max_samples", f"at most {most} for so many clients and this grid"
+    )
 
 
 def _check_clusters(config: FederationConfig) -> None:
     """What clusters need of the other terms."""
     table = "where there is a [clusters] table"
-    _check(config.clustering is None, "clusters", "left out where there is a [clustering] table: K-means has no models")
-    _check(config.privacy is None, "privacy.mechanism", f"none {table}")
-    _check(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
-    _check(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
-    _check(config.masking.masked == "weights", "masking.masked", f"weights {table}")
+    check_value(
+        config.clustering is None, "clusters", "left out where there is a [clustering] table: K-means has no models"
+    )
+    check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
+    check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
+    check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
+    check_value(config.masking.masked == "weights", "masking.masked", f"weights {table}")
     fine = config.ledger.max_clients <= MAX_CLUSTERED
-    _check(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
+    check_value(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
     least = config.clusters.first_rounds + 1
-    _check(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
+    check_value(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:
     """What a mechanism needs of masks and strategy."""
     if isinstance(privacy, SignDsSettings):
-        _check(masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is signds: there are no masks to thin")
+        check_value(
+            masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is signds: there are no masks to thin"
+        )
         fine = strategy.name != "fedcurv"
-        _check(fine, "strategy.name", "another than fedcurv where privacy.mechanism is signds: votes move weights only")
+        check_value(
+            fine, "strategy.name", "another than fedcurv where privacy.mechanism is signds: votes move weights only"
+        )
     if not isinstance(privacy, ClientLevelSettings):
         return
     fine = privacy.clipping != "median"
-    _check(fine, "privacy.clipping", "fixed or quantile: the median of the norms itself is known to nobody here")
-    _check(masking.masked == "delta", "masking.masked", "delta where privacy.mechanism is client: updates are clipped")
+    check_value(fine, "privacy.clipping", "fixed or quantile: the median of the norms itself is known to nobody here")
+    check_value(
+        masking.masked == "delta", "masking.masked", "delta where privacy.mechanism is client: updates are clipped"
+    )
     # With less, groups of survivors can be summed tensor by tensor, with the noise of the group only.
-    _check(masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is client: only the whole sum has its noise")
+    check_value(
+        masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is client: only the whole sum has its noise"
+    )
 
 
 def _build_privacy(table: Any) -> PrivacySettings | None:

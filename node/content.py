@@ -23,8 +23,7 @@ Model = Tensors | State | ClusterState
 clusters."""
 
 Update = Tensors | BinCounts | np.ndarray | bytes
-"""What a client computes in a round: a trained model, what its vector of counts has gained and lost, label counts, or a
-message."""
+"""What a client computes in a round: a trained model, a vector of counts over bins, label counts, or a message."""
 
 MAX_JSON_BYTES = 1 << 20
 

@@ -242,7 +242,7 @@ class Coordinator:
         try:
             record = self._recovered(round, gone, deadlines)
         except TooFewShares as lack:
-            if lack.owner_lied or self._is_last_call(entry, deadlines):
+            if lack.owner_lied or self._is_last_call(round, deadlines):
                 return self._fail(entry, FailureReason.TOO_FEW_SHARES, {"reason": str(lack)})
             reason = f"{missing(entry.draws, entry.releases, 'release shares')} ({lack})"
             return Step.wait("recover", reason, deadlines.recover_end)
@@ -251,7 +251,7 @@ class Coordinator:
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         except BlobError as fault:
-            if self._is_last_call(entry, deadlines):
+            if self._is_last_call(round, deadlines):
                 return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"reason": str(fault)})
             return Step.wait("recover", f"what others published: {fault}", deadlines.recover_end)
         receipt = self._ledger.recover(entry.number, self._store.put(record.to_bytes()).digest)
@@ -267,7 +267,7 @@ class Coordinator:
                 return recovered(round, left_out)
             except TooFewShares as lack:
                 spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
-                final = lack.owner_lied or self._is_last_call(round.entry, deadlines)
+                final = lack.owner_lied or self._is_last_call(round, deadlines)
                 if not (spoilt and final):
                     raise
                 left_out |= spoilt
@@ -280,14 +280,14 @@ class Coordinator:
         commits = round.entry.commits
         return [client for client, size in sizes.items() if not self._store.available(commits[client].digest, size)]
 
-    def _is_last_call(self, entry: RoundRecords, deadlines: Deadlines) -> bool:
-        """Whether nothing more can be waited for: everybody has released, or the deadline is near.
+    def _is_last_call(self, round: UploadRound, deadlines: Deadlines) -> bool:
+        """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
 
         A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
         """
-        if all(client in entry.releases for client in entry.order):
+        if self.view.block >= deadlines.recover_end - self.view.settings.recover_window // 4:
             return True
-        return self.view.block >= deadlines.recover_end - self.view.settings.recover_window // 4
+        return len(released_shares(round)) == len(round.entry.order)
 
     # --- close ------------------------------------------------------------------------------------------------------
 
@@ -304,8 +304,8 @@ class Coordinator:
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        accuracy, loss, samples = self._evaluate(model)
         privacy, stated = self._outcome(round, record).privacy, self._statements(round, model)
+        accuracy, loss, samples = self._evaluate(self._kind.standing(model, stated))
         metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated)
         fault = self._kind.fault_of(model, metrics)
         if fault:

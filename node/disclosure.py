@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 
+from chain.records import Committed, Released
 from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import overspent, sealed_shares
@@ -88,9 +89,11 @@ class Disclosure:
 
     def published(self, entry: RoundRecords, client: int) -> bytes | None:
         """The masked update if it is the one that the ledger lists, else None."""
-        data = self._journal.read(entry.number, "masked")
-        listed = entry.commits.get(client)
-        return data if data is not None and listed is not None and cid_of(data).digest == listed.digest else None
+        return self._listed(entry, "masked", entry.commits.get(client))
+
+    def listed_release(self, entry: RoundRecords, client: int) -> bytes | None:
+        """The shares that it released if they are those that the ledger lists, else None."""
+        return self._listed(entry, "released", entry.releases.get(client))
 
     def unpublished(self, entry: RoundRecords, client: int) -> list[int]:
         """Clients whose update this one witnesses and cannot have; none once the shares to release are chosen.
@@ -128,6 +131,10 @@ class Disclosure:
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
         self._journal.save(replace(self._journal.note(number), committed=True))
+
+    def _listed(self, entry: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
+        data = self._journal.read(entry.number, name)
+        return data if data is not None and record is not None and cid_of(data).digest == record.digest else None
 
     def _keep(self, number: int, name: str, blob: bytes) -> None:
         """Have a blob in the journal, and that it was made, before anybody sees it."""

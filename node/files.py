@@ -3,8 +3,9 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 class AlreadyInUse(RuntimeError):
@@ -14,13 +15,28 @@ class AlreadyInUse(RuntimeError):
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file that readers see old or new, never in part, and that survives a power failure when this returns."""
     temporary = path.with_name(path.name + ".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    _discard(temporary)  # what a killed process left may have another mode, or be a link
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        _discard(temporary)  # on a full disk it would take the room that is left
+        raise
     sync_directory(path.parent)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log to append to; made readable by its owner only: it says who takes part in what, and when."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+
+
+def _discard(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def sync_directory(directory: Path) -> None:

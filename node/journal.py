@@ -1,6 +1,6 @@
 """A client's durable record of a round: encrypted, written atomically, destroyed when the round is over.
 
-Beside the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
+Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
 Two things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
@@ -10,23 +10,33 @@ rounds that an upload was made in, where uploads spend a privacy budget.
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
 destruction of these files (spec 02, step 1).
+
+A file that was removed or replaced can be read back from the disk. So each round has a key of its own, and so has each
+version of what outlives a round, and what is destroyed is the key (``node.key_slots``). The keystore's storage key only
+seals those keys. Keys are made before the first file that names them, and destroyed after the last one is gone; where a
+process was killed in between, the next one that opens the journal destroys them.
 """
 
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from chain.regular_file import NotRegular, read_regular
 from chain.strict_json import parse_json
 from node.files import sync_directory, write_atomically
+from node.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
 
 _NONCE_BYTES = 12
+_KEYS = "keys"
 _MAX_NOTE_BYTES = 1 << 20
-_UPLOADS = "uploads.sealed"
+_MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
+_UPLOADS = "uploads"
 STATE = "state"
 """Name of the blob that outlives its round."""
 
@@ -72,8 +82,10 @@ class Journal:
 
     def __init__(self, directory: Path, key: bytes) -> None:
         self._directory = directory
-        self._cipher = ChaCha20Poly1305(key)
+        self._slots = SlotFile(directory / _KEYS, key)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._swept = False
+        self._finish_destruction()
 
     def note(self, round_number: int) -> RoundNote | None:
         """Return the note of a round, or None if this client has not taken part in it."""
@@ -94,32 +106,39 @@ class Journal:
 
     def write(self, round_number: int, name: str, data: bytes) -> None:
         """Encrypt and store ``data`` under (round, name): on disk and synced when this returns."""
-        self._seal(self._path(round_number, name), data)
+        scope = f"{'state' if name == STATE else 'round'} {round_number}"
+        with self._held(changing=True) as slots:
+            _seal(self._path(round_number, name), slots.of_scope(scope) or slots.add(scope), data)
 
     def read(self, round_number: int, name: str) -> bytes | None:
         """Return what was stored under (round, name), or None."""
         return self._open(self._path(round_number, name))
 
     def keep(self, name: str, data: bytes) -> None:
-        """Encrypt and store what belongs to no round, and is never destroyed: durable when this returns."""
-        self._seal(self._directory / f"{name}.sealed", data)
+        """Encrypt and store what belongs to no round: durable when this returns, and what it replaces is destroyed."""
+        with self._held(changing=True) as slots:
+            self._swept = False
+            _seal(self._kept(name), slots.add(f"kept {name}"), data)
+            self._sweep(slots)
 
     def kept(self, name: str) -> bytes | None:
         """Return what ``keep`` stored under a name, or None."""
-        return self._open(self._directory / f"{name}.sealed")
-
-    def _seal(self, path: Path, data: bytes) -> None:
-        nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + self._cipher.encrypt(nonce, data, path.name.encode())
-        write_atomically(path, sealed, mode=0o600)
+        return self._open(self._kept(name))
 
     def _open(self, path: Path) -> bytes | None:
+        with self._held() as slots:  # so that nobody replaces the file before its key is read
+            try:
+                sealed = read_regular(path, _MAX_FILE_BYTES, follow=False)
+            except FileNotFoundError:
+                return None
+            except NotRegular as fault:
+                raise JournalDamaged(f"{path} is no regular file: remove it") from fault
+            key = slots.find(sealed[:ID_BYTES])
         try:
-            sealed = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], path.name.encode())
+            if key is None:
+                raise ValueError("its key is not there")
+            nonce, text = sealed[ID_BYTES : ID_BYTES + _NONCE_BYTES], sealed[ID_BYTES + _NONCE_BYTES :]
+            return ChaCha20Poly1305(key.key).decrypt(nonce, text, path.name.encode())
         except (InvalidTag, ValueError):
             raise JournalDamaged(
                 f"{path} was not written with this keystore or has been changed: remove every file of its round, "
@@ -138,7 +157,7 @@ class Journal:
 
     def uploads(self) -> tuple[int, ...]:
         """Rounds that ``count_upload`` was told of, ascending."""
-        path = self._directory / _UPLOADS
+        path = self._kept(_UPLOADS)
         try:
             data = self._open(path)
             return tuple(map(int, parse_json(data))) if data is not None else ()
@@ -151,12 +170,12 @@ class Journal:
     def count_upload(self, round_number: int) -> None:
         """Remember for good that an upload is made in a round; on disk and synced when this returns."""
         rounds = sorted({*self.uploads(), round_number})
-        self._seal(self._directory / _UPLOADS, json.dumps(rounds).encode())
+        self.keep(_UPLOADS, json.dumps(rounds).encode())
 
     def destroy(self, before: int) -> None:
         """Remove every file of the rounds up to and including ``before``, but for the newest state among them.
 
-        Their secrets are gone for good.
+        Their keys are overwritten, so their secrets are gone for good.
         """
         over = self._until(before)
         self._remove(over - {_newest_state(over)})
@@ -166,19 +185,64 @@ class Journal:
         return {path for path in self._directory.iterdir() if -1 < _round_of(path) <= last}
 
     def _remove(self, paths: Collection[Path]) -> None:
-        for path in paths:
-            path.unlink()
-        if paths:
+        if not paths and self._swept:
+            return
+        with self._held(changing=True) as slots:
+            self._swept = False
+            for path in paths:
+                path.unlink()
             sync_directory(self._directory)
+            self._sweep(slots)
+
+    def _finish_destruction(self) -> None:
+        """Do what a killed process did not come to: half-written files, and keys that no file names, go."""
+        if not any(self._directory.iterdir()):
+            self._swept = True
+            return
+        with self._held(changing=True) as slots:
+            for path in self._directory.glob("*.sealed.tmp"):
+                path.unlink()
+            sync_directory(self._directory)
+            self._sweep(slots)
+
+    def _sweep(self, slots: Slots) -> None:
+        """Destroy the keys that no file names any more."""
+        slots.destroy_others({_key_id(path) for path in self._directory.glob("*.sealed")})
+        self._swept = True
+
+    @contextmanager
+    def _held(self, changing: bool = False) -> Iterator[Slots]:
+        try:
+            with self._slots.held(changing) as slots:
+                yield slots
+        except NoSlotFile as fault:
+            raise JournalDamaged(str(fault)) from None
 
     def _path(self, round_number: int, name: str) -> Path:
         return self._directory / f"{round_number:08d}-{name}.sealed"
+
+    def _kept(self, name: str) -> Path:
+        return self._directory / f"{name}.sealed"
+
+
+def _seal(path: Path, key: SlotKey, data: bytes) -> None:
+    nonce = os.urandom(_NONCE_BYTES)
+    sealed = key.id + nonce + ChaCha20Poly1305(key.key).encrypt(nonce, data, path.name.encode())
+    write_atomically(path, sealed, mode=0o600)
+
+
+def _key_id(path: Path) -> bytes:
+    """Id of the key that a file is encrypted under."""
+    try:
+        return read_regular(path, ID_BYTES, follow=False)[:ID_BYTES]
+    except NotRegular:
+        return b""
 
 
 def _round_of(path: Path) -> int:
     """The round of a journal's file; -1 for any other file."""
     number = path.name.partition("-")[0]
-    return int(number) if number.isdigit() else -1
+    return int(number) if number.isascii() and number.isdecimal() else -1
 
 
 def _newest_state(paths: Iterable[Path]) -> Path | None:

@@ -1,24 +1,21 @@
 """How a judge judges a suspected cluster: it trains, and holds each member's update against its own.
 
-All of it is a function of its arguments, so that it runs in a worker. What it finds shows the judge's label counts and
-stays with it; its ballot, which is public, has the votes and a salted digest of that.
+All of it is a function of its arguments, so that it runs in a worker. What it finds is public, with the ballot that
+follows from it: of each member a digest, an angle, a length, and a percentage where the rule looks at accuracies.
 """
 
-import json
-import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ipfs.unixfs import cid_of
-from node.clustering.committee import Ballot
-from node.clustering.evidence import SALT_BYTES, Direction, Evidence, Rule, direction, resampled
+from node.clustering.committee import signed_off
+from node.clustering.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from node.clustering.stated import Counts
 from node.learning.samples import Samples
 from node.learning.settings import ModelSpec, TrainingSettings
 from node.learning.strategies.base import Strategy
 from node.learning.training import DivergedTraining, evaluate, train
-from node.local_work import Diverged
 from node.tensors import Layout, Tensors, flatten, unflatten
 
 
@@ -65,49 +62,34 @@ class Judging:
     place: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Found:
-    """A judge's ballot on a cluster, for all, and its evidence, for itself."""
-
-    cluster: int
-    ballot: bytes
-    evidence: bytes = field(repr=False)
+def judge_all(tasks: list[Judging]) -> bytes:
+    """Judge several clusters, one after the other: the ballots, each with its evidence."""
+    return b"".join(signed_off(_judge(task), task.judge, task.rule) for task in tasks)
 
 
-def judge_all(tasks: list[Judging]) -> list[Found]:
-    """Judge several clusters, one after the other.
-
-    Raises
-    ------
-    Diverged
-        The judge's own training left the numbers.
-    """
-    return [_judge(task) for task in tasks]
-
-
-def _judge(task: Judging) -> Found:
+def _judge(task: Judging) -> Evidence:
     """Train on samples in the proportions of the cluster's labels, and hold each member's update against that."""
     rng = np.random.default_rng([task.place["seed"], task.place["round"], task.judge, task.cluster])
     alike = resampled(task.samples, np.array(task.labels), rng)
     work = (task.model, task.start, alike, task.shared, task.strategy, task.training)
-    try:
-        own = flatten(train(*work, **task.place, client=task.judge).tensors)
-    except DivergedTraining as fault:
-        raise Diverged(str(fault)) from None
     start, layout = flatten(task.start), Layout.of(task.start)
-    rows: list[Counts | None] = []
-    directions: list[Direction | None] = []
+    try:
+        own = flatten(train(*work, **task.place, client=task.judge).tensors) - start
+    except DivergedTraining:
+        own = None
+    scored = task.rule.test != "direction"
+    findings: list[Finding | None] = []
     for vector, steps in zip(task.shown, task.steps, strict=True):
-        rows.append(None if vector is None else _right(task, unflatten(vector, layout)))
-        directions.append(None if vector is None else direction(vector - start, own - start, steps))
-    tested = tuple(np.bincount(task.samples.y, minlength=task.model.classes).tolist())
-    evidence = Evidence(tested, _right(task, task.reference), tuple(rows), tuple(directions))
-    salt = os.urandom(SALT_BYTES)
-    models = [bytes(32) if vector is None else cid_of(vector.tobytes()).digest for vector in task.shown]
-    ballot = Ballot(task.judge, evidence.votes(task.rule), evidence.digest(models, salt))
-    kept = {"evidence": asdict(evidence), "models": [each.hex() for each in models], "salt": salt.hex()}
-    return Found(task.cluster, ballot.to_bytes(), json.dumps(kept).encode())
+        if vector is None:
+            findings.append(None)
+            continue
+        # Of what it cannot compare with an update of its own a judge says nothing against anybody.
+        cosine, length = (0, 0) if own is None else direction(vector - start, own, steps)
+        score = _score(task, unflatten(vector, layout)) if scored else 0
+        findings.append(Finding(cid_of(vector.tobytes()).digest, cosine, length, score))
+    return Evidence(tuple(findings), _score(task, task.reference) if scored else 0)
 
 
-def _right(task: Judging, model: Tensors) -> Counts:
-    return evaluate(task.model, model, task.samples).right
+def _score(task: Judging, model: Tensors) -> int:
+    result = evaluate(task.model, model, task.samples)
+    return even_score(result.per_label, result.right)

@@ -144,6 +144,18 @@ class LedgerRules:
             case _:
                 self._within_round(record)
 
+    def barred(self, member: Member, entry: RoundRecords) -> str:
+        """Why the ledger takes no draw of an active member in a round, in one clause; empty when it does."""
+        if not self._approved_by(member, entry):
+            return "the federation's admin: this client is not approved"
+        until = self._skipped_until.get(member.client, 0)
+        return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
+
+    def is_active(self, account: str, block: int) -> bool:
+        """Whether an account is a member's that may act for the coordinator in a block."""
+        member = self.rounds.member(account)
+        return member is not None and member.active_from <= block and self._is_approved(account, block)
+
     # --- membership -------------------------------------------------------------------------------------------------
 
     def _membership(self, record: Record) -> None:
@@ -262,8 +274,7 @@ class LedgerRules:
             return
         if block <= since + self.facts.settings.coordinator_grace:
             raise bad(f"{what}.author", f"{author} acted within the coordinator's grace", record.round)
-        member = self.rounds.member(author)
-        if member is None or member.active_from > block or not self._is_approved(author, block):
+        if not self.is_active(author, block):
             raise bad(f"{what}.author", f"{author} is neither the coordinator nor an active member", record.round)
 
     def _is_approved(self, account: str, block: int) -> bool:

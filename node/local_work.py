@@ -80,7 +80,7 @@ def local_work(
     if config.clustering is not None:
         from node.unlearning.local_clustering import LocalClustering
 
-        return LocalClustering(store, config, data, journal, rounds)
+        return LocalClustering(config, data, journal, rounds, place)
     if config.clusters is not None:
         from node.local_clusters import LocalClusters
 

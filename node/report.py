@@ -1,6 +1,7 @@
 """``report.json``: what a run came to, derived from the ledger's records and the store; an audit derives it again."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import mean
 
@@ -30,7 +31,7 @@ from chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from ipfs.store import ContentStore
+from ipfs.store import ContentStore, Malformed, NotFound, TooLarge
 from ipfs.unixfs import cid_of
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, fetch_config, fetch_model
@@ -61,7 +62,7 @@ CALLS: dict[type[Record], str] = {
     Disputed: "dispute",
     Voided: "dispute",
 }
-_ANY_SIZE = 1 << 40  # blobs are counted as they stream by, and a member's oversized one counts, too
+_MOST_COUNTED = 1 << 32  # no federation's terms allow larger blobs
 
 
 @dataclass(frozen=True)
@@ -159,13 +160,17 @@ def gas_table(records: list[Record], history: History) -> dict[str, dict[str, in
 
 
 def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
-    """Bytes that each client put into the store in one round, by client index."""
+    """Bytes that each client put into the store in one round, by client index.
+
+    What cannot be a blob of any federation counts as nothing: a few blocks can describe a file without end.
+    """
     total: dict[str, int] = {}
     for by_client in (entry.shares, entry.commits, entry.releases):
         for client, record in by_client.items():
-            if store.has(record.digest):
-                size = sum(map(len, store.stream(record.digest, _ANY_SIZE)))
-                total[str(client)] = total.get(str(client), 0) + size
+            with suppress(NotFound, TooLarge, Malformed):
+                if store.has(record.digest):
+                    size = store.root(record.digest, _MOST_COUNTED).size
+                    total[str(client)] = total.get(str(client), 0) + size
     return total
 
 

@@ -14,6 +14,7 @@ from chain.records import (
     Disputed,
     Drawn,
     Failed,
+    FailureReason,
     MailboxKeyRotated,
     Record,
     Recovered,
@@ -32,6 +33,11 @@ from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
 from node.masking.graph import MaskGraph, build_graph
 from node.masking.parameters import Assumed, Sharing, partners_of_all, sharing
+
+SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, FailureReason.UPDATE_UNAVAILABLE})
+"""Why rounds fail that a member has spoilt, whatever the others did."""
+
+MOST_DOUBLINGS = 10
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class RoundRecords:
 
     ``members`` counts the clients that were active when the round was opened. ``order`` holds the client indices along
     the leaves of the cooperation tree, once the round is sealed. A closed round that its members disputed keeps its end
-    and is ``voided``, too; a round that was running then ends with that.
+    and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds before it were spoilt, so
+    it is not summed as a whole (``node.uploads.regrouping``).
     """
 
     opened: RoundOpened
@@ -69,6 +76,7 @@ class RoundRecords:
     voided: Voided | None = None
     absences: set[int] = field(default_factory=set)
     order: tuple[int, ...] = ()
+    regrouped: bool = False
 
     @property
     def number(self) -> int:
@@ -200,7 +208,8 @@ def _place(history: Rounds, record: Record) -> None:
             history.ended()[-1].absences.add(record.client)
         case RoundOpened():
             active = (member for member in history.members.values() if member.active_from <= record.opened_at)
-            history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active))
+            regrouped = is_regrouped(history.rounds.values(), record.round)
+            history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active), regrouped=regrouped)
         case SeedFixed():
             history.rounds[record.round].seed = record
         case Drawn() | Shared() | Committed() | Released() | Disputed():
@@ -218,6 +227,15 @@ def _place(history: Rounds, record: Record) -> None:
             entry = history.rounds[record.round]
             entry.voided = record
             entry.end = entry.end or record
+
+
+def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
+    """Whether a round is not summed as a whole, because of earlier ones that some member spoilt.
+
+    The j-th spoilt round is followed by 2ʲ such rounds, so that a member that spoils every whole sum costs few rounds.
+    """
+    spoilt = [entry.number for entry in earlier if isinstance(entry.end, Failed) and entry.end.reason in SPOILT]
+    return bool(spoilt) and number <= spoilt[-1] + 2 ** min(len(spoilt), MOST_DOUBLINGS)
 
 
 def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:

@@ -4,7 +4,9 @@ Nothing here keeps state: a service that is killed at any point and started agai
 """
 
 import time
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from chain.errors import ChainError, FeeAboveCap, InsufficientFunds
@@ -30,6 +32,14 @@ class Participant(Protocol):
 
 class GivenUp(RuntimeError):
     """Chain or store were away for longer than the service was told to wait."""
+
+
+def _place_of(fault: Exception) -> str:
+    """Kind of an error, and where in the code it was raised."""
+    frame = traceback.extract_tb(fault.__traceback__)[-1]
+    return (
+        f"{type(fault).__name__} in {Path(frame.filename).name}, line {frame.lineno} ({frame.name}): please report it"
+    )
 
 
 class Service:
@@ -95,6 +105,13 @@ class Service:
             return False
         except ChainError as fault:
             self._away(name, type(fault).__name__, str(fault))
+            return False
+        except Exception as fault:
+            # Whatever others published, this member goes on with the next block. Log and metrics have the kind of error
+            # and its place, not what it says: nobody knows what that quotes.
+            self._reached = time.monotonic()
+            self._metrics.fault(type(fault).__name__)
+            self._log.fault(name, type(fault).__name__, f"this turn ended in an unexpected error, {_place_of(fault)}")
             return False
         number = role.view.rounds.latest.number if role.view.rounds.latest else 0
         member = role.view.rounds.member(role.account)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ipfs.store import ContentStore
 from node.aggregation import recovery
-from node.clustering.state import Case
+from node.clustering.cases import Case
+from node.clustering.state import ClusterState
 from node.config import FederationConfig
 from node.journal import Journal
 from node.local_work import CannotTakePart
@@ -90,7 +91,7 @@ class ShownUploads:
             if known == self._settled:
                 return
             state = state_after(base, self._config, self._store)
-            over = not any(client in case.members for case in state.cases if state.stage in ("show", "vote"))
+            over = not _asked(state, client)
             self._settled = known
         if over:
             self.destroy()
@@ -106,18 +107,23 @@ class ShownUploads:
 
     # --- the judge --------------------------------------------------------------------------------------------------
 
-    def models(self, round: UploadRound, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
+    def models(self, entry: RoundRecords, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
         """The models that members sent in the round of training that a vote is about: float32 (d,) by member.
 
         Parameters
         ----------
-        round : UploadRound
-            Of the vote.
+        entry : RoundRecords
+            That round.
         told : mapping of int to bytes
             What members showed to this judge.
         """
-        rounds = round.rounds
-        entry = rounds.base_of(rounds.base_of(round.entry.number).number)
         trained = self._place(entry)
         record = recovery(trained, self._store.fetch(entry.recovered.digest, most_record_bytes(trained.graph)))
         return self._kind.opened(trained, record, case.members, told)
+
+
+def _asked(state: ClusterState, client: int) -> bool:
+    """Whether a member may be, or was, drawn to show what it sent, and judges may ask for it again."""
+    if state.stage == "show":
+        return any(client in case.suspects for case in state.cases)
+    return state.stage == "vote" and any(client in case.members for case in state.cases)

@@ -21,8 +21,7 @@ class Standby(Coordinator):
         turn = since + self._patience(entry, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it is its turn", turn)
-        known = self._ledger.client_of(self.account)
-        if not (known.client and known.approved and known.active_from <= self.view.block):
+        if not self.view.rules.is_active(self.account, self.view.block):
             return Step.wait("standby", "the coordinator, or another stand-by: this account is no active member's")
         return super()._act(entry)
 

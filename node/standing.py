@@ -69,7 +69,6 @@ def standing(
     account: str | None = None,
     *,
     keys: Keys | None = None,
-    rounds: int = 0,
     view: LedgerView | None = None,
     on_request: bool = False,
 ) -> Standing:
@@ -81,8 +80,6 @@ def standing(
         Also tell how this account stands.
     keys : Keys, optional
         Of that account: they tell whether it was in a sample.
-    rounds : int
-        Rounds of the federation, 0 when unknown.
     view : LedgerView, optional
         Kept from one call to the next, it spares reading everything again.
     on_request : bool
@@ -90,7 +87,8 @@ def standing(
     """
     view = view or LedgerView(ledger)
     entry = view.refresh()
-    finished = 0 < rounds <= len(view.rounds.ended()) and entry.end is not None
+    terms = ledger.deployment.terms
+    finished = view.rounds.all_held(terms.rounds, terms.repeats)
     phase, acted, waiting, until = _phase(view, entry, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from ipfs.store import BlobError, QuotaExceeded, StoreError
+from ipfs.store import BlobError, DiskFull, QuotaExceeded, StoreError
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,19 @@ def name_clients(clients: Sequence[int]) -> str:
 
 
 def attempt(act: Callable[[], Step], block: int) -> Step:
-    """Do something that needs the store; what store or blobs make impossible is tried again with the next block."""
+    """Do something that needs the store; what store or blobs make impossible is tried again with the next block.
+
+    Raises
+    ------
+    DiskFull
+        Only people make room: the command ends, and goes on where it was when it is run again.
+    """
     try:
         return act()
     except BlobError as fault:
         return Step.wait("content", f"what others published: {fault}", block + 1)
+    except DiskFull:
+        raise
     except QuotaExceeded as fault:
         return Step.wait("quota", f"room in this member's store, see network.quota_mib: {fault}", block + 1)
     except StoreError as fault:

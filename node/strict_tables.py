@@ -5,9 +5,18 @@ import types
 import typing
 from typing import Any, Literal
 
+_MAX_BITS = 256
+_MAX_SHOWN = 100
+
 
 class InvalidConfig(ValueError):
     """The configuration cannot be used; the message names the key and says what is allowed."""
+
+
+def check_value(fine: bool, key: str, allowed: str) -> None:
+    """Raise InvalidConfig, which says what is allowed, unless a value is ``fine``."""
+    if not fine:
+        raise InvalidConfig(f"{key} must be {allowed}")
 
 
 def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
@@ -57,7 +66,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         if value not in arguments:
-            raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {value!r}")
+            raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {_shown(value)}")
         return value
     if origin is tuple:
         if not isinstance(value, list):
@@ -73,13 +82,15 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
 
 
 def _scalar(kind: type, value: Any, where: str) -> Any:
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise InvalidConfig(f"{where} must be a number of at most {_MAX_BITS} bits")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             value = float(value)
         except OverflowError:
             raise InvalidConfig(f"{where} must be a finite number") from None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
+        raise InvalidConfig(f"{where} must be of type {kind.__name__}, not {_shown(value)}")
     if kind is float and value - value != 0:
         raise InvalidConfig(f"{where} must be a finite number")
     return value
@@ -88,4 +99,17 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
 def join(where: str, key: str) -> str:
     """The dotted name of a key, fit for a message: keys come from peers, too."""
     name = key if key.isprintable() else ascii(key)
+    name = _cut(name)
     return f"{where}.{name}" if where else name
+
+
+def _shown(value: Any) -> str:
+    """A value as Python writes it, cut short; thousands of digits, which Python refuses to write, as what they are."""
+    try:
+        return _cut(repr(value))
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} that is too large to show"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -46,11 +46,11 @@ class LedgerView:
         self.rounds = Rounds()
         ledger = self._ledger
         facts = ChainFacts(ledger.deployment, 0, ledger.block_hash, ledger.block_randomness)
-        self._rules = LedgerRules(facts, self.rounds)
+        self.rules = LedgerRules(facts, self.rounds)
 
     def _place(self, record: Record) -> None:
         try:
-            self._rules.check(record)
+            self.rules.check(record)
         except RuleBroken as broken:
             # No ledger records this: whoever delivered it left something out or made something up. Read it all anew.
             self._begin()

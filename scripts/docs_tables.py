@@ -12,9 +12,9 @@ from chain.deployment import Settings
 from node.clustering.evidence import Rule
 from node.clustering.poisoning import AttackSettings
 from node.clustering.settings import METHODS, ClusterTerms, ProCflSettings
-from node.config import NetworkSettings
 from node.learning.strategies import STRATEGIES
 from node.masking.collusion import collusion_table
+from node.network_settings import NetworkSettings
 from node.privacy.settings import MECHANISMS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

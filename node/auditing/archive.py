@@ -9,26 +9,38 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
 from chain.history import BadHistory, History
+from chain.regular_file import open_regular, read_regular
 from chain.strict_json import parse_json
 from ipfs import car
+from ipfs.car_reader import CarReader
 from ipfs.cid import CID
-from ipfs.disk import DiskStore
-from ipfs.store import StoreError
+from ipfs.disk import BLOCKS, DiskReader, DiskStore
+from ipfs.store import ContentStore, StoreError
 from node.auditing.pins import Pins
+from node.auditing.run_files import (
+    LEDGER,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    MAX_REPORT_BYTES,
+    REPORT,
+    STORE,
+    files_to_seal,
+    run_files,
+    shown,
+)
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.files import write_atomically
-from node.ledger_rules import BadRecord, ChainFacts
+from node.ledger_rules import BadRecord, ChainFacts, RuleBroken
 from node.report import build_report
 
-REPORT, LEDGER, STORE, MANIFEST = "report.json", "ledger.jsonl", "store", "manifest.json"
 VERIFIED = {"verdict": "verified", "first_bad_record": None}
-MAX_REPORT_BYTES = 1 << 26
 MAX_CAR_BYTES = 1 << 34
 
 Progress = Callable[[int], None]
@@ -51,24 +63,32 @@ def write_archive(directory: Path, history: History, report: dict) -> None:
 
 
 def seal_archive(directory: Path) -> None:
-    """Write the manifest over all other files of the directory."""
-    write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory)))
+    """Write the manifest over all other files of the directory that a run writes."""
+    write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory, files_to_seal(directory))))
 
 
 def audit_directory(directory: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
-    """Audit a run's directory: ledger, store, report and manifest, in this order.
+    """Audit a run's directory: what lies there, ledger, store, report and manifest, in this order.
+
+    Whoever audits while somebody else may write to the directory audits a copy of it instead.
 
     Raises
     ------
     NoArchive
-        The directory is not there or holds no run.
+        The directory is not there, cannot be read, or holds no run.
     """
-    if not (directory / LEDGER).is_file():
+    if not os.path.lexists(directory / LEDGER):
         raise NoArchive(f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`")
-    verdict = _audit_ledger(directory / LEDGER, DiskStore(directory / STORE), progress, pins)
-    if verdict.verdict != "verified":
-        return verdict
-    fault = _check_report(directory) or _check_manifest(directory)
+    try:
+        files = run_files(directory)
+        verdict = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
+        if verdict.verdict != "verified":
+            return verdict
+        fault = _check_report(directory) or _check_manifest(directory, files)
+    except RuleBroken as failure:
+        return Verdict("bad record", failure.record, str(failure.record))
+    except OSError as fault:
+        raise NoArchive(f"{fault.filename or directory} cannot be read: {fault.strerror}") from None
     if fault is None:
         return verdict
     return Verdict(
@@ -77,15 +97,28 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
 
 
 def export_car(directory: Path, target: Path) -> CID:
-    """Write one CAR file with the history (as its root) and every blob of a run's directory."""
-    if not (directory / LEDGER).is_file():
+    """Write one CAR file with the history (as its root) and every blob of a run's directory.
+
+    Raises
+    ------
+    NoArchive
+        The directory holds no run, or something that no run writes.
+    OSError
+        The file cannot be written; there is none then, or the one that was there.
+    """
+    if not os.path.lexists(directory / LEDGER):
         raise NoArchive(f"{directory} holds no run: it has no {LEDGER}")
+    try:
+        run_files(directory)
+    except RuleBroken as failure:
+        raise NoArchive(f"{directory} holds more than a run: {failure.record}") from None
     with tempfile.TemporaryDirectory(dir=target.resolve().parent) as scratch:
         root_store = DiskStore(Path(scratch) / STORE)
-        root = root_store.put((directory / LEDGER).read_bytes())
+        with open_regular(directory / LEDGER, follow=False) as file:
+            root = root_store.put(file.read())
         part = Path(scratch) / "export.car"
         with part.open("wb") as file:
-            for piece in car.write(root, chain(root_store.export(), DiskStore(directory / STORE).export())):
+            for piece in car.write(root, chain(root_store.export(), DiskReader(directory / STORE).export())):
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
@@ -94,17 +127,23 @@ def export_car(directory: Path, target: Path) -> CID:
 
 
 def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
-    """Audit a CAR file written by ``export_car``; needs no network."""
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            unpack_car(path, Path(scratch))
-        except (car.InvalidArchive, StoreError) as fault:
-            return _bad("archive", str(fault))
-        return _audit_ledger(Path(scratch) / LEDGER, DiskStore(Path(scratch) / STORE), progress, pins)
+    """Audit a CAR file written by ``export_car``; needs no network.
+
+    Raises
+    ------
+    NoArchive
+        The file cannot be read.
+    """
+    try:
+        with opened_car(path) as (ledger, store):
+            return _audit_ledger(ledger, store, progress, pins)
+    except (car.InvalidArchive, StoreError) as fault:
+        return _bad("archive", str(fault))
 
 
-def unpack_car(path: Path, directory: Path) -> None:
-    """Lay out what a CAR file of ``export_car`` holds as in a run's directory: the ledger's history and the store.
+@contextmanager
+def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
+    """The ledger's history, as a file, and the blobs of a CAR file of ``export_car``, while the block runs.
 
     Raises
     ------
@@ -113,17 +152,21 @@ def unpack_car(path: Path, directory: Path) -> None:
     ipfs.car.InvalidArchive, ipfs.store.StoreError
         It is no archive, or not whole.
     """
-    store = DiskStore(directory / STORE)
-    try:
-        with path.open("rb") as stream:
-            archive = car.read(stream, MAX_CAR_BYTES)
-            store.add_blocks(archive.blocks)
-        (directory / LEDGER).write_bytes(store.get(archive.root, MAX_CAR_BYTES))
-    except OSError as fault:
-        raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as scratch:
+        ledger = Path(scratch) / LEDGER
+        try:
+            stream = open_regular(path)
+        except OSError as fault:
+            raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
+        with stream:
+            store = CarReader(stream, MAX_CAR_BYTES)
+            with ledger.open("wb") as file:
+                # A history repeats nothing: no more can be in it than the archive has bytes.
+                file.writelines(store.stream(store.root_cid.digest, store.held_bytes))
+            yield ledger, store
 
 
-def _audit_ledger(path: Path, store: DiskStore, progress: Progress | None, pins: Pins | None) -> Verdict:
+def _audit_ledger(path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None) -> Verdict:
     try:
         history = History.load(path)
         history.verify()
@@ -135,15 +178,15 @@ def _audit_ledger(path: Path, store: DiskStore, progress: Progress | None, pins:
 
 def _check_report(directory: Path) -> BadRecord | None:
     """Everything in the report but the wall times must follow from ledger and store."""
-    path = directory / REPORT
     try:
-        if path.stat().st_size > MAX_REPORT_BYTES:
+        data = read_regular(directory / REPORT, MAX_REPORT_BYTES, follow=False)
+        if len(data) > MAX_REPORT_BYTES:
             return BadRecord(None, None, REPORT, "it is too large")
-        report = parse_json(path.read_bytes())
+        report = parse_json(data)
         seconds = {entry["round"]: float(entry["seconds"]) for entry in report["rounds"]}
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
-    expected = build_report(History.load(directory / LEDGER), DiskStore(directory / STORE), seconds)
+    expected = build_report(History.load(directory / LEDGER), DiskReader(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
         if report.pop(key, None) != value:
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
@@ -155,31 +198,33 @@ def _check_report(directory: Path) -> BadRecord | None:
     return None
 
 
-def _check_manifest(directory: Path) -> BadRecord | None:
+def _check_manifest(directory: Path, files: dict[str, int]) -> BadRecord | None:
+    """Whether the manifest lists the files that are there, and blocks have the digests that they are named by."""
     try:
-        data = (directory / MANIFEST).read_bytes()
+        data = read_regular(directory / MANIFEST, MAX_MANIFEST_BYTES, follow=False)
         listed = parse_json(data)["files"]
-        canonical = _manifest_bytes(listed) == data
+        canonical = isinstance(listed, dict) and _manifest_bytes(listed) == data
     except (OSError, ValueError, KeyError, TypeError):
         return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
-    if not canonical or not isinstance(listed, dict):
+    if not canonical:
         return BadRecord(None, None, MANIFEST, "it is not in canonical form")
-    found = _digests(directory)
+    found = _digests(directory, [name for name in files if name != MANIFEST])
     for name in sorted({*listed, *found}):
         if listed.get(name) != found.get(name):
             state = "is not listed" if name not in listed else "is missing" if name not in found else "has changed"
-            return BadRecord(None, None, f"file {name}", f"it {state}, by the manifest")
+            return BadRecord(None, None, f"file {shown(name)}", f"it {state}, by the manifest")
+        folder, _, digest = name.rpartition("/")
+        if folder == f"{STORE}/{BLOCKS}" and digest != found[name]:
+            return BadRecord(None, None, f"file {name}", "its bytes do not have the digest that is its name")
     return None
 
 
-def _digests(directory: Path) -> dict[str, str]:
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file())
-    names = {path.relative_to(directory).as_posix(): path for path in files}
-    return {name: _sha256(path) for name, path in names.items() if name != MANIFEST}
+def _digests(directory: Path, names: list[str]) -> dict[str, str]:
+    return {name: _sha256(directory / name) for name in names}
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path, follow=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -2,11 +2,16 @@
 
 Everything in it follows from ledger and store, so an audit makes it again and compares. What it rests on:
 
-- **a client left**: all others were summed anew, and no upload of that client is in the sum. Nobody need trust it;
-- **points were taken back**: the client was summed again after its request, bins have lost and gained points as stated,
-  and lost as many more as were taken back. That the points left over are all but those named, the masks hide from
-  everybody but the client, whose request commits to them (``node.unlearning.request``);
-- **nothing had been made of them**: no sum that stands held any point of the client.
+- **the client is in the sum no more** (it left, or was away): all others were summed anew, and no upload of that client
+  is in the sum. Nobody need trust it;
+- **points were taken back**: everybody was summed anew after the request, from seedings that were drawn for that sum.
+  So the process is exact. That the client left out the points it named, the masks hide from everybody but the client,
+  whose request commits to them (``node.unlearning.request``);
+- **nothing had been made of them**: the model in force when the client asked held no point of it, nor did any since.
+
+It speaks of the model in force, and of no earlier one: those are public, and whoever has read them keeps them. There is
+none while a round is open, whose sum may hold what was taken back. If members void the round that it names, it no
+longer holds, and an audit says so.
 """
 
 import json
@@ -26,6 +31,7 @@ from node.rounds import RoundRecords, Rounds
 
 FORMAT = "fedgrove-certificate-1"
 MAX_BYTES = 1 << 20
+_EARLIER = "Earlier models stay public."
 
 
 class NoCertificate(ValueError):
@@ -79,11 +85,20 @@ def certify(
     Raises
     ------
     NoCertificate
-        The ledger has no such request, or no round has honoured it.
+        The ledger has no such request, no round has honoured it, or one is open.
     ipfs.store.StoreError
         A state cannot be fetched.
     """
-    return _Search(facts, records, store).certificate(client, digest)
+    search = _Search(facts, records, store)
+    refuse_open(search.rounds)
+    return search.certificate(client, digest)
+
+
+def refuse_open(rounds: Rounds, before: int | None = None) -> None:
+    """Raise NoCertificate if a round is open (that was opened before a block): its sum may hold anything."""
+    latest = rounds.latest
+    if latest is not None and latest.end is None and (before is None or latest.opened.opened_at < before):
+        raise NoCertificate(f"round {latest.number} is open, and may sum what was taken back: ask when it has ended")
 
 
 def certificate_fault(
@@ -92,7 +107,7 @@ def certificate_fault(
     """What is wrong with a certificate, given a history that was audited; None when it holds."""
     try:
         request = certificate.table["request"]
-        again = certify(facts, records, store, request["client"], bytes.fromhex(request["digest"]))
+        again = _Search(facts, records, store).certificate(request["client"], bytes.fromhex(request["digest"]))
     except NoCertificate as fault:
         return BadRecord(None, None, "certificate", str(fault))
     for key, value in again.table.items():
@@ -108,66 +123,66 @@ class _Search:
     def __init__(self, facts: ChainFacts, records: Sequence[Record], store: ContentStore) -> None:
         self._facts = facts
         self._store = store
-        self._rounds = Rounds()
+        self.rounds = Rounds()
         for record in records:
-            self._rounds.add(record)
+            self.rounds.add(record)
 
     def certificate(self, client: int, digest: bytes) -> Certificate:
-        asked = [each for each in self._rounds.withdrawals if (each.client, each.digest) == (client, digest)]
+        asked = [each for each in self.rounds.withdrawals if (each.client, each.digest) == (client, digest)]
         if not asked:
             raise NoCertificate(f"the ledger has no request of client {client} with the digest {digest.hex()}")
         request = asked[0]
-        standing = [entry for entry in self._rounds.rounds.values() if entry.stands]
+        refuse_open(self.rounds, request.at.block)
+        standing = [entry for entry in self.rounds.rounds.values() if entry.stands]
         if not standing:
             raise NoCertificate("no round has closed yet")
-        before = [entry for entry in standing if entry.end.at.block < request.at.block]
-        if not self._was_summed(request, before):
-            return self._nothing(request)
-        for entry in standing:
-            if entry.opened.opened_at >= request.at.block and self._honours(entry, request):
-                return self._honoured(entry, request)
-        raise NoCertificate(
-            f"no round has honoured the request of client {request.client} in block {request.at.block} yet"
-        )
+        held = [entry for entry in standing if self._holds(entry, request)]
+        if not held:
+            return self._nothing(request, standing)
+        later = [entry for entry in standing if entry.number > held[-1].number]
+        if not later:
+            raise NoCertificate(
+                f"no round has honoured the request of client {client} in block {request.at.block} yet: the model in "
+                f"force, of round {standing[-1].number}, was made with what it took back"
+            )
+        return self._honoured(later[0], request)
 
-    def _was_summed(self, request: Withdrawn, before: Sequence[RoundRecords]) -> bool:
-        """Whether the client's points were in the state that stood, or in a sum under way, when it asked."""
-        if before and request.client in self._state(before[-1]).contributions:
-            return True
-        under_way = [entry for entry in self._rounds.rounds.values() if entry.opened.opened_at < request.at.block]
-        return any(
-            request.client in entry.draws and entry.end is not None and entry.end.at.block > request.at.block
-            for entry in under_way
-        )
+    def _holds(self, entry: RoundRecords, request: Withdrawn) -> bool:
+        """Whether the model that a round left was made with what the request took back, and was in force after it.
 
-    def _honours(self, entry: RoundRecords, request: Withdrawn) -> bool:
-        part = self._state(entry).contributions.get(request.client)
-        return part is None or (
-            bool(request.points) and self._rounds.rounds[part.round].opened.opened_at >= request.at.block
-        )
+        A round that was opened before the request sums what its clients had then, however late it closed.
+        """
+        following = next((each for each in self.rounds.rounds.values() if _is_after(each, entry)), None)
+        if following is not None and _place(following.end) < _place(request):
+            return False
+        state = self._state(entry)
+        return request.client in state.clients and self._opened_at(state) < request.at.block
 
-    def _nothing(self, request: Withdrawn) -> Certificate:
+    def _opened_at(self, state: State) -> int:
+        made = self.rounds.rounds.get(state.round)
+        if made is None:
+            raise NoCertificate("a closed round left a state of no round: audit the history")
+        return made.opened.opened_at
+
+    def _nothing(self, request: Withdrawn, standing: Sequence[RoundRecords]) -> Certificate:
+        before = [entry for entry in standing if _place(entry.end) < _place(request)]
+        number = f" of round {before[-1].number}" if before else ""
         statement = (
-            f"When client {request.client} asked, in block {request.at.block}, no model held any point of it: "
-            "nothing had to be computed."
+            f"The model in force{number} when client {request.client} asked, in block {request.at.block}, was made "
+            "without any point of it, and no round that was open then summed it: nothing had to be computed. "
+            f"{_EARLIER}"
         )
         return Certificate({**self._head(request), "round": None, "recomputed": "nothing", "statement": statement})
 
     def _honoured(self, entry: RoundRecords, request: Withdrawn) -> Certificate:
-        base = self._rounds.base_of(entry.number)
+        base = self.rounds.base_of(entry.number)
         before, after = self._state(base), self._state(entry)
-        change = after.counts - before.counts
-        gained = int(change.counts[change.counts > 0].sum())
-        fresh = request.client not in after.contributions
-        if fresh and request.client in entry.commits:
-            raise NoCertificate(f"client {request.client} had left and uploaded in round {entry.number} all the same")
         end: Closed = entry.end
         others = [
             each.digest.hex()
-            for each in self._rounds.withdrawals
+            for each in self.rounds.withdrawals
             if base.opened.opened_at < each.at.block <= entry.opened.opened_at
         ]
-        recomputed = "all" if fresh else "seeding" if gained else "nothing"
         return Certificate(
             {
                 **self._head(request),
@@ -176,14 +191,13 @@ class _Search:
                     "opened_at": entry.opened.opened_at,
                     "closed_at": end.at.block,
                     "block_hash": self._facts.block_hash(end.at.block).hex(),
-                    "summed": sorted(entry.commits),
+                    "summed": list(after.clients),
                     "requests": sorted(others),
                 },
                 "before": _described(base, before),
                 "after": _described(entry, after),
-                "bins_gained": gained,
-                "recomputed": recomputed,
-                "statement": _statement(request, entry, before, after, recomputed),
+                "recomputed": "all",
+                "statement": _statement(request, entry, after),
             }
         )
 
@@ -210,32 +224,35 @@ class _Search:
         return fetch_model(self._store, entry.end.model_digest, config)
 
 
+def _place(record: Record) -> tuple[int, int]:
+    return record.at.block, record.at.log_index
+
+
+def _is_after(each: RoundRecords, entry: RoundRecords) -> bool:
+    return each.stands and each.number > entry.number
+
+
 def _described(entry: RoundRecords, state: State) -> dict[str, Any]:
     return {
         "round": entry.number,
         "model": entry.end.model_digest.hex(),
-        "points": state.samples,
+        "counted": state.counts.total,
         "bins": len(state.counts),
-        "clients": len(state.contributions),
+        "clients": len(state.clients),
     }
 
 
-def _statement(request: Withdrawn, entry: RoundRecords, before: State, after: State, recomputed: str) -> str:
+def _statement(request: Withdrawn, entry: RoundRecords, after: State) -> str:
     client, number = request.client, entry.number
-    made = f"The model in force after block {entry.end.at.block} was made without"
-    if recomputed == "all":
-        return (
-            f"{made} any point of client {client}: the {len(after.contributions)} clients that it counts were summed "
-            f"anew in round {number}, without an upload of client {client}."
-        )
-    how = (
-        "No centroid was drawn again: bins only lost points."
-        if recomputed == "nothing"
-        else "A centroid was drawn again, so that bins gained points, too."
-    )
+    made = f"The model in force since block {entry.end.at.block} was made without"
+    summed = f"the {len(after.clients)} clients that it counts were summed anew in round {number}"
+    if client not in after.clients:
+        return f"{made} any point of client {client}: {summed}, without an upload of client {client}. {_EARLIER}"
+    points = f"{request.points} point{'s' if request.points > 1 else ''}"
     return (
-        f"{made} the {request.points} points that client {client} took back in block {request.at.block}: the sum of "
-        f"round {number} has {before.samples - after.samples} points less. {how}"
+        f"{made} the {points} that client {client} took back in block {request.at.block}: {summed}, "
+        f"each with what it had left. Which they are, and that client {client} left them out, is its own word: "
+        f"masks hide what it sent. {_EARLIER}"
     )
 
 

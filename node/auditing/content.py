@@ -92,7 +92,30 @@ class ContentRules:
     _placed: UploadRound | None = None
 
     def check(self, record: Record) -> None:
-        """Raise RuleBroken if the content behind the record is missing, altered or not what it must be."""
+        """Raise RuleBroken if the content behind the record is missing, altered or not what it must be.
+
+        Nothing that others published ends an audit in another way: an error that nobody expected is a bad record, too.
+        """
+        try:
+            self._check(record)
+        except (RuleBroken, CannotTell):
+            raise
+        except (OSError, MemoryError) as fault:
+            raise CannotTell(f"this machine could not check it: {type(fault).__name__}") from None
+        except Exception as fault:
+            self._unexpected(record, fault)
+
+    def _unexpected(self, record: Record, fault: Exception) -> None:
+        """Name the record whose content could not be checked; in a round that fell it is a remark."""
+        number, client = getattr(record, "round", None), getattr(record, "client", None)
+        failure = bad(
+            f"{type(record).__name__.lower()}.content", f"checking it ends in {type(fault).__name__}", number, client
+        )
+        if number is None or not (self._fell(number) or (isinstance(record, Closed) and number not in self.closed)):
+            raise failure from fault
+        self.remarks.append(failure.record)
+
+    def _check(self, record: Record) -> None:
         if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
             return
         match record:

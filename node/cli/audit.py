@@ -1,6 +1,5 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from chain.deployment import Deployment
 from chain.founding import read_deployment, verify_code
 from chain.history import History, capture
 from chain.networks import connect
-from ipfs.disk import DiskStore
+from ipfs.disk import DiskReader
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
-from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, unpack_car
+from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
 from node.auditing.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from node.auditing.follow import Follower
 from node.auditing.pins import Pins
@@ -97,7 +96,7 @@ def run(
         verdict = _with_progress(lambda tick: audit_directory(directory, tick, pins))
         if paper is not None and verdict.verdict == "verified":
             history = History.load(directory / LEDGER)
-            verdict = _certified(verdict, paper, history, DiskStore(directory / STORE))
+            verdict = _certified(verdict, paper, history, DiskReader(directory / STORE))
         return _report(verdict, as_json)
     if not (rpc and ledger and store):
         raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
@@ -145,10 +144,8 @@ def verify(
     pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
     verdict = _with_progress(lambda tick: audit_car(file, tick, pins))
     if paper is not None and verdict.verdict == "verified":
-        with tempfile.TemporaryDirectory() as scratch:
-            unpack_car(file, Path(scratch))
-            history = History.load(Path(scratch) / LEDGER)
-            verdict = _certified(verdict, paper, history, DiskStore(Path(scratch) / STORE))
+        with opened_car(file) as (history, store):
+            verdict = _certified(verdict, paper, History.load(history), store)
     return _report(verdict, as_json)
 
 
@@ -158,7 +155,7 @@ def open_content(store: str) -> ContentStore:
         path = Path(store.removeprefix("disk:"))
         if not path.is_dir():
             raise CommandError(f"there is no store at {path}")
-        return DiskStore(path)
+        return DiskReader(path, grows=True)
     if store.startswith(("http://", "https://", "/ip4/", "/dns")):
         return KuboStore(store)
     raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")

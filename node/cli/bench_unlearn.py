@@ -150,7 +150,7 @@ def _byte_rows(points: Points) -> Iterator[dict]:
     bits = grid.dimensions * math.log2(grid.radix)
     sparse = math.ceil(points.k * (bits + math.log2(n)) / 8)
     yield _byte_row("upload of a client: training", training.upload_bytes, f"dense: 2^{bits + 3:.0f} bytes")
-    yield _byte_row("upload of a client: removal", removal.upload_bytes, "of every client, most of them of nothing")
+    yield _byte_row("upload of a client: removal", removal.upload_bytes, "differences; on a ledger as for training")
     yield _byte_row("its bins and counts in the clear", sparse, "what a server that may see them would be sent")
 
 

@@ -12,6 +12,7 @@ from node.standing import Standing
 from node.step import name_clients
 from node.tensors import InvalidModel
 from node.uploads.cluster_rounds import course_of, state_after
+from node.uploads.kinds import upload_round
 from node.view import LedgerView
 
 
@@ -61,11 +62,14 @@ class ClusterLook:
     terms : FederationConfig
     store : ContentStore
         Of this member.
+    ledger : (int, str)
+        Chain id and address.
     """
 
-    def __init__(self, terms: FederationConfig, store: ContentStore) -> None:
+    def __init__(self, terms: FederationConfig, store: ContentStore, ledger: tuple[int, str]) -> None:
         self._terms = terms
         self._store = store
+        self._ledger = ledger
         self._course = course_of(terms) if terms.clusters is not None else None
         self._read: tuple[tuple[bytes, bytes], ClusterState] | None = None
 
@@ -79,6 +83,8 @@ class ClusterLook:
         committing = entry is not None and entry.sealed is not None and view.block < view.deadlines(entry).commit_end
         try:
             state = self._state(base) if base is not None else None
+            if state is not None and entry is not None and entry.sealed is not None:
+                state = upload_round(view.rounds, entry, self._ledger, self._terms, self._store).previous
         except (StoreError, InvalidModel, InvalidBlob) as fault:
             return ClusterSight(fault=str(fault))
         return ClusterSight(cluster_standing(self._course, state, entry, committing))

@@ -19,7 +19,7 @@ from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.local_node import LocalKubo
 from ipfs.store import ContentStore
-from node.auditing.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
+from node.auditing.archive import REPORT, STORE, chain_facts, write_archive
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.cli.explorer import check_installed
@@ -186,13 +186,13 @@ def open_store(store: str, directory: Path) -> Iterator[ContentStore]:
 
 
 def _prepare(out: Path) -> Path:
-    taken = [name for name in (REPORT, LEDGER, STORE, MANIFEST) if (out / name).exists()]
-    if taken:
-        raise CommandError(f"{out} already holds a run ({taken[0]}): give another directory, nothing was changed")
     try:
         out.mkdir(parents=True, exist_ok=True)
+        taken = sorted(path.name for path in out.iterdir())
     except OSError as fault:
         raise CommandError(f"cannot make the directory {out}: {fault.strerror}") from None
+    if taken:  # an audit accounts for everything in it
+        raise CommandError(f"{out} is not empty ({taken[0]}): give a new directory, nothing was changed")
     return out
 
 

@@ -3,7 +3,7 @@
 import importlib.util
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,8 +70,12 @@ def _source(
     from node.cli.audit import open_content
     from node.explorer.sources import CarSource, DirectorySource, LiveSource
 
+    if history is not None and history.is_file():
+        with closing(CarSource(history)) as source:
+            yield source
+        return
     if history is not None:
-        yield CarSource(history) if history.is_file() else DirectorySource(history)
+        yield DirectorySource(history)
         return
     content = open_content(store)
     with connect(rpc) as network:

@@ -84,9 +84,9 @@ def describe(state: State) -> dict:
     """What a state says, JSON-ready."""
     return {
         "centres": state.centres.tolist(),
-        "points": state.samples,
+        "counted": state.counts.total,
         "bins": len(state.counts),
-        "clients": {str(client): part.samples for client, part in state.contributions.items()},
+        "clients": list(state.clients),
     }
 
 
@@ -100,7 +100,7 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
     if as_json:
         print_json(table)
     else:
-        counted = f"{state.samples:,} points of {len(state.contributions)} clients in {len(state.counts)} bins"
+        counted = f"{state.counts.total:,} points of {len(state.clients)} clients in {len(state.counts)} bins"
         console.print(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
         console.print(f"check:   fedgrove audit {federation.root}/history", soft_wrap=True)
         console.print(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1", soft_wrap=True)

@@ -1,6 +1,7 @@
 """Entry point of the ``fedgrove`` command: one sentence and exit code 2 for every mistake of a user."""
 
 import importlib
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +9,8 @@ import typer
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.core import TyperCommand, TyperGroup
 
-from node.cli.output import CommandError, complain, is_users_to_mend
+from node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
+from node.memory import keep_private
 
 COMMANDS = {
     "demo": "node.cli.demo:demo",
@@ -64,8 +66,10 @@ command_line = TyperGroup(
 
 def run() -> None:
     """Run the command line and exit with its code."""
+    keep_private()  # for every command: whichever loads keys later on, none is forgotten
     try:
         code = command_line(standalone_mode=False)
+        flush()
     except click.NoArgsIsHelpError as help_text:
         print(help_text.format_message(), file=sys.stderr)
         code = 2
@@ -78,10 +82,13 @@ def run() -> None:
     except CommandError as mistake:
         complain(str(mistake))
         code = mistake.code
+    except BrokenPipeError:  # whoever read the output has seen enough
+        code = 128 + signal.SIGPIPE
     except Exception as mistake:
-        if not is_users_to_mend(mistake):
+        sentence = fault_of_disk(mistake) or (str(mistake) if is_users_to_mend(mistake) else "")
+        if not sentence:
             raise
-        complain(str(mistake))
+        complain(sentence)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -1,5 +1,6 @@
 """``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
+import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +55,9 @@ def deploy(
     }
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
     start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
-    write_atomically(config, config.read_bytes() + "\n".join([*start, "", "[network]", *lines, ""]).encode())
+    mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
+    added = "\n".join([*start, "", "[network]", *lines, ""])
+    write_atomically(config, config.read_bytes() + added.encode(), mode)
     if as_json:
         print_json(addresses)
     else:

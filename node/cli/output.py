@@ -1,16 +1,29 @@
 """What all commands share: JSON on stdout, talk on stderr, and which errors are a user's to mend."""
 
+import errno
 import json
 import os
+import sqlite3
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 
+MAX_PASSWORD_BYTES = 1 << 16
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
+
+_ROOM = "make room and run the command again; what was done until then is there"
+_OF_DISK = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: "give a place that takes larger files",
+    errno.EROFS: "give a place that can be written to",
+    errno.EIO: "the disk fails; go on from a copy on another one",
+}
 
 console = Console(stderr=True, highlight=False)
 
@@ -29,15 +42,38 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from chain.errors import ChainError
     from ipfs.store import StoreError
     from node.auditing.archive import NoArchive
+    from node.journal import JournalDamaged
     from node.learning.publishers import DatasetError
     from node.strict_tables import InvalidConfig
 
-    return isinstance(mistake, ChainError | StoreError | NoArchive | InvalidConfig | DatasetError)
+    known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged
+    return isinstance(mistake, known)
+
+
+def fault_of_disk(mistake: Exception) -> str:
+    """What an exception tells of the disk, in one sentence; empty where it tells of something else."""
+    if isinstance(mistake, sqlite3.Error) and getattr(mistake, "sqlite_errorname", "") == "SQLITE_FULL":
+        mistake = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if not isinstance(mistake, OSError) or mistake.errno not in _OF_DISK:
+        return ""
+    where = f" ({mistake.filename})" if isinstance(mistake.filename, str | os.PathLike) else ""
+    return f"{mistake.strerror or os.strerror(mistake.errno)}{where}: {_OF_DISK[mistake.errno]}"
+
+
+def flush() -> None:
+    """Have everything that was printed written; OSError where it cannot be, and then nothing more is tried."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What is left in the buffer would be tried again, and complained of by the interpreter, when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def complain(sentence: str) -> None:
-    """Print one line to stderr."""
-    print(f"fedgrove: {' '.join(sentence.split())}", file=sys.stderr)
+    """Print one line to stderr, if it can be written to; the exit code tells, too."""
+    with suppress(OSError):
+        print(f"fedgrove: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
@@ -59,7 +95,8 @@ def read_password(password_file: Path | None, confirm: bool = False, what: str =
     """The password, from a file, from the environment, or typed; never from an argument, which others could see."""
     if password_file is not None:
         try:
-            return password_file.read_text().rstrip("\n")
+            with password_file.open("rb") as file:  # a pipe, too: that is how some hand over a password
+                return file.read(MAX_PASSWORD_BYTES).decode().rstrip("\n")
         except (OSError, UnicodeDecodeError):
             raise CommandError(f"cannot read the password file {password_file}") from None
     if PASSWORD_VARIABLE in os.environ:

@@ -9,9 +9,10 @@ from rich import box
 from rich.table import Table
 
 from node.cli.output import CommandError, console, print_json
+from node.privacy.settings import ClientLevelSettings
 
 if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
-    from node.privacy.plan import Outlook, Training
+    from node.privacy.plan import Cost, Outlook, Spent, Training
 
 app = typer.Typer(
     name="privacy",
@@ -54,12 +55,13 @@ def plan(
         raise CommandError(f"--epsilon must be from 0.001 to 1000, not {epsilon:g}")
     training = _training(clients, rate, rounds, parameters, delta, dropouts)
     found = outlook(training, epsilon, participation)
-    advice = _advice(training, found)
+    secret = participation == "secret"
+    advice = _advice(training, found, epsilon if secret else 0.0)
     if as_json:
         terms = {**dataclasses.asdict(training), "epsilon": epsilon, "participation": participation}
-        print_json({"training": terms, "outlook": dataclasses.asdict(found), "advice": advice})
+        print_json({"training": terms, "outlook": _finite(dataclasses.asdict(found)), "advice": advice})
         return 0
-    counted = "all rounds" if participation == "secret" else "rounds a client may take part in"
+    counted = "all rounds" if secret else "rounds a client may take part in"
     _show(
         f"ε = {epsilon:g} at δ = {delta:g}, {clients:,} clients, {training.drawn:,.4g} expected a round",
         [
@@ -69,6 +71,7 @@ def plan(
             ("noise to signal, at best", f"{found.noise_to_signal:.3g}"),
             ("clients a round for a ratio of 1", f"{found.drawn_for_one:,}"),
             ("noise to signal with local noise", f"{found.local_noise_to_signal:.3g}"),
+            *((f"ε towards {who}", f"{spent.epsilon:.4g}") for who, spent in _towards(found.cost)),
         ],
     )
     for sentence in advice:
@@ -84,14 +87,14 @@ def spent(
     noise_multiplier: Annotated[float, typer.Option(help="σ: deviation of the noise in the sum over S.")],
     delta: Delta = 1e-5,
     participations: Annotated[
-        int, typer.Option(min=-1, help="Rounds that a client took part in; -1: what 99 of 100 clients stay below.")
+        int, typer.Option(min=-1, help="Also tell of a client that took part in so many rounds; -1: of none.")
     ] = -1,
     dropouts: Dropouts = 0.0,
     lost: Annotated[float, typer.Option(min=0, max=0.99, help="Fraction of the clients lost with their noise.")] = 0.0,
     epsilon: Annotated[float, typer.Option(help="Budget, to see how many rounds are left; 0: none.")] = 0.0,
     as_json: AsJson = False,
 ) -> int:
-    """Say what rounds with this noise have cost, for those who see models and for those who know who took part.
+    """Say what rounds with this noise have cost: towards who sees models only, and towards who can read the ledger.
 
     Example: fedgrove privacy spent --clients 100 --rate 0.5 --rounds 11 --noise-multiplier 1 --delta 1e-3
     """
@@ -107,23 +110,26 @@ def spent(
     own = None if participations < 0 else participations
     found = cost(training, noise_multiplier, own, lost, epsilon or None)
     if as_json:
-        print_json({name: _finite(value) for name, value in dataclasses.asdict(found).items()})
+        print_json(_finite(dataclasses.asdict(found)))
         return 0
-    rows = [
-        (f"who sees models only ({rounds:,} rounds)", f"{found.epsilon_models:.4g}", found.rounds_left_models),
-        (
-            f"who knows of {found.participations:,} rounds with a client",
-            f"{found.epsilon_ledger:.4g}",
-            found.rounds_left_ledger,
-        ),
-    ]
     table = Table(title=f"spent at δ = {delta:g}", box=box.SIMPLE_HEAD)
     for heading in ("towards", "ε", *(["rounds left"] if epsilon else [])):
         table.add_column(heading)
-    for who, value, left in rows:
-        table.add_row(who, value, *([f"{left:,}"] if epsilon else []))
+    for who, each in _towards(found):
+        table.add_row(who, f"{each.epsilon:.4g}", *([f"{each.rounds_left:,}"] if epsilon else []))
     console.print(table)
     return 0
+
+
+def _towards(cost: "Cost") -> list[tuple[str, "Spent"]]:
+    """Towards whom a cost holds."""
+    readers = "readers of the ledger"
+    rows = [
+        (f"who sees models only ({cost.models.rounds:,} rounds)", cost.models),
+        (f"{readers}: average client ({cost.average.rounds:,} rounds)", cost.average),
+        (f"{readers}: most-drawn client ({cost.most_drawn.rounds:,} rounds)", cost.most_drawn),
+    ]
+    return rows + ([(f"{readers}: a client drawn {cost.own.rounds:,} times", cost.own)] if cost.own else [])
 
 
 def _training(clients: int, rate: float, rounds: int, parameters: int, delta: float, dropouts: float) -> "Training":
@@ -135,14 +141,25 @@ def _training(clients: int, rate: float, rounds: int, parameters: int, delta: fl
         raise CommandError(f"--{fault}") from None
 
 
-def _advice(training: "Training", found: "Outlook") -> list[str]:
-    """What to do about S, δ and the noise."""
+def _advice(training: "Training", found: "Outlook", secret: float) -> list[str]:
+    """What to do about S, δ and the noise; ``secret``: the ε that counts on nobody knowing who is drawn, or 0."""
     sentences = [
         "S: take the median norm of updates trained on public data, or let it follow one (clipping = quantile); "
         "below that, signal and noise shrink alike."
     ]
     if training.delta * training.clients >= 1:
         sentences.append(f"δ = {training.delta:g} allows one of {training.clients:,} clients to be exposed: lower it.")
+    if secret:
+        from node.privacy.sampling import least_max_clients
+
+        settings = ClientLevelSettings(epsilon=secret, delta=training.delta, participation="secret")
+        cap = least_max_clients(settings, training.rate, training.clients, training.rounds)
+        sentences.append(
+            f"A ledger tells who was drawn: towards its readers ε is not {secret:g} but "
+            f"{found.cost.average.epsilon:.3g} for an average client and {found.cost.most_drawn.epsilon:.3g} for the "
+            "one that is drawn most."
+        )
+        sentences.append(f"ledger.max_clients must be at least {cap:,}: a full round is no sample that ε counts on.")
     if found.noise_to_signal > 1:
         sentences.append(
             f"The noise is {found.noise_to_signal:.3g} times as long as the mean update at best: draw more clients, "
@@ -161,5 +178,7 @@ def _show(title: str, rows: list[tuple[str, str]]) -> None:
     console.print(table)
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or math.isinf(value) else value
+def _finite(table: dict) -> dict:
+    """The same with None for what is infinite."""
+    tables = {name: _finite(value) if isinstance(value, dict) else value for name, value in table.items()}
+    return {name: None if value == math.inf else value for name, value in tables.items()}

@@ -14,7 +14,8 @@ from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from node.cli.output import CommandError
-from node.config import NetworkSettings, load_config
+from node.config import load_config
+from node.network_settings import NetworkSettings
 
 
 @contextmanager
@@ -44,6 +45,7 @@ def open_network(reach: NetworkSettings) -> Network:
         max_fee_gwei=reach.max_fee_gwei,
         resend_seconds=reach.resend_seconds,
         quorum=reach.rpc_quorum,
+        proofs=reach.proofs,
     )
 
 

@@ -17,14 +17,19 @@ from chain.heads import Heads
 from chain.keys import Keys, load
 from chain.ledger import Ledger
 from ipfs.store import ContentStore
+from node.cli.lone_endpoint import lone_endpoint
 from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
+from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
+from node.founding import difference
+from node.key_slots import copies_on_write
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
+from node.network_settings import NetworkSettings
 from node.service import GivenUp, Participant, Service
 
 if TYPE_CHECKING:
@@ -69,8 +74,12 @@ def client(
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
-        place = _arrive(stack, config, reach, keys, "client")
+        place = _arrive(stack, config, (terms, reach), keys, "client")
+        mark = Mark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
+        for sentence in DataMarks(data, directory).enter(mark):
+            place.log.write("warning", sentence)
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
+        _warn_of_copies(place.log, directory)
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
         roles: dict[str, Participant] = {"client": member}
         if standby:
@@ -107,7 +116,7 @@ def coordinator(
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
-        place = _arrive(stack, config, reach, keys, name)
+        place = _arrive(stack, config, (terms, reach), keys, name)
         if standby:
             return _serve(stack, place, reach, {name: _standby(place, terms, reach, **score)}, once, metrics_port)
         appointed = place.ledger.deployment.coordinator
@@ -128,13 +137,22 @@ class _Place:
     log: ServiceLog
 
 
-def _arrive(stack: ExitStack, config: Path, reach: NetworkSettings, keys: Keys, name: str) -> _Place:
-    """Connect to the chain, which may not be up yet, and check the federation's contracts."""
+def _arrive(
+    stack: ExitStack, config: Path, settings: tuple[FederationConfig, NetworkSettings], keys: Keys, name: str
+) -> _Place:
+    """Connect to the chain, which may not be up yet, and check that its contracts are the terms' federation."""
+    terms, reach = settings
     check_reach(config, reach)
     store = open_store(config, reach)
     log = ServiceLog(name)
     network = stack.enter_context(_patiently(lambda: open_network(reach), reach, log))
     deployment = _patiently(lambda: find_federation(network, reach), reach, log)
+    other = difference(deployment, terms)
+    if other:
+        raise CommandError(f"the ledger {deployment.ledger} is not the federation of {config}: {other}")
+    depends = lone_endpoint(reach)
+    if depends:
+        log.write("warning", "endpoint", message=depends)
     log.write("info", "started", account=keys.address, ledger=deployment.ledger, chain=deployment.chain_id)
     return _Place(network, Ledger(network, deployment, keys.account), store, log)
 
@@ -217,6 +235,16 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
                 raise CommandError(f"gave up after {reach.patience_seconds:.0f} s: {fault}", code=3) from None
             log.fault("start", type(fault).__name__, str(fault))
             time.sleep(RETRY_SECONDS)
+
+
+def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
+    """Say once where what the journal destroys may stay on the disk."""
+    kind = copies_on_write(directory)
+    if kind:
+        sentence = (
+            "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"
+        )
+        log.write("warning", f"{directory} is on {kind}, {sentence}")
 
 
 def _own(stack: ExitStack, directory: Path) -> None:

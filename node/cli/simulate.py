@@ -279,6 +279,10 @@ def _print_table(runs: list[Run]) -> None:
         console.print(_of_clusters(run.record), soft_wrap=True)
     if any(len(run.record.rounds) < plan.rounds for run in runs):
         console.print(f"The privacy budget ends before round {plan.rounds}.")
+    if getattr(plan.privacy, "participation", "") == "secret":
+        readers = ", ".join(f"{run.record.rounds[-1].privacy['ledger_epsilon']:.3g}" for run in runs)
+        sentence = f"ε holds towards those who see only models; readers of a ledger, who know who was drawn: {readers}."
+        console.print(sentence, soft_wrap=True)
     if plan.privacy:
         sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
         console.print(sentence, soft_wrap=True)

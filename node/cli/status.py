@@ -21,6 +21,7 @@ from chain.keys import Keys, load
 from chain.ledger import Ledger
 from node.budget import ETHER, Budget, Purse
 from node.cli.clusters_look import ClusterLook, ClusterSight
+from node.cli.lone_endpoint import lone_endpoint
 from node.cli.membership import ConfigFile, PasswordFile
 from node.cli.output import CommandError, complain, console, print_json, read_password
 from node.cli.privacy_look import PrivacyLook, PrivacySight
@@ -107,16 +108,20 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
     terms, reach = load_config(config)
     check_reach(config, reach)
     with open_network(reach) as network:
+        depends = lone_endpoint(reach)
+        if depends:
+            complain(depends)
         ledger = Ledger(network, read_deployment(network, reach.ledger, reach.block or None), None)
         view = LedgerView(ledger)
         purse = Purse(network, ledger, account) if account else None
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
-        clusters = ClusterLook(terms, open_store(config, reach)) if terms.clusters is not None else None
+        place = (ledger.chain_id, ledger.address)
+        clusters = ClusterLook(terms, open_store(config, reach), place) if terms.clusters is not None else None
         on_request = terms.clustering is not None
 
         def look() -> Sight:
-            now = standing(ledger, account, keys=keys, rounds=rounds, view=view, on_request=on_request)
+            now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
             if told.over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)

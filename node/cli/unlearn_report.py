@@ -6,17 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from node.cli.bench_removals import BY_THE_PAPER, METHODS, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
+from node.cli.bench_removals import BY_THE_PAPER, METHODS, ON_LEDGER, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
 from node.files import write_atomically
 from node.simulation.figures import SERIES, drawing
 
 README = "README.md"
-_COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER), SERIES, strict=False))
+_COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER, ON_LEDGER), SERIES, strict=False))
 _HEAD = """\
 # Clustering that forgets
 
 Written by `fedgrove bench unlearn --out`; docs/unlearning.md says what is clustered, and how it forgets.
 
+A *removal* sums differences, as in the paper; *on a ledger*, where that was measured, everybody is summed anew.
 Seconds are of processor time on one core: the slowest client's, then the server's. *As the paper counts* leaves out
 masks and decoding, and the server where no centroid was hit; DC-K-means knows no masks. The plain retraining runs
 scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does; the

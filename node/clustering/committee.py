@@ -3,21 +3,23 @@
 What the committee and the public learn is in docs/clustering.md.
 """
 
-import math
-from collections.abc import Collection, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from node.clustering.evidence import Evidence, Rule, evidence_bytes
 from node.clustering.similarity import Similarity
 
+Opens = Callable[[set[int]], set[int]]
+"""Maps those who tell their mask secrets to all whose masks come off."""
+
+_LOT = b"fedgrove lot 1"
 _BALLOT = b"FGV1"
 _HEAD_BYTES = len(_BALLOT) + 4 + 4
 _DIGEST_BYTES = 32
-
-
-class NoCommittee(ValueError):
-    """There is nobody outside the cluster who may judge it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Ballot:
     against : tuple of bool
         Whether it calls each member of the cluster malicious, in their order.
     evidence : bytes
-        Digest of its evidence.
+        Digest of its evidence, which is beside it: without that a ballot is void.
     """
 
     voter: int
@@ -56,88 +58,40 @@ class Ballot:
         return ballot
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a committee found.
-
-    Attributes
-    ----------
-    members : tuple of int
-        The suspected cluster.
-    against : tuple of int
-        Votes against each.
-    seats : int
-        Size of the committee, whether all voted or not.
-    """
-
-    members: tuple[int, ...]
-    against: tuple[int, ...]
-    seats: int
-
-    @property
-    def expelled(self) -> tuple[int, ...]:
-        """Members with more than half of all seats against them."""
-        return tuple(m for m, votes in zip(self.members, self.against, strict=True) if 2 * votes > self.seats)
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """The new cluster: the others."""
-        return tuple(sorted(set(self.members) - set(self.expelled)))
+def signed_off(evidence: Evidence, voter: int, rule: Rule) -> bytes:
+    """A judge's ballot and the evidence that it follows from, as it uploads them."""
+    return Ballot(voter, evidence.votes(rule), evidence.digest()).to_bytes() + evidence.to_bytes()
 
 
-def suspected(scores: Sequence[float], best: Sequence[float], tolerance: float) -> tuple[int, ...]:
-    """Clusters whose models do worse on the public set than the best before them, by more than a tolerance.
-
-    Parameters
-    ----------
-    scores, best : sequence of float
-        Accuracy of each cluster's model on the labels of its members (``training.personal_accuracy``): on others a
-        model that is trained for some labels gets worse without malice.
-    """
-    pairs = zip(scores, best, strict=True)
-    return tuple(cluster for cluster, (score, most) in enumerate(pairs) if score < most - tolerance)
+def vote_bytes(members: int) -> int:
+    """Length of a ballot on so many members and its evidence."""
+    return len(Ballot(0, (False,) * members, bytes(_DIGEST_BYTES)).to_bytes()) + evidence_bytes(members)
 
 
-def draw_committee(
-    similarity: Similarity, cluster: Collection[int], seats: int, barred: Collection[int] = ()
-) -> tuple[int, ...]:
-    """The d clients outside a cluster that are most like it (algorithm 3, lines 1 to 20).
-
-    Candidates are, for every member, the client outside that is most like it; all outside if the cluster has half of
-    all clients or more, or is no larger than the committee, or if so few candidates remain that seats would stay empty.
-    Of them those with the largest Sim_v = Σ_{m∈C} ISMₘ[v] sit, equals by their number.
-
-    Parameters
-    ----------
-    seats : int
-        d.
-    barred : collection of int
-        Clients who may not judge: members of other suspected clusters.
+def opened_ballot(data: bytes, voter: int, members: int, rule: Rule) -> Ballot:
+    """A ballot whose evidence opens.
 
     Raises
     ------
-    NoCommittee
-        Nobody is left outside.
+    ValueError
+        Not in their form, somebody else's, on others, evidence of another digest, or votes that do not follow from it.
     """
-    members = sorted(set(cluster))
-    outside = sorted(set(range(similarity.clients)) - set(members) - set(barred))
-    if not outside:
-        raise NoCommittee(f"nobody outside the suspected cluster of {len(members)} clients may judge it")
-    chosen = set(outside)
-    if seats < len(members) and 2 * len(members) < similarity.clients:
-        likest = {outside[int(np.argmax(similarity.overlaps[member, outside]))] for member in members}
-        chosen = likest if len(likest) >= seats else chosen
-    likeness = {client: math.fsum(similarity.ism[members, client]) for client in chosen}
-    return tuple(sorted(sorted(chosen, key=lambda client: (-likeness[client], client))[:seats]))
+    end = len(data) - evidence_bytes(members)
+    ballot, evidence = Ballot.from_bytes(data[:end]), Evidence.from_bytes(data[end:])
+    if ballot.voter != voter or len(ballot.against) != members or len(evidence.findings) != members:
+        raise ValueError("this ballot is another's, or on others")
+    if ballot.evidence != evidence.digest() or ballot.against != evidence.votes(rule):
+        raise ValueError("the evidence does not open, or the votes do not follow from it")
+    return ballot
 
 
-def tally(members: Sequence[int], committee: Collection[int], ballots: Sequence[Ballot]) -> Verdict:
-    """Count the votes.
+def tally(members: Sequence[int], committee: Collection[int], ballots: Sequence[Ballot]) -> tuple[int, ...]:
+    """Votes against each member.
 
     Parameters
     ----------
     members : sequence of int
-        The suspected cluster, in the order of the votes.
+        Who is judged, in the order of the votes.
     committee : collection of int
         Who has a seat.
     ballots : sequence of Ballot
@@ -153,5 +107,69 @@ def tally(members: Sequence[int], committee: Collection[int], ballots: Sequence[
         raise ValueError("every judge votes once, and nobody else")
     if any(len(ballot.against) != len(members) for ballot in ballots):
         raise ValueError(f"a ballot must have a vote on each of the {len(members)} members")
-    against = tuple(sum(ballot.against[place] for ballot in ballots) for place in range(len(members)))
-    return Verdict(tuple(members), against, len(committee))
+    return tuple(sum(ballot.against[place] for ballot in ballots) for place in range(len(members)))
+
+
+# --- who judges whom --------------------------------------------------------------------------------------------------
+
+
+def pool_of(similarity: Similarity, group: Collection[int], free: Collection[int], least: float) -> tuple[int, ...]:
+    """Who of those that are free may judge a group: whoever has enough of the members' labels to tell.
+
+    That is where Σ |χₘ ∩ χᵥ| over the members m is at least ``least`` of Σ max(|χₘ|, |χᵥ|). Who claims many samples of
+    all labels has what everybody has, but that is a small part of its own.
+
+    Parameters
+    ----------
+    group, free : collection of int
+        Rows of the similarity.
+    """
+    exact, members, sizes = Fraction(str(least)), sorted(set(group)), similarity.sizes
+    found = []
+    for judge in sorted(set(free) - set(members)):
+        common = int(similarity.overlaps[members, judge].sum())
+        largest = int(np.maximum(sizes[members], sizes[judge]).sum())
+        if common * exact.denominator >= exact.numerator * largest:
+            found.append(judge)
+    return tuple(found)
+
+
+def by_lot(clients: Collection[int], lots: bytes, purpose: str) -> list[int]:
+    """Clients in the order of their lots, SHA-256 of what nobody knew when it was settled who they are.
+
+    Parameters
+    ----------
+    lots : bytes
+        Random, on the ledger.
+    purpose : str
+        What is drawn: each draw has lots of its own.
+    """
+    tag = _LOT + lots + purpose.encode()
+    return sorted(clients, key=lambda client: hashlib.sha256(tag + client.to_bytes(4)).digest())
+
+
+def drawn_members(
+    suspects: Collection[int],
+    most: int,
+    lots: bytes,
+    judged: Mapping[int, int],
+    opens: Opens | None = None,
+) -> list[int]:
+    """Who of the suspects is judged: the first by lot, no more than ``most``; who never was comes first.
+
+    Parameters
+    ----------
+    judged : mapping of int to int
+        When each was judged last.
+    opens : callable, optional
+        Who is opened when these are: of those who show what takes their masks off, others' masks come off, too. None
+        but those who are judged may be.
+    """
+    chosen: list[int] = []
+    for suspect in sorted(by_lot(suspects, lots, "member"), key=lambda client: judged.get(client, -1)):
+        if len(chosen) == most:
+            break
+        also = set() if opens is None else opens({*chosen, suspect}) - {*chosen, suspect}
+        if not also:
+            chosen.append(suspect)
+    return sorted(chosen)

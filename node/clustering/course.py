@@ -12,21 +12,24 @@ the very upload that fell.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from node.clustering.committee import Ballot, NoCommittee, draw_committee, suspected, tally
+from node.clustering import suspicion
+from node.clustering.committee import Ballot, Opens
 from node.clustering.comparing import comparing
 from node.clustering.cover import candidates, greedy_cover
+from node.clustering.labels import contradicts
 from node.clustering.settings import ClusterTerms
 from node.clustering.similarity import Inconsistent
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clustering.stated import Counts, InvalidStatement, Stated
 from node.clustering.training import Cluster, global_rounds, global_weights
 
 FEWEST = 3
 """Of fewer clients masks hide no model, so fewer are never summed."""
+
+_GUARDED = ("labels", "watch", "show", "vote")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Course:
 
     # --- what is stated ---------------------------------------------------------------------------------------------
 
+    def check_called_for(self, state: ClusterState, stated: Stated | None) -> None:
+        """Raise InvalidStatement where a statement is missing, or nobody asked for one."""
+        if (stated is None) == (state.stage in ("count", "watch")):
+            raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
+
     def heard(self, state: ClusterState, stated: Stated | None) -> ClusterState:
         """The state when the statement that it waits for has been heard.
 
@@ -70,8 +78,9 @@ class Course:
         InvalidStatement
             It is missing, cannot be true, or is not called for.
         """
-        if (stated is None) == (state.stage in ("count", "watch")):
-            raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
+        self.check_called_for(state, stated)
+        if not self.terms.seats and state.stage in _GUARDED:
+            raise InvalidStatement(f"by these terms nobody is judged, and there is no stage '{state.stage}'")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
             raise InvalidStatement(f"the state counts other than {self.labels} labels")
         if bool(state.clusters) != bool(state.overlaps):
@@ -80,7 +89,7 @@ class Course:
             raise InvalidStatement(f"by these terms nothing is compared in a stage '{state.stage}'")
         if state.stage == "count":
             return self.clustered(state, stated.overlaps)
-        return self._watched(state, stated) if state.stage == "watch" else state
+        return suspicion.watched(self.terms, self.labels, state, stated) if state.stage == "watch" else state
 
     def clustered(self, state: ClusterState, overlaps: tuple[Counts, ...]) -> ClusterState:
         """Clusters that follow from the overlaps (algorithm 2).
@@ -101,93 +110,15 @@ class Course:
         clusters = tuple(tuple(state.clients[k] for k in each.members) for each in greedy_cover(found))
         return replace(compared, stage="labels" if self.terms.seats else "train", clusters=clusters)
 
-    def _watched(self, state: ClusterState, stated: Stated) -> ClusterState:
-        """Whether models fell, on the labels that they are for, and whom that makes suspect."""
-        several = len(state.models)
-        stated.check_models(several + len(state.trials), self.labels)
-        if state.tested not in ((), stated.tested):
-            raise InvalidStatement("models were tested on another public set than those before them")
-        right, trials = stated.right[:several], stated.right[several:]
-        if not state.references:
-            kept = replace(state, references=state.models, right=right, tested=stated.tested)
-            return replace(kept, stage="train", trials=())
-        state = replace(
-            state,
-            references=tuple(map(state.reference_of, range(several))),
-            right=tuple(state.right[k if len(state.right) > 1 else 0] for k in range(several)),
-        )
-        labels = [state.labels_of(k) if several > 1 else state.all_labels for k in range(several)]
-        found, best = (scores(rows, stated.tested, labels) for rows in (right, state.right))
-        fallen = self._fallen(found, best)
-        better = [k not in fallen and found[k] >= best[k] for k in range(several)]
-        kept = replace(
-            state,
-            stage="train",
-            references=tuple(state.models[k] if better[k] else state.references[k] for k in range(several)),
-            right=tuple(right[k] if better[k] else state.right[k] for k in range(several)),
-            tested=stated.tested,
-            trials=(),
-        )
-        if fallen and trials:
-            fallen = self._bad_parts(kept, trials)
-        return self._suspecting(kept, {k: state.groups[k] for k in fallen if state.groups[k]})
+    # --- who judges whom --------------------------------------------------------------------------------------------
 
-    def _bad_parts(self, state: ClusterState, trials: Sequence[Counts]) -> tuple[int, ...]:
-        """Whose part's model fell below the best one of all."""
-        labels = [state.labels_of(k) for k in range(len(trials))]
-        best = scores(state.right * len(labels), state.tested, labels)
-        return self._fallen(scores(trials, state.tested, labels), best)
+    def seated(self, state: ClusterState, lots: bytes, opens: Opens | None = None) -> ClusterState:
+        """The state of a round to show, with those drawn who are judged and their judges: see ``suspicion.seated``."""
+        return suspicion.seated(self.terms, state, lots, opens)
 
     def voted(self, state: ClusterState, ballots: Mapping[int, Sequence[Ballot]]) -> ClusterState:
-        """The verdicts; who is expelled leaves all clusters, and the others go on from the best model before the fall.
-
-        Parameters
-        ----------
-        ballots : mapping
-            By cluster: at most one of each judge, with a vote on each member.
-        """
-        cases = tuple(
-            replace(case, against=tally(case.members, case.committee, ballots[case.cluster]).against)
-            for case in state.cases
-        )
-        fallen = {case.cluster for case in cases if case.expelled}
-        out = {client: case.cluster for case in cases for client in case.expelled}
-        models = tuple(
-            state.reference_of(k) if fallen and (k in fallen or len(state.models) == 1) else model
-            for k, model in enumerate(state.models)
-        )
-        return replace(
-            state,
-            stage="train",
-            models=models,
-            cases=cases,
-            clusters=tuple(tuple(client for client in members if client not in out) for members in state.clusters),
-            judged={**state.judged, **{case.cluster: state.trained for case in cases}},
-            expelled={**state.expelled, **out},
-        )
-
-    def _suspecting(self, state: ClusterState, suspects: Mapping[int, Cluster]) -> ClusterState:
-        """Committees for the suspects; a cluster outside which nobody is left to judge it goes unjudged.
-
-        Members of it that were in no sum of the round do not judge it: accomplices could stay away to take the seats.
-        """
-        wanted = {k: members for k, members in suspects.items() if not self._paused(state, k)}
-        cases = []
-        for cluster, members in wanted.items():
-            others = {client for k, group in wanted.items() if k != cluster for client in group}
-            away = set(state.clusters[cluster]).difference(*state.groups)
-            barred = others.union(state.expelled, away)
-            with suppress(NoCommittee):
-                drawn = draw_committee(state.similarity, _rows(state, members), self.terms.seats, _rows(state, barred))
-                cases.append(Case(cluster, members, tuple(state.clients[row] for row in drawn)))
-        return replace(state, stage="show", cases=tuple(cases)) if cases else state
-
-    def _fallen(self, found: Sequence[Fraction], best: Sequence[Fraction]) -> tuple[int, ...]:
-        return suspected(found, best, Fraction(str(self.terms.tolerance)))
-
-    def _paused(self, state: ClusterState, cluster: int) -> bool:
-        last = state.judged.get(cluster)
-        return last is not None and state.trained - last < self.terms.pause
+        """The verdicts: see ``suspicion.voted``."""
+        return suspicion.voted(state, ballots)
 
     # --- who does what ----------------------------------------------------------------------------------------------
 
@@ -220,7 +151,7 @@ class Course:
         Parameters
         ----------
         stated : mapping
-            The number that each drawn client stated: in the second stage of training that of its cluster, from 1.
+            The number that each drawn client stated (``number_of``).
         """
         if state.stage not in ("labels", "train"):
             return ()
@@ -229,11 +160,43 @@ class Course:
         elif self.is_global(state):
             found = (tuple(sorted(client for client in stated if self.options(state, client))),)
         else:
+            chosen = {client: chosen_by(state, number) for client, number in stated.items()}
             found = tuple(
-                tuple(sorted(client for client in members if stated.get(client) == number))
-                for number, members in enumerate(state.clusters, 1)
+                tuple(client for client in members if chosen.get(client) == cluster)
+                for cluster, members in enumerate(state.clusters)
             )
         return tuple(group if len(group) >= FEWEST else () for group in found)
+
+    # --- what members say when they draw ----------------------------------------------------------------------------
+
+    def number_of(self, state: ClusterState, client: int, choice: int, shares: Counts) -> int:
+        """What a client states when it draws in a round of training.
+
+        Its cluster from 1, in the second stage, and else 1; in the first round so many more as there are clusters if
+        the label shares that were added up for its own part cannot have its own among them.
+        """
+        part = self._counted(state, client)
+        doubts = part is not None and self._doubts(state, client, part, shares)
+        return 1 + (0 if self.is_global(state) else choice) + doubts * len(state.clusters)
+
+    def believed(self, state: ClusterState, stated: Mapping[int, int]) -> tuple[Counts, ...]:
+        """The label shares that none of those whom they are made of contradicts."""
+        doubting = (client for client, number in stated.items() if number > len(state.clusters))
+        doubted = {self._counted(state, client) for client in doubting}
+        left = tuple(() if k in doubted else shares for k, shares in enumerate(state.labels))
+        return left if any(left) else ((1,) * self.labels,) * len(state.labels)
+
+    def _counted(self, state: ClusterState, client: int) -> int | None:
+        """The part with which a client's label shares were added up, before the first round of training."""
+        if state.trained or not any(state.labels):
+            return None
+        return next((k for k, group in enumerate(state.groups) if client in group and state.labels[k]), None)
+
+    def _doubts(self, state: ClusterState, client: int, part: int, shares: Counts) -> bool:
+        own, size = state.overlaps[state.rows[client]], state.sizes
+        rows = ((state.rows[member], member) for member in state.groups[part])
+        alike = [Fraction(own[row], max(size[client], size[member])) for row, member in rows]
+        return contradicts(shares, state.labels[part], alike)
 
     def weights(self, state: ClusterState, groups: Iterable[Cluster]) -> dict[int, Fraction]:
         """How much each client counts in the mean of its group, or, where there is one model, in that of all groups."""
@@ -245,22 +208,12 @@ class Course:
         return {client: weights[client] / total for client in clients}
 
 
-def _rows(state: ClusterState, clients: Iterable[int]) -> list[int]:
-    """Their rows in the matrix of overlaps."""
-    return sorted(state.rows[client] for client in clients)
+def chosen_by(state: ClusterState, number: int) -> int:
+    """The cluster, from 0, of a client that states a number when it draws; −1 if there is none."""
+    several = len(state.clusters)
+    return (number - 1) % several if 1 <= number <= 2 * several else -1
 
 
 def _likeness(state: ClusterState, client: int, members: Cluster) -> Fraction:
     own = state.overlaps[state.rows[client]]
     return Fraction(sum(own[state.rows[member]] for member in members), len(members))
-
-
-def scores(right: Sequence[Counts], tested: Counts, labels: Sequence[Counts]) -> list[Fraction]:
-    """Expected accuracy of each model on data with these label counts, of the labels that were tested."""
-    return [_score(found, tested, counts) for found, counts in zip(right, labels, strict=True)]
-
-
-def _score(right: Counts, tested: Counts, counts: Counts) -> Fraction:
-    known = [(count, Fraction(n, most)) for n, most, count in zip(right, tested, counts, strict=True) if most]
-    total = sum(count for count, _ in known)
-    return sum((count * share for count, share in known), Fraction(0)) / total if total else Fraction(0)

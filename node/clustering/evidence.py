@@ -6,7 +6,7 @@ The seed has lost the formula by which a judge decides, but for its terms: a mod
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -14,12 +14,15 @@ import numpy as np
 
 from node.learning.samples import Samples
 
-SALT_BYTES = 32
-# Cosines and lengths are kept as whole millionths, so that evidence has one form in bytes.
-_PARTS = 1_000_000
+# Cosines and lengths are whole ten-thousandths, so that evidence has one form in bytes, and votes follow from it.
+_PARTS = 10_000
 _LARGEST = (1 << 63) - 1
+_PERCENT = 100
 
-_EVIDENCE = b"fedgrove evidence 2"
+_MAGIC = b"FGX1"
+_DIGEST_BYTES = 32
+_HEAD_BYTES = len(_MAGIC) + 4 + 1
+_FINDING_BYTES = _DIGEST_BYTES + 4 + 8 + 1
 
 
 @dataclass(frozen=True)
@@ -73,23 +76,36 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Direction:
-    """How a member's update lies to the judge's own, both from the model that the round began with.
+class Finding:
+    """What a judge found of one member.
 
     Attributes
     ----------
+    model : bytes
+        Digest of the model that it judged, 32 bytes.
     cosine : int
-        Of the angle between them, in millionths; 0 where one of them is zero.
+        Of the angle between the member's update and the judge's own, both from the model that the round began with, in
+        ten-thousandths; 0 where one of them is zero.
     length : int
-        The member's in lengths of the judge's, in millionths.
+        The member's update in lengths of the judge's, in ten-thousandths.
+    score : int
+        Percent of the judge's samples that the model gets right, each label with the same weight; 0 where the rule
+        looks at directions.
     """
 
-    cosine: int = field(repr=False)
-    length: int = field(repr=False)
+    model: bytes
+    cosine: int
+    length: int
+    score: int = 0
+
+    def __post_init__(self) -> None:
+        fine = len(self.model) == _DIGEST_BYTES and any(self.model) and 0 <= self.score <= _PERCENT
+        if not (fine and -_PARTS <= self.cosine <= _PARTS and 0 <= self.length <= _LARGEST):
+            raise ValueError("a finding has a digest, a cosine, a length and a score in their ranges")
 
 
-def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> Direction:
-    """Compare a member's update with the judge's.
+def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> tuple[int, int]:
+    """Cosine and length of a member's update beside the judge's, as a finding has them.
 
     Parameters
     ----------
@@ -104,77 +120,88 @@ def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> Direct
     cosine = product / (lengths[0] * lengths[1]) if product else 0.0
     allowed = lengths[1] * max(1.0, steps)
     length = lengths[0] / allowed if allowed else float(lengths[0] > 0) * _LARGEST
-    return Direction(round(cosine * _PARTS), min(round(length * _PARTS), _LARGEST))
+    return max(-_PARTS, min(round(cosine * _PARTS), _PARTS)), min(round(length * _PARTS), _LARGEST)
+
+
+def even_score(tested: Sequence[int], right: Sequence[int]) -> int:
+    """Accuracy on each label that a judge has, averaged over these, in percent.
+
+    Plain accuracy would say how alike the judge's labels are to those a model was trained on.
+
+    Parameters
+    ----------
+    tested, right : sequence of int
+        The judge's samples of each label, not all zero, and the right answers.
+    """
+    found = [Fraction(number, most) for number, most in zip(right, tested, strict=True) if most]
+    return round(_PERCENT * sum(found, Fraction(0)) / len(found))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One judge's tests, on its own data, of all models of a suspected cluster. It shows label counts: keep it.
+    """What one judge found of all members of a suspected cluster that it judged: public, and its votes follow from it.
+
+    It says nothing of the judge's samples but what these few numbers do.
 
     Attributes
     ----------
-    tested : tuple of int
-        Samples of each label, not all zero.
-    reference : tuple of int
-        How many of them the global model from before the drop gets right.
-    right : tuple of (tuple of int) or None
-        How many each model gets right, in the order of the cluster's members; None for a member that showed no valid
-        model.
-    directions : tuple of Direction or None
-        How its update lies to the judge's own, likewise.
+    findings : tuple of Finding or None
+        In the order of the members; None for one that showed no valid model.
+    reference : int
+        Score of the best model from before the fall, in percent; 0 where the rule looks at directions.
     """
 
-    tested: tuple[int, ...] = field(repr=False)
-    reference: tuple[int, ...] = field(repr=False)
-    right: tuple[tuple[int, ...] | None, ...] = field(repr=False)
-    directions: tuple[Direction | None, ...] = field(repr=False)
+    findings: tuple[Finding | None, ...]
+    reference: int = 0
 
     def __post_init__(self) -> None:
-        rows = [self.reference, *(row for row in self.right if row is not None)]
-        fine = any(self.tested) and all(len(row) == len(self.tested) for row in rows)
-        if not fine or not all(0 <= n <= most for row in rows for n, most in zip(row, self.tested, strict=True)):
-            raise ValueError("a judge counts right answers of each label, no more than there are samples, and has some")
-        if [entry is None for entry in self.directions] != [row is None for row in self.right]:
-            raise ValueError("a judge finds the direction of each model that it has tested, and of no other")
-
-    def score(self, right: Sequence[int]) -> Fraction:
-        """Accuracy on each label, averaged over the judge's labels.
-
-        Plain accuracy would say how alike the judge's labels are to those a model was trained on.
-        """
-        found = [Fraction(number, most) for number, most in zip(right, self.tested, strict=True) if most]
-        return sum(found, Fraction(0)) / len(found)
+        if not self.findings or not 0 <= self.reference <= _PERCENT:
+            raise ValueError("evidence is of one member at least, and scores are percentages")
 
     def votes(self, rule: Rule) -> tuple[bool, ...]:
-        """Whether each model is called malicious. Who shows none is, else silence would be a defence."""
+        """Whether each member is called malicious. Who shows nothing is, else silence would be a defence."""
         if rule.test == "direction":
             least, most = (_exact(value) * _PARTS for value in (rule.least_cosine, rule.most_length))
-            return tuple(found is None or found.cosine < least or found.length > most for found in self.directions)
-        scores = [None if row is None else self.score(row) for row in self.right]
+            return tuple(found is None or found.cosine < least or found.length > most for found in self.findings)
+        scores = [None if found is None else Fraction(found.score, _PERCENT) for found in self.findings]
         least = rule.least([score for score in scores if score is not None])
-        least = max(least, _exact(rule.floor) * self.score(self.reference))
+        least = max(least, _exact(rule.floor) * Fraction(self.reference, _PERCENT))
         return tuple(score is None or score < least for score in scores)
 
-    def digest(self, models: Sequence[bytes], salt: bytes) -> bytes:
-        """SHA-256 that commits to the evidence and to the models that were tested.
+    def to_bytes(self) -> bytes:
+        """Canonical form: magic (4), members (4), reference (1), then 45 bytes a member, zero where there is none."""
+        head = _MAGIC + len(self.findings).to_bytes(4) + self.reference.to_bytes(1)
+        return head + b"".join(bytes(_FINDING_BYTES) if found is None else _packed(found) for found in self.findings)
 
-        Parameters
-        ----------
-        models : sequence of bytes
-            Digests of the models, 32 bytes each; zero for one that was not shown.
-        salt : bytes
-            32 random bytes, without which counts could be guessed.
-        """
-        if len(salt) != SALT_BYTES or len(models) != len(self.right):
-            raise ValueError(f"evidence takes a salt of {SALT_BYTES} bytes and a digest for each of its models")
-        state = hashlib.sha256(_EVIDENCE + salt + len(self.tested).to_bytes(4) + len(self.right).to_bytes(4))
-        for row in (self.tested, self.reference, *self.right):
-            state.update(b"\0" if row is None else b"\1" + b"".join(number.to_bytes(4) for number in row))
-        for found in self.directions:
-            numbers = () if found is None else (found.cosine, found.length)
-            state.update(b"\0" if found is None else b"\1" + b"".join(n.to_bytes(8, signed=True) for n in numbers))
-        state.update(b"".join(models))
-        return state.digest()
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Evidence":
+        """Read what ``to_bytes`` wrote; ValueError for anything else."""
+        count = int.from_bytes(data[4:8])
+        if data[:4] != _MAGIC or not count or len(data) != evidence_bytes(count):
+            raise ValueError("these bytes are no evidence")
+        parts = [data[start : start + _FINDING_BYTES] for start in range(_HEAD_BYTES, len(data), _FINDING_BYTES)]
+        evidence = cls(tuple(_unpacked(part) if any(part) else None for part in parts), data[_HEAD_BYTES - 1])
+        if evidence.to_bytes() != data:
+            raise ValueError("these bytes are no evidence in canonical form")
+        return evidence
+
+    def digest(self) -> bytes:
+        """SHA-256, for a ballot."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+
+def evidence_bytes(members: int) -> int:
+    """Length of evidence on so many members."""
+    return _HEAD_BYTES + members * _FINDING_BYTES
+
+
+def _packed(found: Finding) -> bytes:
+    return found.model + found.cosine.to_bytes(4, signed=True) + found.length.to_bytes(8) + found.score.to_bytes(1)
+
+
+def _unpacked(data: bytes) -> Finding:
+    cosine = int.from_bytes(data[_DIGEST_BYTES : _DIGEST_BYTES + 4], signed=True)
+    return Finding(data[:_DIGEST_BYTES], cosine, int.from_bytes(data[_DIGEST_BYTES + 4 : -1]), data[-1])
 
 
 def resampled(samples: Samples, labels: np.ndarray, rng: np.random.Generator) -> Samples:

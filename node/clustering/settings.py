@@ -34,9 +34,13 @@ class ProCflSettings:
     public_samples : int
         Size of the public set on which models are watched, at most half of the test samples.
     tolerance : float
-        A fall of the accuracy there by more than this raises suspicion.
+        A model whose accuracy there falls by more than this does not go on, and raises suspicion.
     pause : int
-        Rounds before a cluster that was judged may be suspected again.
+        Rounds before a member that was judged may be judged again.
+    least_overlap : float
+        Who judges has at least this in common with the members: Σ of the overlaps, in parts of Σ of the larger sets.
+    least_pool : float
+        A cluster is judged only where at least this share of all who trained may judge it.
     shown_noise : float
         Length of the noise in the models that are shown to a committee, in lengths of the update.
     rule : Rule
@@ -52,6 +56,8 @@ class ProCflSettings:
     public_samples: int = 500
     tolerance: float = 0.1
     pause: int = 3
+    least_overlap: float = 0.1
+    least_pool: float = 0.5
     shown_noise: float = 1.0
     rule: Rule = field(default_factory=Rule)
 
@@ -63,6 +69,8 @@ class ProCflSettings:
         _check(1 <= self.public_samples <= 1_000_000, "public_samples", "from 1 to 1000000", self.public_samples)
         _check(0 <= self.tolerance < 1, "tolerance", "from 0 to below 1", self.tolerance)
         _check(1 <= self.pause <= 100_000, "pause", "from 1 to 100000 rounds", self.pause)
+        _check(0 < self.least_overlap <= 1, "least_overlap", "above 0 and at most 1", self.least_overlap)
+        _check(0 <= self.least_pool < 1, "least_pool", "from 0 to below 1", self.least_pool)
         _check(0 <= self.shown_noise <= 100, "shown_noise", "from 0 to 100", self.shown_noise)
 
 
@@ -81,14 +89,15 @@ class ClusterTerms(ProCflSettings):
         Address of the coordinator's account: overlaps and scores count only with its signature. Not needed with ``rsa``
         where there are no committees.
     shown : str
-        What a suspected member shows to its committee. ``upload``: the secret that opens the very upload that is
-        judged. ``noised``: a model with noise (``shown_noise``), as in the paper; nothing ties it to what was sent.
+        What a suspected member shows to its committee. ``noised``: a model with noise (``shown_noise``), as in the
+        paper; nothing ties it to what was sent. ``upload``: the secret that opens the very upload that is judged, which
+        its judges see without noise.
     """
 
     psi: Literal["ecdh", "rsa"] = "ecdh"
     counter: str = ""
     signer: str = ""
-    shown: Literal["upload", "noised"] = "upload"
+    shown: Literal["upload", "noised"] = "noised"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from node.clustering import plain_values as plain
+from node.clustering.cases import Case
+from node.clustering.sets import MAX_ELEMENTS
 from node.clustering.similarity import Inconsistent, Similarity
 from node.clustering.stated import Counts
 from node.clustering.training import Cluster
@@ -25,33 +28,10 @@ _UNGROUPED = STAGES[: STAGES.index("labels")]
 _COMPARING = ("ask", "answer", "report")
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
-_MAX_HEAD_BYTES = 1 << 28
-_MAX_MODELS = 1 << 20
+MAX_HEAD_BYTES = 1 << 24
+"""Of a state's head: twice what 400 clients in 400 clusters, and a thousand labels, can come to."""
 
-
-@dataclass(frozen=True)
-class Case:
-    """A suspected cluster, and what became of it.
-
-    Attributes
-    ----------
-    cluster : int
-    members : Cluster
-        Who trained its model, and is judged.
-    committee : Cluster
-    against : tuple of int
-        Votes against each member; empty before the vote.
-    """
-
-    cluster: int
-    members: Cluster
-    committee: Cluster
-    against: tuple[int, ...] = ()
-
-    @property
-    def expelled(self) -> Cluster:
-        """Members with more than half of all seats against them."""
-        return tuple(m for m, votes in zip(self.members, self.against, strict=False) if 2 * votes > len(self.committee))
+_MAX_MODELS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -76,9 +56,13 @@ class ClusterState:
     clusters : tuple of Cluster
         Members, without those who were expelled.
     labels : tuple of Counts
-        For each cluster the label counts of those who are most like it, together; empty where they were too few.
+        For each cluster the label shares of those who are most like it, together (``node.clustering.labels``); empty
+        where they are not known.
     groups : tuple of Cluster
-        Who trained each model in the latest round of training, or each part of the one model.
+        Who trained each model in the latest round of training, or each part of the one model; before the first, whose
+        label shares were added up for each cluster.
+    spoilt : tuple of int
+        Numbers of the groups whose sum in that round was no model: beyond the bound, or not to be summed.
     references : tuple of Tensors
         Each model's best so far, where models are watched.
     right, tested : tuple of Counts, Counts
@@ -90,7 +74,7 @@ class ClusterState:
     cases : tuple of Case
         Those under judgement, or judged last.
     judged : mapping of int to int
-        How many rounds were trained when a cluster was judged last.
+        How many rounds were trained when a client was judged last.
     expelled : mapping of int to int
         The cluster that a client was expelled from.
     """
@@ -105,6 +89,7 @@ class ClusterState:
     clusters: tuple[Cluster, ...] = ()
     labels: tuple[Counts, ...] = ()
     groups: tuple[Cluster, ...] = ()
+    spoilt: tuple[int, ...] = ()
     references: tuple[Tensors, ...] = field(default=(), repr=False)
     right: tuple[Counts, ...] = ()
     tested: Counts = ()
@@ -140,12 +125,12 @@ class ClusterState:
         return {client: row for row, client in enumerate(self.clients)}
 
     def labels_of(self, cluster: int) -> Counts:
-        """Label counts that a cluster's model is for; all that are known where its own are not."""
-        return self.labels[cluster] or self.all_labels
+        """Label shares that a cluster's model is for; all labels alike where they are not known."""
+        return self.labels[cluster] or (1,) * len(self.all_labels)
 
     @cached_property
     def all_labels(self) -> Counts:
-        """Label counts of everybody of whom they are known, together."""
+        """Label shares of everybody of whom they are known, together."""
         return tuple(map(sum, zip(*filter(None, self.labels), strict=True)))
 
     def model_of(self, cluster: int) -> Tensors:
@@ -212,7 +197,7 @@ class ClusterState:
 def head_end(data: bytes) -> int:
     """Where the head ends of a state that begins with these bytes; InvalidModel where it is longer than may be."""
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
-    if end > _MAX_HEAD_BYTES:
+    if end > MAX_HEAD_BYTES:
         raise InvalidModel("the state of the clusters is cut short")
     return end
 
@@ -223,8 +208,8 @@ _HEAD = tuple(item.name for item in fields(ClusterState) if item.name not in _MO
 def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[Tensors, ...]]]) -> ClusterState:
     """The state of a head, with the models that are made for their counts."""
     try:
-        head = json.loads(data)
-        counts = {name: head.pop(name) for name in _MODELS}
+        head = plain.bounded_json(data)
+        counts = {name: plain.whole(head.pop(name)) for name in _MODELS}
         state = replace(_from_head(head), **models(counts))
         sound = _holds_together(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent) as fault:
@@ -236,15 +221,17 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
 
 def _from_head(head: dict[str, Any]) -> ClusterState:
     """The state without its models."""
-    nested = ("overlaps", "clusters", "labels", "groups", "right")
-    found: dict[str, Any] = {name: tuple(map(_row, head[name])) for name in nested}
-    found |= {name: _row(head[name]) for name in ("clients", "tested")}
+    found: dict[str, Any] = {name: tuple(map(plain.row, head[name])) for name in ("overlaps", "labels", "right")}
+    found |= {name: tuple(map(plain.group, head[name])) for name in ("clusters", "groups")}
+    found |= {name: plain.row(head[name]) for name in ("tested", "spoilt")}
     for name in ("judged", "expelled"):
-        found[name] = {int(key): _whole(value) for key, value in head[name].items()}
-    found["sets"] = {int(key): (_digest(digest), _whole(size)) for key, (digest, size) in head["sets"].items()}
-    found["cases"] = tuple(map(_case, head["cases"]))
-    digests = {name: _digest(head[name]) for name in ("began", "session")}
-    state = ClusterState(head["stage"], (), _whole(head["trained"]), **digests, **found)
+        found[name] = {plain.client(key): plain.whole(value) for key, value in head[name].items()}
+    sets = head["sets"].items()
+    found["sets"] = {plain.client(key): (plain.digest(digest), plain.whole(size)) for key, (digest, size) in sets}
+    found["cases"] = tuple(map(Case.from_table, head["cases"]))
+    digests = {name: plain.digest(head[name]) for name in ("began", "session")}
+    clients, trained = plain.group(head["clients"]), plain.whole(head["trained"])
+    state = ClusterState(head["stage"], (), trained, clients=clients, **digests, **found)
     if state.stage not in STAGES or set(head) != set(_HEAD):
         raise ValueError
     return state
@@ -253,31 +240,46 @@ def _from_head(head: dict[str, Any]) -> ClusterState:
 def _holds_together(state: ClusterState) -> bool:
     """Whether no part of a state speaks of clients, clusters or models that there are not."""
     several, compared = len(state.clusters), frozenset(state.clients)
-    spoken_of = [client for group in (*state.clusters, *state.groups, state.expelled) for client in group]
-    spoken_of += [client for case in state.cases for client in (*case.members, *case.committee)]
-    numbers = [*state.judged, *state.expelled.values(), *(case.cluster for case in state.cases)]
-    models = (0, 1, several)
+    spoken_of = {client for group in (*state.clusters, *state.groups, state.expelled, state.judged) for client in group}
+    spoken_of |= {client for case in state.cases for client in case.named}
+    trained = [client for group in state.groups for client in group]
     groups = len(state.trials or state.models) if state.stage == "watch" else len(state.groups)
     return (
-        list(state.clients) == sorted(compared)
-        and compared <= state.sets.keys()
+        compared <= state.sets.keys()
         and (not state.overlaps or state.similarity.clients == len(state.clients))
-        and compared.issuperset(spoken_of)
-        and all(number < several for number in numbers)
-        and all(len(each) in models for each in (state.models, state.references, state.trials, state.groups))
+        and compared >= spoken_of
+        and len(set(trained)) == len(trained)
+        and all(number < several for number in state.expelled.values())
+        and all(len(each) in (0, 1, several) for each in (state.models, state.references, state.trials, state.groups))
         and len(state.groups) == groups
-        and len(state.right) == len(state.references)
-        and len(state.labels) in (0, several)
-        and any(state.labels) == bool(state.labels)
-        and (len(state.models) == 1 or not state.trials)
-        and all(len(row) == len(state.tested) for row in state.right)
+        and list(state.spoilt) == sorted(set(state.spoilt))
+        and all(number < len(state.groups) for number in state.spoilt)
+        and _counts_labels(state)
         and _compares(state)
         and _suspects(state)
     )
 
 
+def _counts_labels(state: ClusterState) -> bool:
+    """Whether labels, and scores, are counted for each cluster and model, all of them alike."""
+    rows = [row for row in (*state.labels, *state.right, state.tested) if row]
+    return (
+        len(state.labels) in (0, len(state.clusters))
+        and any(state.labels) == bool(state.labels)
+        and all(sum(row) > 0 for row in state.labels if row)
+        and len({len(row) for row in rows}) < 2
+        and len(state.right) == len(state.references)
+        and all(len(row) == len(state.tested) for row in state.right)
+        and all(right <= most for row in state.right for right, most in zip(row, state.tested, strict=True))
+        and (any(state.tested) or not state.references)
+        and (len(state.models) == 1 or not state.trials)
+    )
+
+
 def _compares(state: ClusterState) -> bool:
     """Whether there are sets to compare, the overlaps are of them, and there are clusters where they are needed."""
+    if not all(digest and 0 < size <= MAX_ELEMENTS for digest, size in state.sets.values()):
+        return False
     if state.stage in _COMPARING and not (state.session and state.sets):
         return False
     diagonal = [row[place] for place, row in enumerate(state.overlaps)]
@@ -288,11 +290,16 @@ def _compares(state: ClusterState) -> bool:
 
 def _suspects(state: ClusterState) -> bool:
     """Whether there is all that watching, showing and voting need."""
-    named = [case.cluster for case in state.cases]
-    if len(set(named)) != len(named) or any(len(case.against) not in (0, len(case.members)) for case in state.cases):
+    numbers = [case.cluster for case in state.cases]
+    if len(set(numbers)) != len(numbers) or any(number >= len(state.clusters) for number in numbers):
+        return False
+    if not all(case.holds_together for case in state.cases):
+        return False
+    if state.stage == "vote" and not all(case.seated for case in state.cases):
         return False
     if state.stage in ("show", "vote"):
-        return bool(state.labels and state.references and state.began and state.cases)
+        grouped = len(state.groups) == len(state.clusters)
+        return bool(state.labels and state.references and state.began and state.cases and grouped)
     return bool(state.labels) or state.stage != "watch"
 
 
@@ -308,28 +315,6 @@ def _unstacked(tensors: Tensors, counts: Mapping[str, int]) -> dict[str, tuple[T
 
 def _counted(counts: Mapping[str, int]) -> dict[str, tuple[Tensors, ...]]:
     """As many models without tensors."""
-    if not counts["models"] or max(map(_whole, counts.values())) > _MAX_MODELS:
+    if not counts["models"] or max(counts.values()) > _MAX_MODELS:
         raise ValueError
     return {kind: ({},) * count for kind, count in counts.items()}
-
-
-def _case(table: dict[str, Any]) -> Case:
-    return Case(_whole(table["cluster"]), *(_row(table[name]) for name in ("members", "committee", "against")))
-
-
-def _row(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list):
-        raise ValueError
-    return tuple(map(_whole, values))
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError
-    return value
-
-
-def _digest(value: Any) -> str:
-    if value and len(bytes.fromhex(value)) != 32:
-        raise ValueError
-    return value

@@ -62,7 +62,11 @@ class Stated:
 
     @classmethod
     def from_table(cls, table: Any) -> "Stated":
-        """Read what ``to_table`` wrote; InvalidStatement for anything else."""
+        """Read what ``to_table`` wrote; InvalidStatement for anything else.
+
+        Rows of a table have one length, as many as there are rows where all pairs are stated: whoever reads an element
+        finds it.
+        """
         try:
             stated = cls(
                 _rows(table["overlaps"]),
@@ -70,7 +74,7 @@ class Stated:
                 _row(table["tested"]),
                 bytes.fromhex(table["signature"]),
             )
-            if stated.to_table() != table:
+            if stated.to_table() != table or not _is_whole(stated):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
             raise InvalidStatement("what is stated of the clusters is not in its JSON form") from None
@@ -82,6 +86,13 @@ class Stated:
         fine = len(self.right) == models and all(len(row) == labels for row in rows) and any(self.tested)
         if not fine or any(n > most for row in self.right for n, most in zip(row, self.tested, strict=True)):
             raise InvalidStatement(f"it does not say how {models} models do on public samples of {labels} labels")
+
+
+def _is_whole(stated: Stated) -> bool:
+    """Whether no row is shorter than another: the matrix of pairs is square, and models were tested on one set."""
+    pairs = len(stated.overlaps)
+    tested = len(stated.tested)
+    return all(len(row) == pairs for row in stated.overlaps) and all(len(row) == tested for row in stated.right)
 
 
 def _rows(table: Any) -> tuple[Counts, ...]:

@@ -12,10 +12,11 @@ from fractions import Fraction
 from typing import Self
 
 from ipfs.store import ContentStore
-from node.clustering.committee import suspected
-from node.clustering.course import Course, scores
+from node.clustering.course import Course
 from node.clustering.state import ClusterState, head_end
 from node.clustering.stated import Stated
+from node.clustering.suspicion import scores
+from node.clustering.watching import Score as Scored
 from node.config import FederationConfig
 from node.content import InvalidBlob, Metrics
 from node.tensors import InvalidModel
@@ -40,13 +41,19 @@ class Score:
     best : float or None
         Of the best model before; None for the first.
     fell : bool
-        By more than the terms tolerate.
+        By more than the terms tolerate, in this respect or in the other.
+    even : float
+        Mean accuracy over the labels that it is for, each with the same weight.
+    best_even : float or None
+        Of the best model before.
     """
 
     cluster: int | None
     score: float
     best: float | None
     fell: bool
+    even: float = 0.0
+    best_even: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Left:
 
     def to_row(self) -> tuple[bytes, str]:
         """The columns: without the overlaps of all pairs, which would be the same in every round."""
-        scores = [[each.cluster, each.score, each.best, each.fell] for each in self.scores]
+        scores = [list(vars(each).values()) for each in self.scores]
         return replace(self.state, overlaps=()).head(), json.dumps(scores)
 
 
@@ -89,7 +96,8 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
         clusters, labels = (None,), [closed.all_labels]
     now = scores(stated.right[:several], stated.tested, labels)
     if not closed.references:
-        return tuple(Score(cluster, float(score), None, False) for cluster, score in zip(clusters, now, strict=True))
+        pairs = zip(clusters, now, strict=True)
+        return tuple(Score(cluster, float(each.expected), None, False, float(each.even)) for cluster, each in pairs)
     before = [closed.right[k if len(closed.right) > 1 else 0] for k in range(several)]
     found = _against(clusters, now, scores(before, stated.tested, labels), tolerance)
     if several > 1 or not found[0].fell:
@@ -101,13 +109,15 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
 
 
 def _against(
-    clusters: Sequence[int | None], now: Sequence[Fraction], best: Sequence[Fraction], tolerance: float
+    clusters: Sequence[int | None], now: Sequence[Scored], best: Sequence[Scored], tolerance: float
 ) -> tuple[Score, ...]:
     """Scores beside the best before them."""
-    fallen = suspected(now, best, Fraction(str(tolerance)))
-    return tuple(
-        Score(cluster, float(now[place]), float(best[place]), place in fallen) for place, cluster in enumerate(clusters)
-    )
+    exact = Fraction(str(tolerance))
+    found = []
+    for cluster, each, most in zip(clusters, now, best, strict=True):
+        expected, even = (float(each.expected), float(most.expected)), (float(each.even), float(most.even))
+        found.append(Score(cluster, *expected, each.fell(most, exact), *even))
+    return tuple(found)
 
 
 def read_head(store: ContentStore, digest: bytes, size: int) -> bytes | None:

@@ -1,6 +1,7 @@
 """The pages as files to publish: they need no server but one that hands out files, and none at all to be read."""
 
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,14 +31,23 @@ class Written:
 
 
 def export(watch: Watch, target: Path, blob_bytes: int) -> Written:
-    """Write all pages of a watch that has settled.
+    """Write all pages of a watch that has settled, into a folder that is new or empty: all of them or none.
 
     Parameters
     ----------
     blob_bytes : int
-        At most so many bytes of blobs are written beside the pages.
+        At most so many bytes of blobs are written next to the pages.
     """
     target.mkdir(parents=True, exist_ok=True)
+    try:
+        return _export(watch, target, blob_bytes)
+    except BaseException:
+        for path in target.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
+
+
+def _export(watch: Watch, target: Path, blob_bytes: int) -> Written:
     assets = list(_assets())
     for name, data in assets:
         _write(target / name, data)

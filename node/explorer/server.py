@@ -1,6 +1,7 @@
 """The pages over HTTP: read-only, on this machine unless told otherwise, and without anything from elsewhere."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
 WHOLE_BYTES = 16 << 20
 _LOOK_SECONDS = 0.25
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f.]*:[0-9a-f:.]*)\]|(?P<name>[a-z0-9.-]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_LAST_PORT = 65535
 _BEAT_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _SUFFIXES = {"model": ".safetensors", "config": ".json", "metrics": ".json", "evidence": ".json"}
@@ -56,7 +59,7 @@ def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
 
     @app.middleware("http")
     async def guard(request: Request, proceed) -> Response:
-        if hosts is not None and _host(request) not in hosts:
+        if hosts is not None and host_of(request.headers.getlist("host")) not in hosts:
             return PlainTextResponse("Ask for this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("These pages are read-only.\n", 405, HEADERS | {"allow": "GET, HEAD"})
@@ -85,10 +88,12 @@ def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
     return app
 
 
-def _host(request: Request) -> str:
-    """The name that the page was asked for by, without the port."""
-    name = request.headers.get("host", "").lower()
-    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+def host_of(headers: list[str]) -> str:
+    """The name that a page was asked for by, without the port; empty unless there is one Host header that is whole."""
+    found = _HOST.fullmatch(headers[0].lower()) if len(headers) == 1 else None
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return ""
+    return found["six"] or found["name"]
 
 
 class _Listeners:

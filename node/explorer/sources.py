@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -12,9 +13,9 @@ from chain.deployment import Deployment
 from chain.history import BadHistory, History, capture
 from chain.ledger import Ledger
 from ipfs.car import InvalidArchive
-from ipfs.disk import DiskStore
+from ipfs.disk import DiskReader
 from ipfs.store import ContentStore, StoreError
-from node.auditing.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, unpack_car
+from node.auditing.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
 from node.auditing.follow import Follower
 from node.auditing.verdict import Verdict
 from node.explorer.index import Index
@@ -61,8 +62,8 @@ class Source(Protocol):
     def so_far(self) -> Verdict | None:
         """What a verdict says of a live history up to now."""
 
-    def standing(self, rounds: int) -> Standing | None:
-        """Where a live federation of so many rounds stands, as ``fedgrove status`` tells it."""
+    def standing(self) -> Standing | None:
+        """Where a live federation stands, as ``fedgrove status`` tells it."""
 
 
 class _Archive:
@@ -71,11 +72,11 @@ class _Archive:
     live = False
     audit_waiting = ""
 
-    def __init__(self, directory: Path, name: str, command: str) -> None:
+    def __init__(self, ledger: Path, store: ContentStore, name: str, command: str) -> None:
         self.name = name
         self.command = command
-        self.store: ContentStore = DiskStore(directory / STORE)
-        self._ledger = directory / LEDGER
+        self.store = store
+        self._ledger = ledger
         place = f"{Path(name).resolve()}\n{_sha256(self._ledger)}"
         self.key = hashlib.sha256(place.encode()).hexdigest()[:32]
         try:
@@ -96,7 +97,7 @@ class _Archive:
     def so_far(self) -> None:
         return None
 
-    def standing(self, rounds: int) -> None:
+    def standing(self) -> None:
         return None
 
 
@@ -104,12 +105,13 @@ class DirectorySource(_Archive):
     """A run's directory, as ``demo --out`` leaves it. Raises NoArchive."""
 
     def __init__(self, directory: Path) -> None:
-        if not (directory / LEDGER).is_file():
+        ledger = directory / LEDGER
+        if not (ledger.is_file() and not ledger.is_symlink()):
             raise NoArchive(
                 f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
                 "or `history` in that of `fedgrove kmeans`"
             )
-        super().__init__(directory, str(directory), f"fedgrove audit {directory}")
+        super().__init__(ledger, DiskReader(directory / STORE), str(directory), f"fedgrove audit {directory}")
         self._directory = directory
 
     def audit(self, progress: Progress) -> Verdict:
@@ -120,14 +122,19 @@ class CarSource(_Archive):
     """A CAR file of ``audit export``. Raises NoArchive."""
 
     def __init__(self, file: Path) -> None:
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedgrove-explorer-")
-        directory = Path(self._scratch.name)
+        self._open = ExitStack()
         try:
-            unpack_car(file, directory)
-        except (InvalidArchive, StoreError):
-            (directory / LEDGER).write_bytes(b"")  # the audit says what is wrong with the file
-        super().__init__(directory, str(file), f"fedgrove audit verify {file}")
+            ledger, store = self._open.enter_context(opened_car(file))
+        except (InvalidArchive, StoreError):  # the audit says what is wrong with the file
+            scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            ledger, store = scratch / LEDGER, DiskReader(scratch / STORE)
+            ledger.touch()
+        super().__init__(ledger, store, str(file), f"fedgrove audit verify {file}")
         self._file = file
+
+    def close(self) -> None:
+        """Close the file, and remove what was written for a while; done at the latest when the process ends."""
+        self._open.close()
 
     def audit(self, progress: Progress) -> Verdict:
         return audit_car(self._file, progress)
@@ -172,10 +179,10 @@ class LiveSource:
     def audit_waiting(self) -> str:
         return self._follower.waiting
 
-    def standing(self, rounds: int) -> Standing:
+    def standing(self) -> Standing:
         ledger = Ledger(self._network, self.deployment)
         self._view = self._view or LedgerView(ledger)
-        return standing(ledger, rounds=rounds, view=self._view)
+        return standing(ledger, view=self._view)
 
     def _common(self, index: Index) -> int:
         """The last block of the index that the chain has, too."""

@@ -51,9 +51,11 @@ def _state_metrics(database: sqlite3.Connection, number: int) -> None:
         metrics.loss if evaluated else None,
         min(metrics.samples, 1 << 62),
         privacy.epsilon if privacy else None,
+        getattr(privacy, "ledger_epsilon", None),
         privacy.delta if privacy else None,
     )
-    statement = "UPDATE rounds SET accuracy = ?, loss = ?, samples = ?, epsilon = ?, delta = ? WHERE number = ?"
+    columns = ("accuracy", "loss", "samples", "epsilon", "ledger_epsilon", "delta")
+    statement = f"UPDATE rounds SET {', '.join(f'{name} = ?' for name in columns)} WHERE number = ?"
     database.execute(statement, (*values, number))
 
 

@@ -17,7 +17,6 @@ from node.auditing.verdict import Verdict
 from node.explorer.index import Index
 from node.explorer.sources import Source
 from node.explorer.survey import ask_again, survey
-from node.explorer.terms import latest_config
 from node.ledger_rules import BadRecord
 from node.standing import Standing
 
@@ -146,7 +145,7 @@ class Watch:
             try:
                 if self.source.read(self.index) or not self.sight.read:
                     self._say(read=True, waiting="")
-                standing = self.source.standing(self._planned_rounds())
+                standing = self.source.standing()
                 if standing != self.sight.standing or self.sight.waiting:
                     self._say(standing=standing, waiting="")
             except (ChainError, sqlite3.Error) as fault:
@@ -155,10 +154,6 @@ class Watch:
             if not self.source.live:
                 return
             self._ended.wait(self._interval)
-
-    def _planned_rounds(self) -> int:
-        config = latest_config(self.index)
-        return config.federation.rounds if config else 0
 
     # --- surveying --------------------------------------------------------------------------------------------------
 

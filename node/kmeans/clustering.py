@@ -13,6 +13,7 @@ import numpy as np
 MAX_ITERATIONS = 300
 MAX_FRACTION_BITS = 20
 
+_EXACT_BITS = 53
 _TRIAL = 3  # iterations before the worse half of the restarts is given up
 
 
@@ -90,16 +91,26 @@ def squared_distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return distances
 
 
-def _fraction_bits(points: np.ndarray, weights: np.ndarray) -> int:
-    """The largest f for which nothing exceeds 2⁵³.
+def most_points(dimensions: int, reach: int) -> int:
+    """How many points can be clustered exactly whose integer coordinates lie within ±``reach``; 0: not even one.
 
-    With A the largest ‖x‖² and S the largest possible |Σ w·x| in a coordinate, scores are at most about 3·A·2²ᶠ and
-    scaled sums S·2ᶠ.
+    Nothing may exceed 2⁵³. With A the largest ‖x‖², scores are at most about 3·A·2²ᶠ, sums of w·x ``reach``·Σw·2ᶠ, and
+    sums of weighted distances 4·A·Σw, with f from 0.
     """
+    largest = max(1, dimensions * reach**2)
+    if (3 * largest).bit_length() > _EXACT_BITS - 1:
+        return 0
+    return min(((1 << _EXACT_BITS) - 1) // (4 * largest), ((1 << (_EXACT_BITS - 1)) - 1) // max(1, reach))
+
+
+def _fraction_bits(points: np.ndarray, weights: np.ndarray) -> int:
+    """The largest f for which nothing exceeds 2⁵³ (see ``most_points``)."""
     largest = max(1, int((points.astype(np.int64) ** 2).sum(axis=1).max()))
-    reach = max(1, int(np.abs(points).max()) * int(weights.sum()))
-    bits = min(MAX_FRACTION_BITS, (52 - (3 * largest).bit_length()) // 2, 52 - reach.bit_length())
-    if bits < 0 or (4 * largest * int(weights.sum())).bit_length() > 53:
+    total = int(weights.sum())
+    sums = max(1, int(np.abs(points).max()) * total)
+    free = _EXACT_BITS - 1
+    bits = min(MAX_FRACTION_BITS, (free - (3 * largest).bit_length()) // 2, free - sums.bit_length())
+    if bits < 0 or (4 * largest * total).bit_length() > _EXACT_BITS:
         raise ValueError("coordinates are too large to be clustered exactly: take a coarser grid")
     return bits
 

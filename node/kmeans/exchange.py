@@ -1,22 +1,29 @@
-"""What the sum of one round is to hold, and what follows from it: functions of the ledger and of the state before.
+"""What the sums of one round are to hold, and what follows from them: functions of the ledger and the state before.
 
 Everybody computes the same: clients before they upload, the server, and whoever checks it.
 
-A client's vector is summed in full once; afterwards, what it has gained and lost since. Where somebody leaves for good
-nobody knows its vector to subtract it, so all others are summed anew, and the leaver's data are in nothing that the new
-state was made from.
+A round sums nothing (nobody has joined, left or taken points back), or it sums the whole vectors of all who are there,
+each drawn afresh (``node.kmeans.vector``). Never a difference: what has changed in one client's vector is that client's
+alone, and that of three clients is known to any of them that know the other two's. So the state after a round is made
+from what members have then, and from nothing older.
+
+All are summed together, or in groups after a sum that could not be decoded: whoever spoils the sum of its group keeps
+only that out of the state.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from node.kmeans.code import MAX_LIMIT, Code
+from node.kmeans.code import Code
 from node.kmeans.counts import BinCounts
 from node.kmeans.server import cluster
 from node.kmeans.settings import ClusteringSettings
-from node.kmeans.state import Contribution, State
+from node.kmeans.state import State
+
+LEAST = 3
+"""Members that a sum needs: over two, each learns the other's vector."""
 
 
 class InvalidSum(ValueError):
@@ -24,19 +31,19 @@ class InvalidSum(ValueError):
 
 
 @dataclass(frozen=True)
-class Requests:
-    """What members have asked for and no round has honoured yet.
+class GroupSum:
+    """The sum of one group.
 
     Attributes
     ----------
-    points : mapping of int to int
-        How many points each client takes back.
-    leavers : frozenset of int
-        Clients that take back everything, for good.
+    bounds : mapping of int to int
+        For each client, how many points it counts at most, as it stated.
+    code : Code
+        Of the sum.
     """
 
-    points: Mapping[int, int]
-    leavers: frozenset[int] = frozenset()
+    bounds: Mapping[int, int]
+    code: Code
 
 
 @dataclass(frozen=True)
@@ -48,83 +55,91 @@ class Exchange:
     settings : ClusteringSettings
     before : State
         That the round starts from.
-    fresh : bool
-        Everybody is summed anew.
-    expected : mapping of int to int
-        Clients that may change something: how many points each of them has afterwards.
-    code : Code
-        Of the sum.
+    sums : tuple of GroupSum or None
+        One for each group; None for a group that is too small to be summed. Empty where the round sums nothing.
     """
 
     settings: ClusteringSettings
     before: State
-    fresh: bool
-    expected: Mapping[int, int]
-    code: Code
+    sums: tuple[GroupSum | None, ...] = ()
 
-    @property
-    def base(self) -> State:
-        """What the sum is added to."""
-        return State.empty(self.settings.dimensions) if self.fresh else self.before
+    def sum_of(self, client: int) -> GroupSum | None:
+        """The sum that a client's vector goes into; None where nothing is asked of it."""
+        return next((each for each in self.sums if each is not None and client in each.bounds), None)
 
-    def finish(self, number: int, survivors: Collection[int], change: BinCounts, rng: np.random.Generator) -> State:
-        """The state after round ``number``, given the decoded sum over the survivors.
+    def finish(
+        self,
+        number: int,
+        survivors: Collection[int],
+        decoded: Sequence[BinCounts | None],
+        rng: np.random.Generator,
+    ) -> State:
+        """The state after round ``number``.
+
+        Parameters
+        ----------
+        survivors : collection of int
+            Clients whose uploads are listed.
+        decoded : sequence of BinCounts or None
+            For each of ``sums``, the sum over its survivors; None where it could not be decoded.
 
         Raises
         ------
         InvalidSum
-            More points are taken from a bin than it had, or the points are not as many as the clients state.
+            No group has a sum that its members can have sent.
         """
-        counts = self.base.counts + change
-        if (counts.counts < 0).any():
-            raise InvalidSum("more points were taken from a bin than it had")
-        changed = {
-            client: Contribution(number, self.expected[client]) for client in survivors if client in self.expected
-        }
-        contributions = dict(sorted((dict(self.base.contributions) | changed).items()))
-        state = State(counts, contributions, self.before.centres)
-        if counts.total != state.samples:
-            raise InvalidSum(f"the sum counts {counts.total} points, its clients state {state.samples}")
-        if counts == self.before.counts and not self.fresh:
-            return state
         settings = self.settings
+        counts, clients, whole = BinCounts.empty(settings.dimensions), set(), True
+        for each, own in zip(self.sums, decoded, strict=True):
+            if each is None:
+                continue
+            members = set(survivors) & set(each.bounds)
+            if own is None or not _fits(own, each, members, settings.most_points - counts.total):
+                whole = False
+                continue
+            counts, clients = counts + own, clients | members
+        if not clients:
+            raise InvalidSum("no sum counts what its members can have sent")
         model = cluster(counts, settings.grid, settings.k, rng, restarts=settings.restarts)
-        return State(counts, contributions, model.centres)
+        last_whole = number if whole else self.before.whole
+        groups = 1 if whole else len(self.sums)
+        return State(counts, tuple(sorted(clients)), model.centres, number, last_whole, groups)
 
 
 def exchange(
-    settings: ClusteringSettings, before: State, stated: Mapping[int, int], requests: Requests, key: bytes
+    settings: ClusteringSettings,
+    before: State,
+    groups: Sequence[Collection[int]],
+    stated: Mapping[int, int],
+    asked: Collection[int],
+    key: bytes,
 ) -> Exchange:
-    """Plan a round.
+    """Plan a round in which a sum may be made.
 
     Parameters
     ----------
+    groups : sequence of collections of int
+        Clients that are summed together. Who has left is in none.
     stated : mapping of int to int
-        Clients that will upload: how many points each says that it has.
-    requests : Requests
-        Recorded before the round was opened.
+        Clients that will upload: how many points each says that it has at most.
+    asked : collection of int
+        Clients that took something back that ``before`` was made from.
     key : bytes
         Of the code's hash, 32 bytes; used where the grid needs one.
     """
-    leavers = requests.leavers | _emptied(before, requests)
-    fresh = bool(leavers & before.contributions.keys())
-    expected, bins, limit = {}, 0, 0
-    for client, samples in stated.items():
-        known = before.contributions.get(client)
-        if client in leavers or (known and not fresh and client not in requests.points):
-            continue
-        left = known.samples - requests.points.get(client, 0) if known else samples
-        both = known is not None and not fresh
-        expected[client] = left
-        bins += settings.k * (2 if both else 1)
-        limit += left + (known.samples if both else 0)
-    signed = not fresh and any(client in before.contributions for client in expected)
-    grid = settings.grid
-    code = Code(grid, max(1, bins), min(max(1, limit), MAX_LIMIT), key if grid.piece_count > 1 else b"", signed)
-    return Exchange(settings, before, fresh, expected, code)
+    members = [{client: stated[client] for client in group if client in stated} for group in groups]
+    joined = any(client not in before.clients for group in members for client in group)
+    if not (joined or asked) or all(len(group) < LEAST for group in members):
+        return Exchange(settings, before)
+    sums = (_group_sum(settings, group, key) if len(group) >= LEAST else None for group in members)
+    return Exchange(settings, before, tuple(sums))
 
 
-def _emptied(before: State, requests: Requests) -> set[int]:
-    """Clients that take back, point by point, all that they have."""
-    parts = before.contributions
-    return {client for client, points in requests.points.items() if client in parts and points >= parts[client].samples}
+def _group_sum(settings: ClusteringSettings, bounds: Mapping[int, int], key: bytes) -> GroupSum:
+    grid, limit = settings.grid, max(1, min(sum(bounds.values()), settings.most_points))
+    return GroupSum(bounds, Code(grid, settings.k * len(bounds), limit, key if grid.piece_count > 1 else b""))
+
+
+def _fits(own: BinCounts, each: GroupSum, members: Collection[int], most: int) -> bool:
+    """Whether a group's sum counts points, and no more than its members state and the terms allow."""
+    return bool((own.counts > 0).all()) and own.total <= min(most, sum(each.bounds[client] for client in members))

@@ -3,9 +3,10 @@
 Everything a real one sends goes through the same code, masks included. Keys of pairs come from the generator instead
 of a key agreement, and nobody drops out.
 
-A removal sums differences. Each client sends what its vector has gained and lost since the last round, nearly always
-nothing; the server adds the sum to the counts that it has. It learns the same, since with the old sum it could
-subtract, but 2·K·R bins change where R clients were asked, not K·L: less to send, and far less to decode.
+A removal (``forget``, ``leave``) sums differences, as in the paper. Each client sends what its vector has gained and
+lost since the last round, nearly always nothing; the server adds the sum to the counts that it has. 2·K·R bins change
+where R clients were asked, not K·L: less to send, and far less to decode. But the difference of two sums is then that
+of the clients that were asked. A federation on a ledger, whose sums are public, sums everybody anew (``renew``).
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from node.kmeans.grid import Grid
 from node.kmeans.losses import induced_loss, nearest_loss
 from node.kmeans.masks import apply_masks
 from node.kmeans.server import Model, cluster
+from node.kmeans.vector import draw_client
 
 _KEY_BYTES = 32
 
@@ -44,6 +46,8 @@ class Settings:
         Lloyd's, at each client after its seeding; 0 as in algorithm 1.
     reach : int
         Each client masks with so many clients on either side of it, in a circle.
+    least_share : float
+        ``renew`` seeds from a random part of each client's points, at least this share (``node.kmeans.vector``).
     """
 
     k: int
@@ -52,6 +56,7 @@ class Settings:
     uniform: bool = False
     iterations: int = 0
     reach: int = 5
+    least_share: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,38 @@ class Federation:
             return self._sent[index] - before
 
         return self._run(code, self.clients, difference, self.round.counts, redrawn)
+
+    def renew(self, requests: Mapping[int, np.ndarray]) -> Round:
+        """Remove rows of some clients, and sum everybody anew, each from a fresh seeding of a part of its points.
+
+        Raises
+        ------
+        UnknownPoint
+            As ``forget``.
+        """
+        self._check_members(requests)
+        for index, rows in requests.items():
+            self.clients[index].check(rows)
+        for index, rows in requests.items():
+            self.clients[index].forget(rows)
+        settings, chosen = self._settings, {}
+        options = {"least_share": settings.least_share, "iterations": settings.iterations}
+
+        def vector(index: int) -> BinCounts:
+            rows, rng = self.clients[index].rows, self._client_rngs[index]
+            drawn, part = draw_client(self._parts[index][rows], settings.k, settings.grid, rng, **options)
+            chosen[index] = rows[part[drawn.seeding.centroids]]
+            self._sent[index] = drawn.vector()
+            return self._sent[index]
+
+        code = self._code(settings.k * len(self.clients), self._points, signed=False)
+        done = self._run(code, self.clients, vector, BinCounts.empty(settings.grid.dimensions), {})
+        for index, centroids in chosen.items():  # for losses: all points follow the centroids that were drawn
+            points, rng = self.clients[index].points, self._client_rngs[index]
+            self.clients[index] = Client(
+                points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids
+            )
+        return done
 
     def leave(self, leavers: Collection[int]) -> Round:
         """Remove whole clients (algorithm 4, multi-client removal): they take their vectors out of the sum."""

@@ -12,7 +12,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from node.kmeans.code import MAX_LIMIT
 from node.kmeans.counts import BinCounts
 from node.kmeans.grid import LEVEL
 from node.kmeans.settings import ClusteringSettings
@@ -22,19 +21,10 @@ _TYPES = {
     "centres": np.dtype(np.float64),
     "clients": np.dtype(np.int64),
     "counts": np.dtype(np.int64),
+    "course": np.dtype(np.int64),
     "levels": LEVEL,
-    "rounds": np.dtype(np.int64),
-    "samples": np.dtype(np.int64),
 }
 _MAX_INDEX = (1 << 32) - 1
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """A client's part of the counts: the round in which it was summed last, and how many points it has."""
-
-    round: int
-    samples: int
 
 
 @dataclass(frozen=True)
@@ -44,37 +34,39 @@ class State:
     Attributes
     ----------
     counts : BinCounts
-        q, the sum over all clients that contributed.
-    contributions : mapping of int to Contribution
-        By client, ascending. Their samples add up to the counts.
+        q, the sum over all clients that are in it.
+    clients : tuple of int
+        Those clients, ascending.
     centres : float64 array of shape (≤ K, d)
         Global centres, in lexicographic order; none while there are no counts.
+    round : int
+        In which the counts were summed; 0 before the first.
+    whole : int
+        The last round whose sum could be decoded in all its groups; ``round`` if that was one.
+    groups : int
+        How many groups the next sum is divided into, if there are members enough.
     """
 
     counts: BinCounts
-    contributions: Mapping[int, Contribution] = field(default_factory=dict)
+    clients: tuple[int, ...] = ()
     centres: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    round: int = 0
+    whole: int = 0
+    groups: int = 1
 
     @classmethod
     def empty(cls, dimensions: int) -> "State":
         """Before the first round: no points, no centres."""
-        return cls(BinCounts.empty(dimensions), {}, np.empty((0, dimensions)))
-
-    @property
-    def samples(self) -> int:
-        """Points that the contributions state."""
-        return sum(each.samples for each in self.contributions.values())
+        return cls(BinCounts.empty(dimensions), (), np.empty((0, dimensions)))
 
     def to_bytes(self) -> bytes:
         """Safetensors."""
-        parts = self.contributions.values()
         arrays = {
             "centres": self.centres,
-            "clients": list(self.contributions),
+            "clients": list(self.clients),
             "counts": self.counts.counts,
+            "course": [self.round, self.whole, self.groups],
             "levels": self.counts.levels,
-            "rounds": [part.round for part in parts],
-            "samples": [part.samples for part in parts],
         }
         return safetensors_save({name: np.ascontiguousarray(value, _TYPES[name]) for name, value in arrays.items()})
 
@@ -85,7 +77,7 @@ class State:
         Raises
         ------
         InvalidModel
-            Anything else, other terms' states, and counts that do not add up to the stated samples.
+            Anything else, and other terms' states.
         """
         try:
             arrays = safetensors_load(data)
@@ -95,28 +87,22 @@ class State:
             raise InvalidModel("the state has other arrays than a state has")
         _check_shapes(arrays, settings)
         _check_values(arrays, settings)
-        clients = arrays["clients"].tolist()
-        parts = map(Contribution, arrays["rounds"].tolist(), arrays["samples"].tolist())
-        state = cls(
-            BinCounts(arrays["levels"], arrays["counts"]), dict(zip(clients, parts, strict=True)), arrays["centres"]
-        )
-        if state.counts.total != state.samples:
-            raise InvalidModel(f"the state counts {state.counts.total} points, its clients state {state.samples}")
+        counts = BinCounts(arrays["levels"], arrays["counts"])
+        state = cls(counts, tuple(arrays["clients"].tolist()), arrays["centres"], *arrays["course"].tolist())
         if state.to_bytes() != data:
             raise InvalidModel("the state is not in canonical form")
         return state
 
 
 def _check_shapes(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings) -> None:
-    bins, clients = len(arrays["counts"]), len(arrays["clients"])
+    bins, clients = arrays["counts"].size, arrays["clients"].size
     centres = min(settings.k, bins)
     expected = {
         "centres": (centres, settings.dimensions),
         "clients": (clients,),
         "counts": (bins,),
+        "course": (3,),
         "levels": (bins, settings.dimensions),
-        "rounds": (clients,),
-        "samples": (clients,),
     }
     for name, shape in expected.items():
         if arrays[name].shape != shape:
@@ -125,13 +111,17 @@ def _check_shapes(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings
 
 def _check_values(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings) -> None:
     clients, levels, counts = arrays["clients"], arrays["levels"], arrays["counts"]
+    number, whole, groups = arrays["course"].tolist()
     if not np.isfinite(arrays["centres"]).all():
         raise InvalidModel("a centre of the state is not finite")
-    if len(clients) and not ((np.diff(clients) > 0).all() and clients[0] > 0 and clients[-1] <= _MAX_INDEX):
+    if not ((clients > 0) & (clients <= _MAX_INDEX)).all() or not (np.diff(clients) > 0).all():
         raise InvalidModel("the state's clients are not in order, each once")
-    if (arrays["rounds"] < 1).any() or (arrays["samples"] < 1).any() or (arrays["samples"] > _MAX_INDEX).any():
-        raise InvalidModel("a contribution of the state is out of range")
-    if (counts < 1).any() or sum(counts.tolist()) > MAX_LIMIT or (np.abs(levels) > settings.grid.half).any():
+    if not (0 <= whole <= number <= _MAX_INDEX and 1 <= groups <= _MAX_INDEX) or bool(len(clients)) != bool(number):
+        raise InvalidModel("the state's round is out of range")
+    half = settings.grid.half
+    if (counts < 1).any() or sum(counts.tolist()) > settings.most_points:
+        raise InvalidModel("a count of the state is out of range")
+    if ((levels < -half) | (levels > half)).any():
         raise InvalidModel("a bin of the state is out of range")
     again = BinCounts.of(levels, counts)
     if not np.array_equal(again.levels, levels):

@@ -1,4 +1,4 @@
-"""What a budget means before anything is trained: σ, and the length of the noise beside that of an update.
+"""What a budget means before anything is trained: σ, the length of the noise beside that of an update, ε for whom.
 
 The signal is taken at its best: every update has the length S and all point the same way, so that their mean has the
 length S, too. The noise in the mean of m has the length σS√d/m. S cancels out, as long as updates are at least as long.
@@ -60,6 +60,16 @@ class Training:
         """Rounds in which a client takes part, at most, but for one client in a hundred."""
         return binomial_quantile(self.rounds, self.rate, 1 - EARLY)
 
+    @property
+    def average(self) -> int:
+        """Rounds that an average client takes part in, rounded up."""
+        return math.ceil(self.rounds * self.rate)
+
+    @property
+    def most_drawn(self) -> int:
+        """Rounds that the client takes part in that is drawn most of all, or fewer, in half of all trainings."""
+        return binomial_quantile(self.rounds, self.rate, 0.5 ** (1 / self.clients))
+
     def noise_to_signal(self, noise_multiplier: float) -> float:
         """Length of the noise in the mean over that of the mean; when nobody drops out."""
         return noise_multiplier * math.sqrt(self.parameters / (1 - self.dropouts)) / self.drawn
@@ -83,6 +93,8 @@ class Outlook:
         Clients to draw a round so that noise and signal are of one length.
     local_noise_to_signal : float
         The same when each client adds noise for itself, and asks nobody to add any.
+    cost : Cost
+        ε of that noise, towards whom; where participation is public no client goes beyond ``counted_rounds``.
     """
 
     noise_multiplier: float
@@ -91,27 +103,37 @@ class Outlook:
     noise_to_signal: float
     drawn_for_one: int
     local_noise_to_signal: float
+    cost: "Cost"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """ε of so many rounds, and how many more a budget affords (None without a budget)."""
+
+    rounds: int
+    epsilon: float
+    rounds_left: int | None
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a training costs, towards those who see only models, and towards those who also know who took part.
+    """What a training costs: towards those who see the models and nothing else, and towards readers of the ledger.
 
     Attributes
     ----------
-    epsilon_models : float
-        ε of all rounds, for somebody who does not learn who was drawn.
-    epsilon_ledger : float
-        ε of a client that took part in ``participations`` rounds, for somebody who knows that.
-    rounds_left_models, rounds_left_ledger : int
-        More rounds (of the training; with this client) that a budget affords; None without a budget.
+    models : Spent
+        All rounds, for somebody who does not learn who was drawn.
+    average, most_drawn : Spent
+        The rounds of an average client, and of the client that is drawn most of all (in half of all trainings it is
+        drawn no more often), for somebody who knows them. A ledger tells.
+    own : Spent or None
+        The rounds that were asked about, likewise.
     """
 
-    participations: int
-    epsilon_models: float
-    epsilon_ledger: float
-    rounds_left_models: int | None
-    rounds_left_ledger: int | None
+    models: Spent
+    average: Spent
+    most_drawn: Spent
+    own: Spent | None = None
 
 
 def outlook(training: Training, epsilon: float, participation: str) -> Outlook:
@@ -129,6 +151,7 @@ def outlook(training: Training, epsilon: float, participation: str) -> Outlook:
         to_signal,
         math.ceil(to_signal * training.drawn),
         local * math.sqrt(training.parameters / training.drawn),
+        cost(training, sigma, lost=training.dropouts, most=training.rounds if secret else counted),
     )
 
 
@@ -138,6 +161,7 @@ def cost(
     participations: int | None = None,
     lost: float = 0.0,
     budget: float | None = None,
+    most: int | None = None,
 ) -> Cost:
     """What so many rounds with this noise cost.
 
@@ -146,31 +170,31 @@ def cost(
     noise_multiplier : float
         σ, as the terms say.
     participations : int, optional
-        Rounds that a client took part in; by default those of ``training.participations``.
+        Rounds that a client took part in, to be told of besides.
     lost : float
         Fraction of the drawn clients that dropped out with their noise.
     budget : float, optional
         ε that must not be passed.
+    most : int, optional
+        No client takes part in more rounds.
     """
     share = Fraction(str(lost))
     remaining = min(Fraction(1), (1 - share) / (1 - Fraction(str(training.dropouts))))
     sigma = noise_multiplier * math.sqrt(remaining)
-    own = training.participations if participations is None else participations
-    models, ledger = GaussianRelease(sigma, training.rate), GaussianRelease(sigma)
-    before_models, before_ledger = (
-        [GaussianRelease(sigma, training.rate, training.rounds)],
-        [GaussianRelease(sigma, 1.0, own)],
-    )
 
-    def left(spent: list[GaussianRelease], each: GaussianRelease) -> int | None:
-        return None if budget is None else rounds_left(spent, each, budget, training.delta, 1_000_000)
+    def spent(rounds: int, rate: float = 1.0) -> Spent:
+        releases = [GaussianRelease(sigma, rate, rounds)]
+        left = None
+        if budget is not None:
+            left = rounds_left(releases, GaussianRelease(sigma, rate), budget, training.delta, 1_000_000)
+        return Spent(rounds, epsilon_of(releases, training.delta), left)
 
+    limit = training.rounds if most is None else most
     return Cost(
-        own,
-        epsilon_of(before_models, training.delta),
-        epsilon_of(before_ledger, training.delta),
-        left(before_models, models),
-        left(before_ledger, ledger),
+        spent(training.rounds, training.rate),
+        spent(min(training.average, limit)),
+        spent(min(training.most_drawn, limit)),
+        None if participations is None else spent(participations),
     )
 
 

@@ -22,7 +22,8 @@ class PrivacyRecord:
     Attributes
     ----------
     epsilon, delta : float
-        The largest ε that any client has spent, this round included, at this δ; None where nothing bounds it.
+        The largest ε that any client has spent, this round included, at this δ, as the terms count it; None where
+        nothing bounds it.
     """
 
     mechanism: ClassVar[str]
@@ -41,6 +42,9 @@ class ClientLevelRecord(PrivacyRecord):
 
     Attributes
     ----------
+    ledger_epsilon : float or None
+        The largest ε that any client has spent towards those who can read the ledger, and so know who took part. It is
+        ``epsilon`` unless the terms count on nobody knowing.
     noise_multiplier : float
         σ, as the terms say.
     clip : float
@@ -52,7 +56,7 @@ class ClientLevelRecord(PrivacyRecord):
     sharers, needed, survivors : int
         n, who were to upload; k, of whom so many give the full noise; s, who did.
     effective_multiplier : float
-        The noise multiplier that s shares of the noise count as.
+        The noise multiplier that s shares of the noise count as, towards those who can read the ledger.
     below : float or None
         b̃: the noisy fraction of updates with a norm of at most S, where a quantile is tracked.
     next_clip : float
@@ -61,6 +65,7 @@ class ClientLevelRecord(PrivacyRecord):
 
     mechanism: ClassVar[str] = "client"
 
+    ledger_epsilon: float | None
     noise_multiplier: float
     clip: float
     clients: int
@@ -120,6 +125,8 @@ class SignDsRecord(PrivacyRecord):
     refused: int
 
 
+_COMPUTED = ("epsilon", "ledger_epsilon")
+
 RECORDS: dict[str, type[PrivacyRecord]] = {
     kind.mechanism: kind for kind in (ClientLevelRecord, LocalRecord, SignDsRecord)
 }
@@ -160,7 +167,7 @@ def difference(stated: PrivacyRecord | None, computed: PrivacyRecord | None) -> 
         return ""
     for item in fields(computed):
         have, should = getattr(stated, item.name), getattr(computed, item.name)
-        close = item.name == "epsilon" and have and should and math.isclose(have, should, rel_tol=AGREEMENT)
+        close = item.name in _COMPUTED and have and should and math.isclose(have, should, rel_tol=AGREEMENT)
         if have != should and not close:
             return f"privacy.{item.name} is stated as {have}, and is {should}"
     return ""

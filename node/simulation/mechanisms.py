@@ -122,7 +122,7 @@ class ClientLevel:
         self._parameters = parameters
         self._clip = settings.clip
         self._secret = settings.participation == "secret"
-        # Of the models, towards those who see nothing else; or of each client, by the rounds it took part in.
+        # Of the models, towards those who see nothing else; and of each client, by the rounds it took part in.
         self._spent: Counter[GaussianRelease] = Counter()
         self._spent_by: dict[int, Counter[GaussianRelease]] = {}
         for round in (1, *settings.phases):  # a ring that is too small shows at once
@@ -160,7 +160,7 @@ class ClientLevel:
         self._spend(round, [client.client for client in clients], sigma)
         if below is not None:
             self._clip = next_clip(self._clip, below, self._settings.quantile, self._settings.quantile_rate)
-        epsilon, delta = self._spending()
+        epsilon, delta, towards_readers = self._spending()
         return vector, {
             "noise_multiplier": grid.noise_multiplier,
             "effective_multiplier": sigma,
@@ -171,6 +171,7 @@ class ClientLevel:
             "next_clip": self._clip,
             "epsilon": epsilon,
             "delta": delta,
+            "ledger_epsilon": towards_readers,
             **measured,
         }
 
@@ -189,18 +190,16 @@ class ClientLevel:
         )
 
     def _spend(self, round: int, clients: Iterable[int], sigma: float) -> None:
-        if self._secret:
-            self._spent[GaussianRelease(sigma, self._rate(round))] += 1
-        else:
-            for client in clients:
-                self._spent_by.setdefault(client, Counter())[GaussianRelease(sigma)] += 1
+        self._spent[GaussianRelease(sigma, self._rate(round))] += 1
+        for client in clients:
+            self._spent_by.setdefault(client, Counter())[GaussianRelease(sigma)] += 1
 
-    def _spending(self) -> tuple[float, float]:
-        """ε at the budget's δ and δ at its ε, of the client that has spent most."""
-        histories = [self._spent] if self._secret else self._spent_by.values()
-        most = max(histories, key=_gaussian_cost, default=Counter())
-        releases = [replace(release, count=count) for release, count in most.items()]
-        return spending(releases, self._settings.epsilon, self._settings.delta)
+    def _spending(self) -> tuple[float, float, float]:
+        """ε at the budget's δ and δ at its ε, of the client that has spent most; its ε towards readers of a ledger."""
+        most_drawn = _releases(max(self._spent_by.values(), key=_gaussian_cost, default=Counter()))
+        counted = _releases(self._spent) if self._secret else most_drawn
+        epsilon, delta = spending(counted, self._settings.epsilon, self._settings.delta)
+        return epsilon, delta, epsilon_of(most_drawn, self._settings.delta)
 
 
 class Local:
@@ -271,6 +270,10 @@ class SignDs:
             each = PureRelease(self._settings.epsilon, uploads, self._mechanism.chance)
             self._costs[uploads] = epsilon_of([each], self._settings.delta)
         return self._costs[uploads]
+
+
+def _releases(history: Counter[GaussianRelease]) -> list[GaussianRelease]:
+    return [replace(release, count=count) for release, count in history.items()]
 
 
 def _gaussian_cost(history: Counter[GaussianRelease]) -> float:

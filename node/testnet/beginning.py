@@ -14,6 +14,7 @@ from node.testnet.layout import TestnetPlan
 from node.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 
 _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
+_GATHER_SECONDS = 5.0  # for which requests are gathered: people are looking on
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,12 @@ def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) 
 
 
 def _clustering(plan: TestnetPlan, points: Points) -> Beginning:
+    gather = max(1, round(_GATHER_SECONDS / plan.block_seconds))
     config = FederationConfig(
         federation=FederationSettings(name=_name(points), rounds=plan.rounds, seed=plan.seed),
-        clustering=ClusteringSettings(k=points.k, dimensions=points.parts[0].shape[1], step=points.step),
+        clustering=ClusteringSettings(
+            k=points.k, dimensions=points.parts[0].shape[1], step=points.step, gather_blocks=gather
+        ),
         ledger=windows(plan.clients, plan.block_seconds, _CLUSTERING_SECONDS),
     )
     return Beginning(config, [{"points": part} for part in points.parts], {}, b"")

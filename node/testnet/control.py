@@ -15,6 +15,7 @@ from chain.errors import ChainError
 from chain.founding import read_deployment
 from chain.ledger import Ledger
 from chain.networks import connect
+from node.files import open_log
 from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.standing import Standing, standing
@@ -176,7 +177,7 @@ def federation(testnet: Testnet) -> Standing:
     """Where the federation stands. Raises ChainError when the chain does not answer."""
     with connect(chain_url(testnet), testnet.chain_id) as network:
         ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None)
-        return standing(ledger, rounds=testnet.plan.ledger_rounds)
+        return standing(ledger)
 
 
 def _claim(layout: Layout) -> int | None:
@@ -209,7 +210,7 @@ def _start(
 def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
     """Start the supervisor, which outlives this process."""
     layout.processes.unlink(missing_ok=True)
-    with layout.log("supervisor").open("ab") as log:
+    with open_log(layout.log("supervisor")) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "node.testnet.supervisor", str(layout.root), str(lock)],
             pass_fds=(lock,),

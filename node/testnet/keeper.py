@@ -17,6 +17,7 @@ from typing import Protocol
 from chain.networks import dying_with_parent
 from ipfs.local_node import LocalKubo
 from ipfs.store import StoreError
+from node.files import open_log
 from node.testnet.identity import Identity
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -190,7 +191,7 @@ class Command:
         directory: Path,
         by: signal.Signals = signal.SIGKILL,
     ) -> None:
-        with log.open("ab") as file:
+        with open_log(log) as file:
             self._process = subprocess.Popen(
                 dying_with_parent(list(command), by),
                 cwd=directory,

@@ -14,8 +14,9 @@ import tomli_w
 
 from chain.networks import anvil_command, free_port
 from ipfs.local_node import LocalKubo
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
 from node.files import write_atomically
+from node.network_settings import NetworkSettings
 from node.testnet.keeper import Command, Job, KuboNode
 from node.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
 
@@ -173,7 +174,7 @@ def _environment() -> dict[str, str]:
 
 def _write_config(path: Path, config: FederationConfig, network: NetworkSettings) -> None:
     tables = config.to_tables() | {"network": dataclasses.asdict(network)}
-    write_atomically(path, tomli_w.dumps(tables).encode())
+    write_atomically(path, tomli_w.dumps(tables).encode(), 0o600)  # addresses of endpoints may hold keys to them
 
 
 def _is_free(port: int) -> bool:

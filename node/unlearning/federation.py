@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,7 @@ from node.founding import found, with_first_model
 from node.journal import Journal
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
+from node.kmeans.vector import stated_bound
 from node.local_work import first_model
 from node.report import build_report
 from node.step import Step
@@ -110,7 +111,7 @@ class LocalFederation:
             FederationConfig(
                 federation=FederationSettings(name=name, rounds=_ROUNDS),
                 clustering=settings,
-                ledger=windows(len(parts)),
+                ledger=replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts)),
             )
         )
         names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]

@@ -1,12 +1,11 @@
-"""What a client keeps between rounds of federated K-means: points, seeding, and what the federation has of it.
+"""What a client keeps between rounds of federated K-means: its points, and which requests it has applied to them.
 
-All of it is in one file of the journal, replaced as a whole before anybody sees what follows from it.
+Both are in one file of the journal, replaced as a whole before anybody sees what follows from it.
 """
 
 import json
-import os
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from safetensors import SafetensorError
@@ -14,8 +13,7 @@ from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 from node.journal import Journal, JournalDamaged
-from node.kmeans.client import Client, UnknownPoint
-from node.kmeans.counts import BinCounts
+from node.kmeans.client import UnknownPoint
 from node.kmeans.settings import ClusteringSettings
 
 _NAME = "points"
@@ -29,18 +27,34 @@ class Notebook:
     ----------
     points : float64 array of shape (n, d)
         NaN where they were removed.
-    centroids : int array
-        Rows, in the order chosen.
     applied : tuple of str
         Digests of the requests that were applied, hexadecimal.
-    vectors : mapping of int to BinCounts
-        What it had when it made its upload of a round.
     """
 
     points: np.ndarray
-    centroids: np.ndarray
     applied: tuple[str, ...] = ()
-    vectors: dict[int, BinCounts] = field(default_factory=dict)
+
+    @property
+    def left(self) -> np.ndarray:
+        """The points that were not removed: float64 array of shape (m, d)."""
+        return self.points[self._present]
+
+    @property
+    def _present(self) -> np.ndarray:
+        return ~np.isnan(self.points).any(axis=1)
+
+    def without(self, rows: Collection[int]) -> "Notebook":
+        """The notebook with some points overwritten.
+
+        Raises
+        ------
+        UnknownPoint
+            One of the rows is not there, or was removed before.
+        """
+        self.left_after(rows, ())
+        points = self.points.copy()
+        points[sorted(rows)] = np.nan
+        return replace(self, points=points)
 
     def left_after(self, rows: Collection[int], asked: Collection[int]) -> int:
         """How many points are left when ``rows`` are forgotten, too, after what was asked for before.
@@ -50,7 +64,7 @@ class Notebook:
         UnknownPoint
             One of the rows is not there, or the client has asked for it before.
         """
-        left = set(np.flatnonzero(~np.isnan(self.points).any(axis=1)).tolist()) - set(asked)
+        left = set(np.flatnonzero(self._present).tolist()) - set(asked)
         unknown = sorted(set(rows) - left)
         if unknown and 0 <= unknown[0] < len(self.points):
             raise UnknownPoint(f"point {unknown[0]} has been taken back before")
@@ -58,38 +72,30 @@ class Notebook:
             raise UnknownPoint(f"there is no point {unknown[0]}: they are numbered from 0 to {len(self.points) - 1}")
         return len(left - set(rows))
 
-    def clusterer(self, settings: ClusteringSettings) -> Client:
-        """The points with their seeding, and fresh randomness for what is drawn from now on."""
-        return _clusterer(self.points, settings, self.centroids)
-
     def to_bytes(self) -> bytes:
-        """Safetensors, with the digests in its header."""
-        arrays = {"points": self.points, "centroids": np.asarray(self.centroids, np.int64)}
-        for number, vector in self.vectors.items():
-            arrays[f"levels-{number}"], arrays[f"counts-{number}"] = vector.levels, vector.counts
-        arrays["applied"] = np.frombuffer(json.dumps(self.applied).encode(), np.uint8)
-        return safetensors_save({name: np.ascontiguousarray(value) for name, value in arrays.items()})
+        """Safetensors."""
+        applied = np.frombuffer(json.dumps(self.applied).encode(), np.uint8)
+        return safetensors_save({"points": np.ascontiguousarray(self.points, np.float64), "applied": applied})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Notebook":
         """Parse what ``to_bytes`` wrote; it comes from this client's own sealed journal."""
         arrays = safetensors_load(data)
-        numbers = sorted(int(name.partition("-")[2]) for name in arrays if name.startswith("levels-"))
-        vectors = {n: BinCounts(arrays[f"levels-{n}"], arrays[f"counts-{n}"]) for n in numbers}
-        applied = tuple(json.loads(arrays["applied"].tobytes()))
-        return cls(arrays["points"], arrays["centroids"], applied, vectors)
+        return cls(arrays["points"], tuple(json.loads(arrays["applied"].tobytes())))
 
 
 def begin(journal: Journal, points: np.ndarray, settings: ClusteringSettings) -> Notebook:
-    """Seed a client's points and put both into its journal.
+    """Put a client's points into its journal.
 
     Raises
     ------
     OutsideGrid
         A point is outside the federation's grid.
     """
-    clusterer = _clusterer(points, settings)
-    notebook = Notebook(clusterer.points, clusterer.seeding.centroids)
+    if points.ndim != 2 or points.shape[1] != settings.dimensions:
+        raise ValueError(f"points of shape {points.shape} do not fit a grid of {settings.dimensions} dimensions")
+    settings.grid.quantise(points)
+    notebook = Notebook(np.array(points, np.float64))
     write_notebook(journal, notebook)
     return notebook
 
@@ -108,8 +114,3 @@ def read_notebook(journal: Journal) -> Notebook | None:
         return Notebook.from_bytes(data)
     except (SafetensorError, ValueError, KeyError) as fault:
         raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None
-
-
-def _clusterer(points: np.ndarray, settings: ClusteringSettings, centroids: np.ndarray | None = None) -> Client:
-    rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-    return Client(points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids)

@@ -5,15 +5,19 @@ All clients weigh the same.
 """
 
 import os
+from hashlib import sha256
 
 from node.config import PPM, FederationConfig
 from node.content import InvalidBlob
 from node.masking.aggregate import InvalidUpdate
 from node.masking.client import MaskingRefused
+from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.limits import check_sum
+from node.masking.parameters import Assumed, group_size
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
+from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
 from node.privacy.client_level import (
     Grid,
@@ -21,15 +25,18 @@ from node.privacy.client_level import (
     decode_sum,
     divisor_for,
     encode_update,
+    fill_up,
     grid_for,
     upload_layout,
 )
 from node.privacy.clipping import next_clip
 from node.privacy.records import ClientLevelRecord
+from node.privacy.sampling import sampling_fault
 from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
 from node.rounds import RoundRecords
 from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
+from node.uploads.regrouping import half
 from node.uploads.ring import masked_bytes, unmasked_sum
 
 
@@ -37,6 +44,7 @@ class ClientLevelUploads(UploadKind):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
+    tells_when_opened = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -48,7 +56,21 @@ class ClientLevelUploads(UploadKind):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        return super().expected_bytes(round, client) if round.sums(client) else 0
+
+    def parts(self, n: int) -> Adjacency:
+        masking = self.config.masking
+        return half(n, group_size(n, Assumed.of(masking.colluders, masking.dropouts)))
+
+    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+        if not entry.regrouped or not entry.order:
+            return True
+        return entry.order.index(client) in self.parts(len(entry.order))[0]
+
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        if not round.sums(client):
+            return b""
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
@@ -65,9 +87,13 @@ class ClientLevelUploads(UploadKind):
             grid = self._grid(round)
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
-        words = unmasked_sum(round, record, upload_layout(round.layout, grid))
-        survivors = len(round.survivors)
-        check_sum(words, grid.limits(survivors, survivors))
+        group = opened_groups(round.graph, round.survivors, record.left_out)[0] if round.graph.groups else None
+        words = unmasked_sum(round, record, upload_layout(round.layout, grid), group)
+        survivors = shares = self._survivors(round.entry)
+        if self.everybody_spends:
+            fill_up(grid, words, survivors, _told_by_the_ledger(record))
+            shares = grid.sharers
+        check_sum(words, grid.limits(survivors, shares))
         mean, below = decode_sum(grid, words, self._divisor(round.entry))
         model = unflatten(flatten(round.previous) + mean, round.layout)
         return Outcome(model, self._record(round.entry, grid, below))
@@ -77,8 +103,18 @@ class ClientLevelUploads(UploadKind):
         return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:
+        if not self.everybody_spends:
+            return self.release_to_readers(entry, parameters)
         grid = self._grid_of(entry, parameters, clip=1.0)  # what it costs does not depend on S
-        return grid.release(len(entry.commits), _rate(entry) if self.everybody_spends else 1.0)
+        return grid.release(grid.sharers, _rate(entry))  # whoever dropped out: the noise was filled up
+
+    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+        return self._grid_of(entry, parameters, clip=1.0).release(self._survivors(entry), 1.0)
+
+    def unfit(self, number: int, members: int) -> str:
+        ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
+        rounds = self.config.federation.rounds
+        return sampling_fault(self._settings, rate, members, ledger.quorum, ledger.max_clients, rounds)
 
     def later_phases(self, number: int) -> tuple[int, ...]:
         return tuple(phase for phase in self._settings.phases if phase > number)
@@ -96,8 +132,12 @@ class ClientLevelUploads(UploadKind):
             clip,
             clients=entry.members,
             rate=_rate(entry),
-            sharers=len(entry.shares),
+            sharers=sum(self.is_summed(entry, client) for client in entry.shares),
         )
+
+    def _survivors(self, entry: RoundRecords) -> int:
+        """How many uploads are in the sum."""
+        return sum(self.is_summed(entry, client) for client in entry.commits)
 
     def _clip(self, round: UploadRound) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
@@ -109,16 +149,17 @@ class ClientLevelUploads(UploadKind):
         return base.next_clip
 
     def _divisor(self, entry: RoundRecords) -> float:
-        survivors = len(entry.commits)
+        survivors = self._survivors(entry)
         return divisor_for(self._settings, clients=entry.members, rate=_rate(entry), survivors=survivors)
 
     def _record(self, entry: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
-        settings, survivors = self._settings, len(entry.commits)
+        settings, survivors = self._settings, self._survivors(entry)
         following = grid.clip
         if below is not None:
             following = next_clip(grid.clip, below, settings.quantile, settings.quantile_rate)
         return ClientLevelRecord(
             epsilon=None,
+            ledger_epsilon=None,
             delta=self.delta,
             noise_multiplier=grid.noise_multiplier,
             clip=grid.clip,
@@ -131,6 +172,11 @@ class ClientLevelUploads(UploadKind):
             below=below,
             next_clip=following,
         )
+
+
+def _told_by_the_ledger(record: RecoveryRecord) -> bytes:
+    """32 bytes that nobody knows before the round is recovered, and then whoever reads the ledger and the store."""
+    return sha256(b"fedgrove missing noise 1" + record.transcript + b"".join(record.self_seeds.values())).digest()
 
 
 def _rate(entry: RoundRecords) -> float:

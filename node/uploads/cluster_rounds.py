@@ -1,21 +1,24 @@
 """What a round of a federation with clusters follows from: the state before it, its groups, whose messages it reads."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
-from chain.records import Voided
+from chain.records import Drawn, Voided
 from chain.signatures import is_signed_by
 from ipfs.store import ContentStore
-from node.clustering.committee import Ballot
+from node.clustering.cases import Case
+from node.clustering.committee import Ballot, Opens, opened_ballot, vote_bytes
 from node.clustering.comparing import comparing
 from node.clustering.course import Course
+from node.clustering.evidence import Rule
 from node.clustering.mailbox import OVERHEAD
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clustering.stated import InvalidStatement, Stated
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
 from node.masking.graph import MIN_CLIENTS, Adjacency
-from node.masking.keys import SECRET_BYTES
+from node.masking.keys import SECRET_BYTES, is_low_order
 from node.masking.ring import WORD
 from node.masking.survivors import summed_groups
 from node.rounds import RoundRecords, Rounds
@@ -70,7 +73,7 @@ def state_after(
 
 
 def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
-    """The state when what was stated of it has been accepted.
+    """The state when what was stated of it has been accepted. Nobody looks into what the coordinator did not sign.
 
     Parameters
     ----------
@@ -82,16 +85,54 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     InvalidStatement
         It is missing, cannot be true, is not called for, or is not the coordinator's.
     """
-    found = course_of(config).heard(state, stated)
-    if stated and not is_signed_by(config.clusters.signer, stated.message(digest), stated.signature):
+    course = course_of(config)
+    course.check_called_for(state, stated)
+    if stated is not None and not is_signed_by(config.clusters.signer, stated.message(digest), stated.signature):
         raise InvalidStatement("what is stated of the clusters bears no signature of clusters.signer")
-    return found
+    return course.heard(state, stated)
 
 
 def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
     """Leaf positions of those who are summed together in a sealed round."""
-    stated = {client: draw.samples for client, draw in entry.draws.items()}
-    return tuple(entry.positions(group) for group in course_of(config).groups(state, stated))
+    return tuple(entry.positions(group) for group in course_of(config).groups(state, numbers_in(entry.draws)))
+
+
+def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
+    """The number that each client stated when it drew, of those that can mask.
+
+    With a key of low order nobody masks, and a group with a member without masks is not summed.
+    """
+    return {client: draw.samples for client, draw in draws.items() if not is_low_order(draw.mask_key)}
+
+
+def lots_of(rounds: Rounds, number: int) -> bytes | None:
+    """What decides who judges whom in a round to show: the first seed after the fall; None where there is none yet.
+
+    It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
+    """
+    base = rounds.base_of(number)
+    later = (entry for entry in rounds.rounds.values() if base.number < entry.number <= number)
+    return next((entry.seed.seed for entry in later if entry.seed is not None), None)
+
+
+def trained_round(round: UploadRound) -> RoundRecords:
+    """The round of training that is judged in a round to show, or to vote."""
+    base = round.rounds.base_of(round.entry.number)
+    return base if round.previous.stage == "show" else round.rounds.base_of(base.number)
+
+
+def opened_by(trained: UploadRound) -> Opens:
+    """Maps members that tell their mask secrets of a round of training to all whose uploads that opens.
+
+    Masks of a pair follow from the secret of either; those of who dropped out are known from the recovery.
+    """
+    entry, graph = trained.entry, trained.graph
+    survivors = {
+        graph.client(position): {graph.client(other) for other in graph.neighbours[position]} & entry.commits.keys()
+        for positions in summed_groups(graph, trained.survivors)
+        for position in positions
+    }
+    return lambda telling: telling | {client for client, partners in survivors.items() if partners <= telling}
 
 
 def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
@@ -165,22 +206,14 @@ def label_layout(labels: int) -> Layout:
     return Layout(("labels",), ((labels,),))
 
 
-def ballots_in(data: bytes, cases: Iterable[Case], client: int) -> dict[int, Ballot]:
-    """A judge's ballots in what it uploaded, by cluster; without those that are not in their form, or not its own."""
+def ballots_in(data: bytes, cases: Iterable[Case], client: int, rule: Rule) -> dict[int, Ballot]:
+    """A judge's ballots in what it uploaded, by cluster; those whose evidence does not open are void."""
     found = {}
     for case in cases:
         if client not in case.committee:
             continue
-        own, data = data[: ballot_bytes(case)], data[ballot_bytes(case) :]
-        try:
-            ballot = Ballot.from_bytes(own)
-        except ValueError:
-            continue
-        if ballot.voter == client and len(ballot.against) == len(case.members):
-            found[case.cluster] = ballot
+        size = vote_bytes(len(case.members))
+        own, data = data[:size], data[size:]
+        with suppress(ValueError):
+            found[case.cluster] = opened_ballot(own, client, len(case.members), rule)
     return found
-
-
-def ballot_bytes(case: Case) -> int:
-    """Length of a ballot on a case."""
-    return len(Ballot(0, (False,) * len(case.members), bytes(32)).to_bytes())

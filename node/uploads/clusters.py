@@ -15,40 +15,41 @@ import numpy as np
 from chain.vrf import proof_to_hash
 from ipfs.store import Malformed, TooLarge
 from ipfs.unixfs import cid_of
-from node.clustering.committee import Ballot
+from node.clustering.committee import Ballot, vote_bytes
 from node.clustering.comparing import comparing
 from node.clustering.course import FEWEST
+from node.clustering.labels import is_sum_of_shares
 from node.clustering.leaders import draw_leader
 from node.clustering.mailbox import OVERHEAD
 from node.clustering.messages import InvalidMessage
 from node.clustering.sets import MAX_ELEMENTS
-from node.clustering.state import ClusterState
-from node.clustering.stated import Counts, InvalidStatement
+from node.clustering.state import MAX_HEAD_BYTES, ClusterState
+from node.clustering.stated import Counts, InvalidStatement, Stated
+from node.clustering.suspicion import shown, without
 from node.clustering.training import Cluster
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
-from node.masking.aggregate import InvalidUpdate
 from node.masking.keys import RoundSecrets
 from node.masking.opening import open_update, valid_secrets
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode
-from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
 from node.rounds import RoundRecords
 from node.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
 from node.uploads.cluster_rounds import (
     accepted,
-    ballot_bytes,
     ballots_in,
     counts_sent_before,
     course_of,
     label_layout,
+    numbers_in,
     session_of,
     shown_bytes,
     state_after,
 )
+from node.uploads.cluster_sums import GroupSum, checked, group_sums, share_of, together
 from node.uploads.kind import Outcome, UploadKind, UploadRound
-from node.uploads.ring import masked_bytes, unmasked_sum
+from node.uploads.ring import masked_bytes
 
 
 class ClusterUploads(UploadKind):
@@ -79,7 +80,7 @@ class ClusterUploads(UploadKind):
             case "show":
                 return len(case.committee) * shown_bytes(self.config, state.layout) if case else 0
             case "vote":
-                return sum(ballot_bytes(case) for case in state.cases if client in case.committee)
+                return sum(vote_bytes(len(case.members)) for case in state.cases if client in case.committee)
         layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
         return self.upload_bytes(layout) if _masks(round, client) else 0
 
@@ -110,7 +111,7 @@ class ClusterUploads(UploadKind):
             case "train":
                 return Outcome(self._trained(round, state, record))
             case "show":
-                return Outcome(replace(state, stage="vote"))
+                return Outcome(shown(state))
         return Outcome(self._course.voted(state, self._ballots(round, state)))
 
     def fault_of(self, model: ClusterState, metrics: Metrics) -> str:
@@ -122,10 +123,20 @@ class ClusterUploads(UploadKind):
         size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
         if size > most:
             return f"they take {size} bytes, {most} are read: too many clients"
+        size, most = len(model.head()), MAX_HEAD_BYTES
+        if size > most:
+            return f"what the state says of clusters takes {size} bytes, {most} are read: too many clusters"
         size, most = len(state), self.config.max_blob_bytes
         if size > most:
             return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
         return ""
+
+    def standing(self, model: ClusterState, stated: Stated | None) -> ClusterState:
+        """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
+        try:
+            return self._course.heard(model, stated)
+        except InvalidStatement:
+            return model
 
     def opened(
         self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
@@ -185,7 +196,7 @@ class ClusterUploads(UploadKind):
             case "ask" | "answer" | "report":
                 return client in state.sets
             case "show" | "vote":
-                return any(client in (*case.members, *case.committee) for case in state.cases)
+                return any(client in case.named for case in state.cases)
         return False
 
     # --- one round --------------------------------------------------------------------------------------------------
@@ -223,56 +234,61 @@ class ClusterUploads(UploadKind):
         return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
     def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
-        """The label counts of each part together, if they add up to the sizes of its sets.
+        """The label shares of each part together, if they add up to what its members' come to.
 
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
         """
-        found: list[Counts] = []
         again = counts_sent_before(round)
-        for positions in opened_groups(round.graph, round.survivors, record.left_out):
-            words = _summed(round, record, label_layout(self._course.labels), positions)
-            counts = () if words is None else tuple(words.tolist())
-            size = sum(state.sizes[client] for client in _clients(round, positions))
-            found.append(counts if sum(counts) == size and not again else ())
+        found: list[Counts] = []
+        groups: list[Cluster] = []
+        for each in group_sums(round, record, label_layout(self._course.labels)):
+            shares = () if each.words is None else tuple(each.words.tolist())
+            known = is_sum_of_shares(shares, len(each.group)) and not again
+            found.append(shares if known else ())
+            groups.append(each.group if known else ())
         if not any(found):
             found = [(1,) * self._course.labels] * len(found)
-        return replace(state, stage="train", labels=tuple(found))
+        return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
 
     def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
-        """The means of all groups; a model stays where too few trained it, or one sent what cannot be summed."""
-        positions = opened_groups(round.graph, round.survivors, record.left_out)
-        sums = [_summed(round, record, state.layout, group) for group in positions]
-        groups = [() if words is None else _clients(round, group) for words, group in zip(sums, positions, strict=True)]
+        """The means of all groups; a model stays where too few trained it, or what they sent makes none.
+
+        What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
+        have to answer for it.
+        """
         weights = self._weights(round, state)
-        shares = [sum((weights[client] for client in group), Fraction(0)) for group in groups]
-        models = [
-            state.model_of(number) if words is None else self._mean(words, share, state.layout)
-            for number, (words, share) in enumerate(zip(sums, shares, strict=True))
-        ]
+        sums = checked(group_sums(round, record, state.layout), weights, self.config.masking.bound)
+        models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
         watch = bool(self._course.terms.seats)
         found = replace(
             state,
             stage="watch" if watch else "train",
-            models=tuple(models),
+            models=models,
             trained=state.trained + 1,
-            groups=tuple(groups),
+            groups=tuple(each.group for each in sums),
+            spoilt=tuple(number for number, each in enumerate(sums) if each.words is None and each.group),
+            labels=self._course.believed(state, numbers_in(round.entry.draws)),
             began=round.entry.opened.model_digest.hex(),
         )
+        found = without(found, {each.fault: number for number, each in enumerate(sums) if each.fault is not None})
         if not self._course.is_global(state):
             return found
-        known = [words for words in sums if words is not None]
-        whole = self._mean(np.sum(known, axis=0, dtype=WORD), sum(shares), state.layout) if known else state.models[0]
-        return replace(found, models=(whole,), trials=tuple(models) if watch else ())
+        whole = self._mean(together(sums), weights, state.models[0])
+        return replace(found, models=(whole,), trials=models if watch else ())
 
-    def _mean(self, words: np.ndarray, share: Fraction, layout: Layout) -> Tensors:
-        """The model behind a sum whose weights add up to ``share``."""
-        return unflatten(decode(words, share.numerator, share.denominator, self.config.masking.bound), layout)
+    def _mean(self, each: GroupSum, weights: Mapping[int, Fraction], model: Tensors) -> Tensors:
+        """The mean behind a sum, within the bound to the last bit; where there is none, the model that there was."""
+        if each.words is None:
+            return model
+        share, bound = share_of(each.group, weights), self.config.masking.bound
+        vector = decode(each.words, share.numerator, share.denominator, bound)
+        return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
 
     def _ballots(self, round: UploadRound, state: ClusterState) -> dict[int, list[Ballot]]:
-        """What judges voted; who sends no ballot in its form has not voted."""
+        """What judges voted; who sends no ballot whose evidence opens has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
         for client, data in _read(round, self).items():
-            for cluster, ballot in ballots_in(data, state.cases, client).items():
+            for cluster, ballot in ballots_in(data, state.cases, client, self._course.terms.rule).items():
                 found[cluster].append(ballot)
         return found
 
@@ -287,16 +303,6 @@ class ClusterUploads(UploadKind):
 
     def release(self, entry: RoundRecords, parameters: int) -> Release:
         return GaussianRelease(0.0)
-
-
-def _summed(round: UploadRound, record: RecoveryRecord, layout: Layout, positions: frozenset[int]) -> np.ndarray | None:
-    """The sum of a group, its masks off; None where nobody's updates are summed, or one has the wrong size."""
-    if not positions:
-        return None
-    try:
-        return unmasked_sum(round, record, layout, positions)
-    except InvalidUpdate:
-        return None  # the audit names who; other groups are none the worse
 
 
 def _masks(round: UploadRound, client: int) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ipfs.store import ContentStore
+from node.clustering.stated import Stated
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
 from node.masking.graph import Adjacency, MaskGraph
@@ -130,6 +131,8 @@ class UploadKind(ABC):
         Some clients repeat the sum of a closed round in any case.
     everybody_spends : bool
         A round costs all clients the same, whoever took part.
+    tells_when_opened : bool
+        An upload tells nothing before holders release shares that take its masks off; else it tells when it is there.
     budget : float or None
         ε that no client may exceed; None sets no limit.
     delta : float
@@ -139,6 +142,7 @@ class UploadKind(ABC):
     weighs_samples: ClassVar[bool] = True
     has_leaders: ClassVar[bool] = False
     everybody_spends: bool = False
+    tells_when_opened: ClassVar[bool] = False
     budget: float | None = None
     delta: float = 0.0
 
@@ -169,6 +173,10 @@ class UploadKind(ABC):
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
         return ()
+
+    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+        """Whether a client's upload in a sealed round is to be part of a sum, or may be of one."""
+        return True
 
     def fault_of(self, model: Model, metrics: Metrics) -> str:
         """What is wrong with a closed round's metrics beside privacy, in one clause; empty if nothing."""
@@ -218,6 +226,10 @@ class UploadKind(ABC):
             An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
         """
 
+    def standing(self, model: Model, stated: Stated | None) -> Model:
+        """What goes on from a round that closes with a model, and with what is stated of it."""
+        return model
+
     def leaders(self, round: UploadRound) -> tuple[int, ...]:
         """Who repeats the sum of a closed round, whatever else it looks at."""
         return ()
@@ -262,6 +274,14 @@ class UploadKind(ABC):
         parameters : int
             d, of the model.
         """
+
+    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+        """What a round tells of a client whose upload is listed, towards those who can read the ledger."""
+        return self.release(entry, parameters)
+
+    def unfit(self, number: int, members: int) -> str:
+        """Why a round with so many members is not what the accounting counts on, in one clause; empty when it is."""
+        return ""
 
     def later_phases(self, number: int) -> tuple[int, ...]:
         """Rounds after ``number`` from which on ``planned_release`` is another."""

@@ -12,10 +12,10 @@ import pytest
 from chain.networks import embedded
 from chain.records import AbsenceRecorded, Closed, Failed, FailureReason
 from ipfs.unixfs import cid_of
+from node import rounds
 from node.client import Client
 from node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
 from node.step import Step
-from node.uploads import kinds
 from tests.node.federation import Federation
 
 MEMBERS, SPOILER, ROUNDS = 8, 3, 2
@@ -70,7 +70,7 @@ def with_garbage(blob: bytes) -> bytes:
     return bytes(data)
 
 
-def played(spoiler: type[Client], directory, rounds: int = 60) -> Federation:
+def played(spoiler: type[Client], directory, most: int = 60) -> Federation:
     """A federation in which one member is a spoiler, after at most so many openings."""
     with embedded() as network:
         federation = Federation.found(network, directory, clients=MEMBERS, rounds=ROUNDS)
@@ -78,7 +78,7 @@ def played(spoiler: type[Client], directory, rounds: int = 60) -> Federation:
         coordinator, clients = federation.coordinator(), federation.clients()
         clients[SPOILER] = federation.client(SPOILER, spoiler)
         for _ in range(4_000):
-            if not federation.turn(coordinator, clients) or coordinator.round > rounds:
+            if not federation.turn(coordinator, clients) or coordinator.round > most:
                 break
         federation.records = federation.ledger(federation.coordinator_keys).records()
         federation.verdict = federation.audit()
@@ -92,7 +92,7 @@ def of(federation: Federation, kind: type) -> list:
 @pytest.fixture
 def never_grouped(monkeypatch):
     """Takes the mend out: a round that was spoilt is held again as it was."""
-    monkeypatch.setattr(kinds, "is_grouped", lambda rounds, number: False)
+    monkeypatch.setattr(rounds, "is_regrouped", lambda earlier, number: False)
 
 
 SPOILERS = {
@@ -118,7 +118,7 @@ def test_the_federation_goes_on_without_its_group(spoiler, reason, tmp_path):
 
 @pytest.mark.parametrize("spoiler", [Poisoner, Withholder], ids=lambda each: each.__name__)
 def test_it_stops_a_federation_whose_rounds_are_held_again_as_they_were(spoiler, tmp_path, never_grouped):
-    federation = played(spoiler, tmp_path, rounds=4)
+    federation = played(spoiler, tmp_path, most=4)
     assert not of(federation, Closed)
     assert len(of(federation, Failed)) >= 4
 

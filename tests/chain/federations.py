@@ -68,6 +68,15 @@ class Federation:
             tree.ticket(vrf.proof_to_hash(record.proof), record.client) for record in drawn if record.round == number
         ]
 
+    def order(self, number: int) -> tuple[int, ...]:
+        """The tickets along the leaves, by the hash of the order's block."""
+        found = self.network.block_hash(self.coordinator.round(number).order_block)
+        return tree.order(self.tickets(number), tree.order_seed(*self.place, number, found))
+
+    @property
+    def place(self) -> tuple[int, str]:
+        return self.network.chain_id, self.deployment.ledger
+
     def seal(self, number: int) -> None:
         order_block = self.coordinator.round(number).order_block
         self.network.advance_to(order_block)
@@ -82,10 +91,12 @@ class Federation:
         return number
 
 
-def found(network: Network, clients: int = 4, terms: Terms = TERMS, **membership) -> Federation:
+def found(
+    network: Network, clients: int = 4, terms: Terms = TERMS, settings: Settings = SETTINGS, **membership
+) -> Federation:
     founder = Keys.generate()
     network.fund(founder.address, 10)
-    deployment = deploy(network, founder.account, founder.address, SETTINGS, terms, **membership)
+    deployment = deploy(network, founder.account, founder.address, settings, terms, **membership)
     federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
     for _ in range(clients):
         federation.join()

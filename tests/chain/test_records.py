@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 from eth_abi import encode
 from eth_utils import keccak
-from federations import SETTINGS
+from federations import SETTINGS, TERMS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,7 +161,7 @@ def deployment():
     from eth_utils import to_checksum_address
 
     registry, ledger = to_checksum_address(REGISTRY), to_checksum_address(LEDGER)
-    return Deployment(1, registry, ledger, 5, ledger, registry, True, 1, SETTINGS)
+    return Deployment(1, registry, ledger, 5, ledger, registry, True, 1, SETTINGS, TERMS)
 
 
 def test_a_deployment_survives_json():
@@ -179,6 +179,13 @@ def test_a_deployment_survives_json():
         {"settings": {}},
         {"settings": 3},
         {"settings": {"quorum": 0}},
+        {"settings": {"randao": 1}},
+        {"terms": 3},
+        {"terms": {"config": "02" * 32, "model": "01" * 32}},
+        {"terms": {"rates": [[1]]}},
+        {"terms": {"rates": [[1, 2, 3]]}},
+        {"terms": {"rates": 5}},
+        {"terms": {"rates": {"1": 2}}},
         {"chain_id": 2**256},
     ],
 )
@@ -187,6 +194,8 @@ def test_a_deployment_of_another_form_is_refused(change):
     if change == {"settings": {}}:
         table["settings"].pop("quorum")
         table["settings"]["x"] = 1
+    elif isinstance(change.get("terms"), dict) and "rates" in change["terms"]:
+        table["terms"].update(change["terms"])
     else:
         table.update(change)
     with pytest.raises(ValueError):
@@ -198,6 +207,38 @@ def test_a_deployment_of_another_form_is_refused(change):
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(ValueError, match=next(iter(change)).split("_")[0] + "|max_clients"):
         replace(Settings(), **change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": "0" * 64},
+        {"model": "AB" * 32},
+        {"model": b"\1" * 32},
+        {"rates": ()},
+        {"rates": ((2, 5),)},
+        {"rates": ((1, 0),)},
+        {"rates": ((1, 1_000_001),)},
+        {"rates": ((1, 5), (1, 6))},
+        {"rates": ((1, 5), (3, 6), (2, 7))},
+        {"rates": ((1, 5), (1 << 40, 6))},
+        {"rates": tuple((round, 5) for round in range(1, 1002))},
+        {"rates": ((1, 0.5),)},
+        {"rates": ((True, 5),)},
+        {"rounds": 0},
+        {"rounds": 1 << 32},
+        {"rounds": "1"},
+        {"repeats": -1},
+    ],
+)
+def test_terms_out_of_range_are_refused(change):
+    with pytest.raises(ValueError, match=r"rate|config|model|rounds|repeats"):
+        replace(TERMS, **change)
+
+
+def test_the_rate_of_a_round_is_that_of_its_phase():
+    terms = replace(TERMS, rates=((1, 10), (4, 20), (9, 30)))
+    assert [terms.rate_of(round) for round in (1, 3, 4, 8, 9, 100)] == [10, 10, 20, 20, 30, 30]
 
 
 def test_the_embedded_chain_leaves_the_recursion_limit_alone():

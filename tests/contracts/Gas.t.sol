@@ -41,14 +41,15 @@ contract GasTest is Federation {
         _atMost(32_000, "share");
     }
 
-    function test_Commit_CostsAtMost35k() public {
+    /// @dev That the call is direct costs 150 gas, most of it for the sender's code.
+    function test_Commit_CostsAtMost35200() public {
         uint64 round = _sealed(3);
         _share(0, round);
         _share(1, round);
         vm.roll(ledger.round(round).shareEnd + 1);
         _commit(0, round);
         _commit(1, round);
-        _atMost(35_000, "commit");
+        _atMost(35_200, "commit");
     }
 
     function test_Registration_CostsAtMost120k() public {

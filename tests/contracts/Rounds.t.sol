@@ -94,10 +94,14 @@ contract RoundsTest is Federation {
     }
 
     function test_Terms_AreThoseOfTheDeployment() public {
-        Terms memory t = _ratesFrom(1, 5, 6);
+        Terms memory t = _ratesFrom(1, 2, 6);
         _redeploy(true, _settings(), t);
-        _equal(keccak256(_toldTerms()), keccak256(abi.encode(CONFIG, t.rates)), "terms");
+        _equal(keccak256(abi.encode(ledger.terms())), keccak256(abi.encode(t)), "terms");
         _equal(ledger.currentModel(), MODEL, "the first model");
+        _join(3);
+        _skip(_open());
+        _closed(3, 3);
+        _equal(ledger.terms().model, MODEL, "the first model, when there is another");
     }
 
     // --- open ---
@@ -362,11 +366,6 @@ contract RoundsTest is Federation {
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.FederationOver.selector, opened, closed));
         _as(COORDINATOR);
         ledger.open(model);
-    }
-
-    /// @dev What {terms} returns, as it was encoded.
-    function _toldTerms() private view returns (bytes memory answer) {
-        (, answer) = address(ledger).staticcall(abi.encodeCall(ITrainingLedger.terms, ()));
     }
 
     function _refusedRates(Terms memory t, uint256 index) private {

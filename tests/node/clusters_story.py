@@ -1,9 +1,9 @@
 """A federation whose members find out who is like whom, train in clusters, and judge one of them: a real EVM and store.
 
 Two members of the five in one group reverse their updates, eight times as long, while all train one model. Later, when
-each cluster trains alone, two of the other group do. When they are to show what they sent, one in each group tells a
-secret that is not its own. One member joins when all others have compared, and one is restarted after everything that
-it does.
+each cluster trains alone, two of the other group do. It is they who are drawn to show what they sent: lots are known
+here, so that the story is always the same. One of each two tells a secret that is not its own. One member joins when
+all others have compared, and one is restarted after everything that it does.
 """
 
 import math
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -22,15 +23,17 @@ from node.auditing.archive import chain_facts
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.client import Client
+from node.clustering.committee import drawn_members
 from node.clustering.poisoning import SignFlip
 from node.clustering.settings import ClusterTerms, ProCflSettings
 from node.clustering.state import ClusterState
-from node.config import FederationSettings
+from node.config import FederationSettings, MaskingSettings
 from node.content import Metrics
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
 from node.learning.datasets import load_dataset
 from node.learning.settings import PartitionSettings, TrainingSettings
+from node.rounds import Rounds
 from node.simulation.clustered.run import ClusteredSimulation
 from node.simulation.executors import InlineExecutor
 from node.simulation.plan import Plan
@@ -44,7 +47,9 @@ ATTACKERS = {1: 2, 3: 2, 2: 4, 4: 4}
 """Round of training from which on a client attacks."""
 LIARS = (3, 4)
 """They do not open what they sent."""
-SETTINGS = {"alpha": 0.5, "global_share": 0.3, "seats": 3, "public_samples": 200, "pause": 2}
+SETTINGS = {"alpha": 0.5, "global_share": 0.3, "seats": 3, "public_samples": 200, "pause": 2, "least_pool": 0.3}
+DRAWN = {6: (0, (1, 3)), 10: (1, (2, 4))}
+"""Cluster, and which of its five members are judged, by the round in which they show what they sent."""
 ROUNDS = 3 + 8
 LATE, RESTARTED = 11, 6
 CHECKERS = (5, RESTARTED)
@@ -124,6 +129,18 @@ def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: 
     return client
 
 
+def lots_of(rounds: Rounds, number: int) -> bytes:
+    """Lots by which those are drawn who are to be."""
+    cluster, wanted = DRAWN[number]
+    suspects = range(2 - wanted[0] % 2, CLIENTS + 1, 2)
+    tries = (bytes(30) + k.to_bytes(2) for k in range(1 << 16))
+    return next(lots for lots in tries if _drawn(suspects, lots + cluster.to_bytes(4)) == list(wanted))
+
+
+def _drawn(suspects: range, lots: bytes) -> list[int]:
+    return drawn_members(suspects, len(suspects) // 2, lots, {})
+
+
 def coordinator(made: Federation) -> Coordinator:
     keys, config = made.coordinator_keys, made.config
     tasks = coordinator_tasks(config, keys, made.test)
@@ -132,6 +149,11 @@ def coordinator(made: Federation) -> Coordinator:
 
 def tell(directory: Path) -> Iterator[Story]:
     """Let all of it happen; chain and roles stay until the generator goes on."""
+    with patch("node.uploads.kinds.lots_of", lots_of):
+        yield from _tell(directory)
+
+
+def _tell(directory: Path) -> Iterator[Story]:
     plan = Plan(
         clients=CLIENTS,
         sampled=1.0,
@@ -149,9 +171,11 @@ def tell(directory: Path) -> Iterator[Story]:
     results.close()
     with embedded() as network:
         settings = FederationSettings(rounds=ROUNDS, seed=SEED)
-        made = Federation.found(network, directory, CLIENTS + 1, federation=settings, training=QUICK)
+        masking = MaskingSettings(extra_partners=CLIENTS)  # all of a group mask with each other
+        made = Federation.found(network, directory, CLIENTS + 1, federation=settings, training=QUICK, masking=masking)
         keys = made.coordinator_keys
-        terms = ClusterTerms(**SETTINGS, counter=keys.mailbox_public.hex(), signer=keys.address)
+        named = {"counter": keys.mailbox_public.hex(), "signer": keys.address}
+        terms = ClusterTerms(**SETTINGS, **named, shown="upload")
         made.config = replace(made.config, clusters=terms)
         data = simulation.data
         made.samples = [data.training.take(part) for part in (*data.parts, data.parts[0])]

@@ -1,6 +1,5 @@
 """What a federation with clusters does, is what its members, an auditor and a simulation find (``clusters_story``)."""
 
-import json
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,8 +13,9 @@ from chain.records import AbsenceRecorded
 from chain.signatures import sign_message
 from ipfs.unixfs import cid_of
 from node.closings import Closings
-from node.clustering.committee import Ballot
-from node.clustering.evidence import Direction, Evidence
+from node.clustering.committee import Ballot, opened_ballot, signed_off
+from node.clustering.evidence import Evidence, Finding, Rule, evidence_bytes
+from node.clustering.labels import label_shares
 from node.clustering.mailbox import NotForReader, unseal
 from node.clustering.sets import label_counts
 from node.clustering.settings import ClusterTerms
@@ -34,8 +34,10 @@ from node.strict_tables import InvalidConfig
 from node.tensors import dump, flatten
 from node.uploads.cluster_rounds import course_of, shown_to
 from node.uploads.clusters import ClusterUploads
-from tests.node.clusters_story import CLIENTS, LATE, LIARS, QUICK, RESTARTED, ROUNDS, Story
+from tests.node.clusters_story import CLIENTS, LATE, LIARS, QUICK, ROUNDS, Story
 from tests.node.federation import Federation
+
+RULE = Rule()
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
@@ -71,10 +73,10 @@ def test_a_report_has_the_clusters_as_soon_as_the_overlaps_are_stated(story):
     assert report["clusters"]["members"] == [[1, 3, 5, 7, 9], [2, 4, 6, 8, 10]]
 
 
-def test_both_groups_label_counts_are_sums_and_nobodys_own(story):
-    counts = np.array([label_counts(samples.y, 10) for samples in story.federation.samples[:CLIENTS]])
+def test_both_groups_label_shares_are_sums_and_nobodys_own(story):
+    shares = np.array([label_shares(label_counts(each.y, 10)) for each in story.federation.samples[:CLIENTS]])
     labels = story.states()[2].labels
-    assert labels == (tuple(counts[0::2].sum(axis=0)), tuple(counts[1::2].sum(axis=0)))
+    assert labels == (tuple(shares[0::2].sum(axis=0)), tuple(shares[1::2].sum(axis=0)))
 
 
 def test_the_models_are_those_of_the_simulation_to_the_bit(story):
@@ -128,7 +130,7 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
         for client in range(1, CLIENTS + 1)
     }
     cases = story.states()[9].cases if number == 9 else ()
-    asked = {client for case in cases for client in (*case.members, *case.committee)}
+    asked = {client for case in cases for client in case.named}
     asked |= set(story.states()[0].sets) if number == 1 else set()
     leaders = set(ClusterUploads(config).leaders(place))
     assert {client for client, fault in looking.items() if fault} == leaders | asked
@@ -139,7 +141,9 @@ def test_when_the_one_model_fell_the_bad_part_was_found(story):
     before, fallen, suspected, judged, after = story.states()[3:8]
     assert fallen.trained == 2 and len(fallen.trials) == 2 and not suspected.trials
     (case,) = suspected.cases
-    assert (case.cluster, case.members) == (0, (1, 3, 5, 7, 9)) and set(case.committee) <= {2, 4, 6, 8, 10}
+    assert (case.cluster, case.suspects, case.pool) == (0, (1, 3, 5, 7, 9), (2, 4, 6, 8, 10))
+    assert case.members == (1, 3) and len(case.committee) == 3
+    assert dump(suspected.models[0]) == dump(before.models[0]) != dump(fallen.models[0])
     assert judged.expelled == {1: 0, 3: 0} and judged.clusters == ((5, 7, 9), (2, 4, 6, 8, 10))
     assert dump(judged.models[0]) == dump(before.models[0])  # the best before the fall
     assert after.groups == ((5, 7, 9), (2, 4, 6, 8, 10))
@@ -147,7 +151,7 @@ def test_when_the_one_model_fell_the_bad_part_was_found(story):
 
 @pytest.mark.parametrize(("trained", "vote"), [(5, 7), (9, 11)])
 def test_what_is_judged_is_what_was_sent_to_the_bit(story, trained, vote):
-    """By the digests in the judges' journals. Who told no secret of its own is opened by its partners, or by nobody."""
+    """By the digests in the judges' evidence. Who told no secret of its own is opened by nobody."""
     place, config = story.place(trained), story.federation.config
     (case,) = story.states()[vote - 1].cases
     weights = course_of(config).weights(place.previous, story.states()[trained - 1].groups)
@@ -157,35 +161,37 @@ def test_what_is_judged_is_what_was_sent_to_the_bit(story, trained, vote):
         vector = decode(encode(flatten(story.sent[(trained, member)]), place.previous.layout, *terms), *terms)
         sent.append(cid_of(vector.tobytes()).digest.hex())
     for judge in case.committee:
-        seen = _kept(story, judge, vote, case.cluster)["models"]
-        for member, model, right in zip(case.members, seen, sent, strict=True):
-            assert model == right or (member in LIARS and int(model, 16) == 0)
+        seen = _evidence(story, judge, vote).findings
+        for member, found, right in zip(case.members, seen, sent, strict=True):
+            assert (found is None) == (member in LIARS) and (found is None or found.model.hex() == right)
 
 
 def test_a_majority_expels_the_attackers_of_a_cluster_and_nobody_else(story):
     before, _, suspected, judged = story.states()[7:11]
     (case,) = judged.cases
-    assert suspected.cases[0].members == case.members == (2, 4, 6, 8, 10) and case.committee == (5, 7, 9)
-    assert [2 * votes > 3 for votes in case.against] == [True, True, False, False, False]
+    assert case.suspects == (2, 4, 6, 8, 10) and case.committee == case.pool == (5, 7, 9)
+    assert suspected.cases[0].members == case.members == (2, 4) and case.against == (3, 3)
     assert judged.expelled == {1: 0, 3: 0, 2: 1, 4: 1} and judged.clusters == ((5, 7, 9), (6, 8, 10))
-    assert dump(judged.models[1]) == dump(before.models[0])
+    assert dump(suspected.models[1]) == dump(judged.models[1]) == dump(before.models[0])
 
 
-def test_ballots_are_public_and_their_evidence_is_kept_by_the_judges(story):
+def test_ballots_are_public_and_so_is_the_evidence_that_they_follow_from(story):
     federation = story.federation
     (case,) = story.states()[10].cases
     ballots = {record.client: federation.store.fetch(record.digest, 1 << 16) for record in story.committed(11)}
     assert {client for client, data in ballots.items() if data} == set(case.committee)
     for judge in case.committee:
-        ballot = Ballot.from_bytes(ballots[judge])
-        assert ballot.voter == judge and ballot.evidence == _digest_of(_kept(story, judge, 11, 1))
+        ballot = opened_ballot(ballots[judge], judge, len(case.members), RULE)
+        assert ballot.evidence == _evidence(story, judge, 11).digest() and all(ballot.against)
 
 
 def test_what_is_shown_is_for_the_judges_only(story):
     """Everybody's keys but a judge's open nothing of what a suspected member put into the store for it."""
     federation = story.federation
     (case,) = story.states()[9].cases
-    member = RESTARTED
+    member = case.members[0]
+    silent = {record.client for record in story.committed(10) if not federation.store.fetch(record.digest, 1 << 24)}
+    assert silent == {*range(1, CLIENTS + 2)} - {*case.members}
     blob = next(record for record in story.committed(10) if record.client == member).digest
     data = federation.store.fetch(blob, 1 << 24)
     length = len(data) // len(case.committee)
@@ -312,10 +318,25 @@ def test_the_audit_names_a_statement_that_cannot_be_and_a_verdict_without_votes(
     assert (bad.round, bad.field) == (2, "closed.metrics")
     (case,) = story.states()[10].cases
     record = next(record for record in story.committed(11) if record.client == case.committee[0])
-    ballot = Ballot.from_bytes(story.federation.store.fetch(record.digest, 1 << 16))
-    other = put(replace(ballot, against=(True,) * 5).to_bytes())
+    honest = Finding(b"\1" * 32, 1, 1)
+    other = put(signed_off(Evidence((honest, honest)), record.client, RULE))
     bad = story.audit(record, replace(record, digest=other.digest)).first_bad_record
     assert (bad.round, bad.field) == (11, "closed.model")  # it is not what these ballots say
+
+
+def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
+    """Without it two of three judges still make a majority; without two there is none."""
+    place, put = story.place(11), story.federation.store.put
+    (case,) = place.previous.cases
+    commits = dict(place.entry.commits)
+    against = []
+    for judge in case.committee:
+        ballot = Ballot(judge, (True, True), b"\7" * 32).to_bytes() + bytes(evidence_bytes(2))
+        commits[judge] = replace(commits[judge], digest=put(ballot).digest)
+        entry = replace(place.entry, commits=dict(commits))
+        state = ClusterUploads(story.federation.config).outcome(replace(place, entry=entry), None).model
+        against.append((state.cases[0].against, bool(state.expelled.keys() & {2, 4})))
+    assert against == [((2, 2), True), ((1, 1), False), ((0, 0), False)]
 
 
 def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(story):
@@ -362,15 +383,9 @@ def _journal(story: Story, number: int) -> Journal:
     return Journal(story.federation.directory / f"client-{number}", story.federation.keys[number - 1].storage)
 
 
-def _kept(story: Story, judge: int, vote: int, cluster: int) -> dict:
-    """A judge's evidence."""
-    return json.loads(_journal(story, judge).kept(f"evidence-{vote}-{cluster}"))
-
-
-def _digest_of(kept: dict) -> bytes:
-    """The digest that evidence in a judge's journal has."""
-    tables = kept["evidence"]
-    directions = tuple(None if each is None else Direction(**each) for each in tables["directions"])
-    rows = tuple(None if row is None else tuple(row) for row in tables["right"])
-    evidence = Evidence(tuple(tables["tested"]), tuple(tables["reference"]), rows, directions)
-    return evidence.digest([bytes.fromhex(each) for each in kept["models"]], bytes.fromhex(kept["salt"]))
+def _evidence(story: Story, judge: int, vote: int) -> Evidence:
+    """A judge's evidence on its only case."""
+    digest = next(record.digest for record in story.committed(vote) if record.client == judge)
+    (case,) = story.states()[vote - 1].cases
+    data = story.federation.store.fetch(digest, 1 << 16)
+    return Evidence.from_bytes(data[len(data) - evidence_bytes(len(case.members)) :])

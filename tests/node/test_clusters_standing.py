@@ -6,15 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from node.clustering.cases import Case
 from node.clustering.course import Course
 from node.clustering.settings import ClusterTerms
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clusters_standing import cluster_standing
 
 TERMS = ClusterTerms(seats=2, global_share=0.5, counter="ab" * 32, signer="0x" + "ab" * 20)
 COURSE = Course(TERMS, rounds=7, labels=2)
 CLUSTERS = ((1, 2, 3), (4, 5, 6))
-CASE = Case(0, (1, 2, 3), (4, 6))
+CASE = Case(0, (1, 2, 3), (4, 5, 6), (1, 3), (4, 6))
 
 
 def state(stage: str, **changes) -> ClusterState:
@@ -27,7 +28,7 @@ def state(stage: str, **changes) -> ClusterState:
 
 def running(stated=1, committed=()) -> SimpleNamespace:
     """A sealed round in which seven clients drew, the last of whom came when all had compared."""
-    draws = {client: SimpleNamespace(samples=stated) for client in range(1, 8)}
+    draws = {client: SimpleNamespace(samples=stated, mask_key=b"\1" * 32) for client in range(1, 8)}
     return SimpleNamespace(draws=draws, sealed=True, commits=dict.fromkeys(committed))
 
 
@@ -44,7 +45,7 @@ def running(stated=1, committed=()) -> SimpleNamespace:
             (1, 2, 3),
             "what models get right on its public samples",
         ),  # all others chose the first
-        ("show", {"cases": (CASE,)}, (1, 2, 3), ""),
+        ("show", {"cases": (CASE,)}, (1, 3), ""),
         ("vote", {"cases": (CASE,)}, (4, 6), ""),
     ],
 )
@@ -73,8 +74,10 @@ def test_words_name_the_stage_those_who_show_and_those_who_vote():
     assert "the coordinator counts" in doing("answer")
     assert doing("train", trained=1) == "training 2, of one model for all: the first 2 are"
     assert doing("train", trained=2) == "training 3, of a model a cluster"
-    assert doing("show", cases=(CASE,)) == "clients 1, 2, 3 show what they sent to clients 4, 6"
-    assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 2, 3"
+    assert doing("show", cases=(CASE,)) == "clients 1, 3 show models with noise to clients 4, 6"
+    undrawn = Case(0, (1, 2, 3), (4, 5, 6))
+    assert doing("show", cases=(undrawn,)) == "some of clients 1, 2, 3 show models with noise to judges drawn from 3"
+    assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 3"
     asking = Course(replace(TERMS, psi="rsa", counter="", signer="", seats=0), 7, 2)
     told = cluster_standing(asking, state("report"), running(), committing=True)
     assert "report" in told.doing and not told.stated

@@ -6,10 +6,9 @@ import re
 import pytest
 
 from node.config import FederationConfig, load_config
-from node.kmeans.counts import BinCounts
-from node.kmeans.exchange import Requests, exchange
+from node.kmeans.exchange import exchange
 from node.kmeans.settings import ClusteringSettings
-from node.kmeans.state import Contribution, State
+from node.kmeans.state import State
 from node.learning import settings, strategies
 from node.strict_tables import InvalidConfig
 
@@ -181,6 +180,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
             CLUSTERING.replace("10", "4000").replace("= 4\n", "= 400\n"),
             "max_blob_mib must be [0-9]+ at least",
         ),
+        (CLUSTERING.replace("0.01", "0.001"), "ledger.max_samples must be at most 225179 for so many clients"),
         ("[clustering]\nk = 0\ndimensions = 1\nstep = 1\n", "clustering: k must be from 1 to 1000"),
         ("", "model is missing"),
     ],
@@ -193,9 +193,8 @@ def test_a_mistake_in_clustering_is_one_sentence(tmp_path, text, sentence):
 @pytest.mark.parametrize("dimensions", [2, 10, 52])
 def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
     terms = ClusteringSettings(k=3, dimensions=dimensions, step=0.01)
-    before = State(BinCounts.empty(dimensions), {client: Contribution(1, 5) for client in (1, 2)})
-    planned = exchange(terms, before, {1: 5, 2: 5}, Requests({1: 1, 2: 1}), bytes(32))
-    assert planned.code.upload_bytes == terms.largest_upload(2)
+    planned = exchange(terms, State.empty(dimensions), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), bytes(32))
+    assert planned.sums[0].code.upload_bytes == terms.largest_upload(3)
 
 
 KEY = "0f" * 32
@@ -218,9 +217,9 @@ def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
 
 def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committees(tmp_path):
     watched, _ = load_config(write(tmp_path, CLUSTERS + "seats = 3\n"))
-    assert watched.clusters.shown == "upload" and b'"shown":"upload"' in watched.to_bytes()
-    noised, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\nshown = "noised"\n'))
-    assert FederationConfig.from_bytes(noised.to_bytes()).clusters.shown == "noised"
+    assert watched.clusters.shown == "noised" and b'"shown":"noised"' in watched.to_bytes()
+    bound, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\nshown = "upload"\n'))
+    assert FederationConfig.from_bytes(bound.to_bytes()).clusters.shown == "upload"
     without, _ = load_config(write(tmp_path, CLUSTERS))
     assert b'"shown"' not in without.to_bytes()  # terms from before it have the digest that they had
 

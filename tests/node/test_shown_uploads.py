@@ -15,13 +15,17 @@ from chain.signatures import sign_message
 from ipfs.disk import DiskStore
 from ipfs.store import NotFound
 from ipfs.unixfs import cid_of
-from node import shown_uploads
-from node.clustering.committee import Ballot
+from node import judging, shown_uploads
+from node.clustering.cases import Case
+from node.clustering.committee import opened_ballot
+from node.clustering.evidence import Rule
+from node.clustering.labels import SHARE
 from node.clustering.mailbox import seal
 from node.clustering.poisoning import SignFlip
 from node.clustering.settings import ClusterTerms
-from node.clustering.state import Case, ClusterState
+from node.clustering.state import ClusterState
 from node.clustering.stated import Stated
+from node.committee_work import steps_of
 from node.config import FederationConfig
 from node.content import Metrics
 from node.demo import Plan, make_config
@@ -30,7 +34,7 @@ from node.journal import Journal, RoundNote
 from node.learning.datasets import load_dataset
 from node.learning.settings import TrainingSettings
 from node.learning.strategies import make_strategy
-from node.learning.training import train
+from node.learning.training import DivergedTraining, train
 from node.local_clusters import LocalClusters
 from node.local_work import CannotTakePart
 from node.masking.client import mask_words
@@ -47,7 +51,8 @@ from tests.node.masking.rounds import Round
 MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
 """Numbers of the clients at the first five leaves, and at the last."""
 POISONER, SILENT = MEMBERS[:2]
-CASE = Case(0, MEMBERS, (JUDGE,))
+CASE = Case(0, MEMBERS, (JUDGE,), MEMBERS, (JUDGE,))
+RULE = Rule()
 COORDINATOR = Account.from_key(bytes(31) + b"\1")
 PLACE = {"round": 1, "rounds": 6, "seed": 0}
 
@@ -114,7 +119,7 @@ class Judged:
         for member, plain in told.items():
             blob = seal(mailbox, plain, shown_to(self.place(show), member, JUDGE), os.urandom)
             show.commits[member] = SimpleNamespace(digest=self.store.put(blob).digest)
-        ballot = Ballot.from_bytes(self.judge.result(self.rounds.rounds[3], JUDGE))
+        ballot = opened_ballot(self.judge.result(self.rounds.rounds[3], JUDGE), JUDGE, len(MEMBERS), RULE)
         return tuple(member for member, vote in zip(MEMBERS, ballot.against, strict=True) if vote)
 
 
@@ -186,8 +191,8 @@ def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown)
     blob = member.result(show, SILENT)
     show.commits[SILENT] = SimpleNamespace(digest=judged.store.put(blob).digest)
     state = judged.states[3]
-    (told,) = judged.judge._told(judged.place(vote), state, CASE, JUDGE).values()
-    assert member._told(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
+    (told,) = judged.judge._committee._told(judged.place(vote), state, CASE, JUDGE).values()
+    assert member._committee._told(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
     if shown == "upload":
         assert told == judged.secrets[SILENT]
     else:
@@ -196,14 +201,32 @@ def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown)
         assert 0.7 < np.linalg.norm(noise) / np.linalg.norm(honest) < 1.6  # other batches, and noise as long as it
 
 
-def test_a_judge_that_was_killed_votes_as_before_and_keeps_the_evidence_for_it(tmp_path):
+def test_a_judge_that_was_killed_votes_as_before(tmp_path):
     judged = Judged(tmp_path, "upload")
     judged.against(judged.secrets)
-    journal = Journal(tmp_path / "judge", bytes(32))
-    ballot, evidence = judged.judge.result(judged.rounds.rounds[3], JUDGE), journal.kept("evidence-3-0")
+    ballot, journal = judged.judge.result(judged.rounds.rounds[3], JUDGE), Journal(tmp_path / "judge", bytes(32))
     options = (judged.samples[5], journal, None)
     again = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, judged.keys)
-    assert again.result(judged.rounds.rounds[3], JUDGE) == ballot and journal.kept("evidence-3-0") == evidence
+    again._computed = None  # it does not judge a second time
+    assert again.result(judged.rounds.rounds[3], JUDGE) == ballot
+
+
+def test_a_judge_whose_own_training_leads_nowhere_accuses_nobody_whose_model_it_saw(tmp_path, monkeypatch):
+    """Who brought the model to where nobody can train from it is not to decide who is expelled for it."""
+
+    def diverging(*_, **__):
+        raise DivergedTraining("left the numbers")
+
+    judged = Judged(tmp_path, "upload")
+    monkeypatch.setattr(judging, "train", diverging)
+    assert judged.against(judged.secrets) == ()
+
+
+def test_who_claims_many_samples_may_not_come_further_for_it(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    sizes = {client: ("ab" * 32, 60 if client != POISONER else 60_000) for client in (*MEMBERS, JUDGE)}
+    state = replace(judged.states[3], sets=sizes)
+    assert steps_of(state, 0, MEMBERS, JUDGE) == (2.0, 1.0, 1.0, 1.0, 1.0)
 
 
 # --- rounds that are held again ---------------------------------------------------------------------------------------
@@ -225,10 +248,10 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
     assert sums_before(judged.place(again), judged.place) == known
     assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
     judged.states[2] = replace(judged.states[1], stage="labels")
-    assert member.result(again, SILENT).sum() == (0 if known else 60)
+    assert member.result(again, SILENT).sum() == (0 if known else SHARE)
 
 
-@pytest.mark.parametrize(("commits", "sent"), [(2, 60), (3, 0)])
+@pytest.mark.parametrize(("commits", "sent"), [(2, SHARE), (3, 0)])
 def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_path, commits, sent):
     """The overlaps were stated anew then; parts may differ in one client from those that were summed."""
     judged = Judged(tmp_path, "upload")
@@ -241,14 +264,14 @@ def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_
     assert member.result(judged.rounds.rounds[2], SILENT).sum() == sent
 
 
-@pytest.mark.parametrize(("lost", "believed"), [(False, (300, *(0,) * 9)), (True, (1,) * 10)])
+@pytest.mark.parametrize(("lost", "believed"), [(False, (5 * SHARE, *(0,) * 9)), (True, (1,) * 10)])
 def test_counts_that_add_up_although_all_send_zeros_are_not_believed(tmp_path, lost, believed):
     """One member alone would say which labels its judges draw their samples in proportion to."""
     judged, layout, everybody = Judged(tmp_path, "upload"), label_layout(10), range(6)
     judged.rounds.rounds[1].stands = not lost
     found, judged.states[2] = judged.rounds.rounds[2], replace(judged.states[1], stage="labels", labels=())
     for place, client in enumerate(MEMBERS):
-        words = np.array([300 * (client == POISONER), *(0,) * 9], np.uint32)
+        words = np.array([5 * SHARE * (client == POISONER), *(0,) * 9], np.uint32)
         mask_words(judged.masks.graph, place, judged.masks.secrets[place], everybody, words, layout)
         found.commits[client] = SimpleNamespace(digest=judged.store.put(words.tobytes()).digest)
     found.commits[JUDGE], found.shares = SimpleNamespace(digest=bytes(32)), dict.fromkeys((*MEMBERS, JUDGE))
@@ -311,11 +334,17 @@ class Life:
         return ShownUploads(None, terms("upload"), self.journal, lambda entry: None)
 
     def state(self, number: int) -> ClusterState:
-        cases = (CASE,) if self.stages[number] in ("show", "vote") else ()
+        case = Case(0, MEMBERS, (JUDGE,)) if self.stages[number] == "show" else CASE
+        cases = (case,) if self.stages[number] in ("show", "vote") else ()
         return ClusterState(self.stages[number], ({},), cases=cases)
 
     def begin(self, number: int) -> None:
         self.rounds.rounds[number] = RoundRecords(SimpleNamespace(round=number))
+
+    def draw(self, *members: int) -> None:
+        """Have these members judged, in place of all."""
+        case = Case(0, MEMBERS, (JUDGE,), members, (JUDGE,))
+        self.state = lambda number: ClusterState("vote", ({},), cases=(case,))
 
     def end(self, number: int, stage: str = "", stands: bool = True) -> None:
         """End a round; ``stage`` is what comes after it."""
@@ -369,6 +398,14 @@ def test_the_secret_goes_when_nobody_is_suspected_or_others_are(life):
     life.begin(5)
     with pytest.raises(CannotTakePart, match="lost the secret"):
         life.asked()
+
+
+def test_the_secret_goes_when_others_of_its_cluster_are_drawn(life):
+    life.end(4, "show")
+    assert life.kept()
+    life.end(5, "vote")
+    life.draw(POISONER)
+    assert life.kept(client=SILENT) == b""
 
 
 @pytest.mark.parametrize("stage", ["train", "watch"])

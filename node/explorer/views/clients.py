@@ -105,8 +105,8 @@ def one_client(index: Index, checks: Checks, client: int) -> Client | None:
 def forgettings(index: Index, checks: Checks) -> list[Forgetting]:
     """Requests to forget, in order.
 
-    A request counts from the first round that was opened after it and closed. There, who leaves for good is in no sum;
-    points are taken off when the client that takes them back commits (``node.kmeans.exchange``).
+    A request is honoured by the first round that was opened after it and summed everybody anew
+    (``node.kmeans.exchange``); a round that summed nothing leaves the model as it was.
     """
     query = (
         "SELECT records.*, hash FROM records JOIN transactions ON transactions.id = tx"
@@ -127,11 +127,8 @@ def forgettings(index: Index, checks: Checks) -> list[Forgetting]:
 
 
 def _honoured_by(index: Index, request: Entry) -> int | None:
-    query = "SELECT min(number) FROM rounds WHERE status = 'closed' AND opened_at >= ?"
-    if not int(request.fields["points"]):
-        return index.value(query, request.block)
-    present = " AND number IN (SELECT round FROM parts WHERE client = ? AND committed IS NOT NULL)"
-    return index.value(query + present, request.block, request.client)
+    query = "SELECT min(number) FROM rounds WHERE status = 'closed' AND opened_at >= ? AND model != trained_from"
+    return index.value(query, request.block)
 
 
 def _outcome(part: sqlite3.Row) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from node.clustering.state import ClusterState
+from node.clustering.training import Cluster
 from node.explorer import drawings
 from node.explorer.clusters import Score
 from node.explorer.heatmap import COLOURS
@@ -106,13 +108,15 @@ def _said(step: Step) -> list[str]:
                 *(f"Cluster {k}: {people(members)}." for k, members in enumerate(state.clusters[:MAX_CLUSTERS], 1)),
             ]
         case "labels":
-            known = [k for k, counts in enumerate(state.labels, 1) if sum(counts) and set(counts) != {1}]
-            return [f"Label counts were added up for clusters {people(known)}." if known else "Too few for any sum."]
+            known = [k for k, shares in enumerate(state.labels, 1) if sum(shares) and set(shares) != {1}]
+            return [f"Label shares were added up for clusters {people(known)}." if known else "Too few for any sum."]
         case "train":
             return [*_trained(step), *_suspicion(step)]
         case "show":
+            if not state.cases:
+                return ["Nobody could be judged alone."]
             return [
-                f"{people(case.members)} were to show what they sent to {people(case.committee)}."
+                f"{people(case.members)} were drawn to show what they sent to {people(case.committee)}."
                 for case in state.cases[:MAX_CLUSTERS]
             ]
         case "vote":
@@ -125,18 +129,23 @@ def _trained(step: Step) -> list[str]:
     state = step.left.state
     if step.one_model:
         return [f"One model, by {people(sorted(client for group in state.groups for client in group))}."]
-    return [
-        f"Cluster {k}’s model, by {people(group)}." if group else f"Too few trained cluster {k}’s model, which stays."
-        for k, group in enumerate(state.groups[:MAX_CLUSTERS], 1)
-    ]
+    return [_model(state, k, group) for k, group in enumerate(state.groups[:MAX_CLUSTERS])]
+
+
+def _model(state: ClusterState, cluster: int, group: Cluster) -> str:
+    """What became of a cluster's model."""
+    name = f"cluster {cluster + 1}’s model"
+    if cluster in state.spoilt:
+        return f"What {people(group)} sent makes no model: {name} stays."
+    return f"{name.capitalize()}, by {people(group)}." if group else f"Too few trained {name}, which stays."
 
 
 def _suspicion(step: Step) -> list[str]:
     fell = [each for each in step.scores if each.fell]
     named = [score_name(step, each) for each in fell[:MAX_CLUSTERS]]
-    said = [f"Fell: {', '.join(named)}."] if fell else []
+    said = [f"Fell, and does not go on: {', '.join(named)}."] if fell else []
     judges = [
-        f"Suspected: cluster {case.cluster + 1}; judges: {people(case.committee)}."
+        f"Suspected: {people(case.suspects)} of cluster {case.cluster + 1}; judges are drawn from {people(case.pool)}."
         for case in step.suspected[:MAX_CLUSTERS]
     ]
     return said + judges

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from node.clustering.state import Case, ClusterState
+from node.clustering.cases import Case
+from node.clustering.state import ClusterState
 from node.explorer.checks import Checks
 from node.explorer.clusters import Left, Score
 from node.explorer.index import Index

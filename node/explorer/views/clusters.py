@@ -168,7 +168,7 @@ class Clusters:
     @cached_property
     def judgements(self) -> list[Judgement]:
         """All suspected clusters, in order."""
-        return all_judgements(self._index, self.steps)
+        return all_judgements(self._index, self.steps, self.terms.rule)
 
     def of(self, client: int) -> list[int]:
         """The clusters that a client is in, from 0."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from node.clustering.cases import Case
 from node.clustering.committee import Ballot
-from node.clustering.state import Case
+from node.clustering.evidence import Rule
 from node.clustering.training import Cluster
 from node.explorer.clusters import Score
 from node.explorer.index import Index
@@ -25,7 +26,7 @@ class Judgement:
     showed : Cluster
         Members that did show something, so far.
     ballots : mapping of int to Ballot
-        By judge; who is missing sent none in its form, or none yet.
+        By judge; who is missing sent none whose evidence opens, or none yet.
     """
 
     case: Case
@@ -43,7 +44,7 @@ class Judgement:
     @property
     def needed(self) -> int:
         """Votes that expel: more than half of all seats."""
-        return len(self.case.committee) // 2 + 1
+        return self.case.needed
 
     @property
     def awaited(self) -> bool:
@@ -80,14 +81,14 @@ class Judgement:
         return "none" if ballot is None else "against" if ballot.against[place] else "for"
 
 
-def all_judgements(index: Index, steps: Sequence[Step]) -> list[Judgement]:
-    """All suspected clusters, in order."""
+def all_judgements(index: Index, steps: Sequence[Step], rule: Rule) -> list[Judgement]:
+    """All suspected clusters, in order; ``rule`` is that of the terms."""
     found: list[Judgement] = []
     suspected = shown = None
     for step in steps:
         closed = step.row.status == "closed"
         if step.row.stage == "vote" and step.left and closed:
-            found += _judged(index, step.left.state.cases, suspected, shown, step)
+            found += _judged(index, step.left.state.cases, suspected, shown, step, rule)
             suspected = shown = None
         if step.row.stage == "show" and step.row.status in ("closed", "running"):
             shown = step
@@ -96,17 +97,18 @@ def all_judgements(index: Index, steps: Sequence[Step]) -> list[Judgement]:
     if suspected:
         last = steps[-1]
         votes = last.row.stage == "vote" and last.row.status == "running"
-        found += _judged(index, suspected.suspected, suspected, shown, last if votes else None)
+        drawn = shown.left.state.cases if shown and shown.left else suspected.suspected
+        found += _judged(index, drawn, suspected, shown, last if votes else None, rule)
     return found
 
 
 def _judged(
-    index: Index, cases: Iterable[Case], suspected: Step | None, shown: Step | None, voted: Step | None
+    index: Index, cases: Iterable[Case], suspected: Step | None, shown: Step | None, voted: Step | None, rule: Rule
 ) -> list[Judgement]:
     showed = frozenset(_spoke(index, shown.number)) if shown else frozenset()
     ballots: dict[int, dict[int, Ballot]] = {case.cluster: {} for case in cases}
     for client, data in _uploads(index, voted.number).items() if voted else ():
-        for cluster, ballot in ballots_in(data, cases, client).items():
+        for cluster, ballot in ballots_in(data, cases, client, rule).items():
             ballots[cluster][client] = ballot
     return [
         Judgement(case, suspected, shown, voted, tuple(m for m in case.members if m in showed), ballots[case.cluster])

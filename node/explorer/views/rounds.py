@@ -32,6 +32,7 @@ class RoundRow:
     gas: int
     bytes: int
     epsilon: float | None
+    ledger_epsilon: float | None
     model: str
     stage: str
     check: Check
@@ -162,6 +163,7 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         gas=row["gas"],
         bytes=row["bytes"],
         epsilon=row["epsilon"] if closed else None,
+        ledger_epsilon=row["ledger_epsilon"] if closed else None,
         model=row["model"].hex() if row["model"] and closed else "",
         stage=stage,
         check=checks.round(row["number"], places),

@@ -77,7 +77,7 @@ STAGES = {
     "ask": "questions",
     "answer": "answers",
     "report": "reports",
-    "labels": "label counts",
+    "labels": "label shares",
     "train": "training",
     "show": "showing",
     "vote": "votes",
@@ -89,9 +89,9 @@ UPLOADS = {
     "ask": ("questions", "Its set, blinded for each partner to sign."),
     "answer": ("answers", "Its answers to the others’ sets, which tell whoever can open them how much is in common."),
     "report": ("reported overlaps", "How much it has in common with each of those that it asked."),
-    "labels": ("masked label counts", "Its label counts under masks, which only the sum of its group loses."),
+    "labels": ("masked label shares", "Its label shares under masks, which only the sum of its group loses."),
     "show": ("sealed for its judges", "What judges need in order to see what it sent, sealed to each of them."),
-    "vote": ("ballot", "Its votes, which are on the page of their round, and a digest of its evidence."),
+    "vote": ("ballot", "Its votes, which are on the page of their round, and the evidence that they follow from."),
 }
 """What a client commits to in such a round, if it is no masked update, and what that is."""
 

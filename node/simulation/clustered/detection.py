@@ -1,23 +1,28 @@
 """Malicious clusters in a simulation (Xu et al. 2025, algorithm 3): a watch, committees, verdicts.
 
-After each round the models are tested on a small public set. One that fell is suspected, and its members' models are
-judged by a committee of clients outside. In the first stage there is one model: when it fell, its clients' models are
-averaged again in groups that do not overlap, one a cluster, and the worst groups are suspected.
+After each round the models are tested on a small public set. One that fell does not go on, and half of its members may
+have to show theirs to a committee of clients outside, by the rules of a federation (``node.clustering.suspicion``). In
+the first stage there is one model: when it fell, its clients' models are averaged again in groups that do not overlap,
+one a cluster, and the worst groups are suspected.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
-from node.clustering.committee import Ballot, NoCommittee, draw_committee, suspected, tally
+from node.clustering.cases import Case
+from node.clustering.committee import Ballot, by_lot, drawn_members, pool_of, tally
+from node.clustering.labels import label_shares
 from node.clustering.settings import ProCflSettings
 from node.clustering.similarity import Similarity
+from node.clustering.suspicion import is_fair
 from node.clustering.training import Cluster
+from node.clustering.watching import Score, fallen, score
 from node.simulation.clustered.attackers import Attackers
-from node.simulation.clustered.crew import Crew
+from node.simulation.clustered.crew import Crew, LabelScores
 from node.simulation.clustered.methods import FEWEST, ProCfl
 from node.simulation.record import Judgement, RoundResult
 from node.simulation.work import Model
@@ -66,12 +71,14 @@ class Watch:
     similarity : Similarity
         Of clients 1, 2, … in order.
     counts : int64 array of shape (clients, classes)
-        Label counts. The watch takes their sums over groups that do not overlap, once: sums over clusters as they are,
-        or as they become, could show single clients' counts, masks or not.
+        Label counts. The watch takes sums of their shares over groups that do not overlap, once: sums over clusters as
+        they are, or as they become, could show single clients' shares, masks or not.
     attackers : Attackers or None
         They vote the wrong way round.
     layout : Layout
         Of a model.
+    seed : int
+        Of the lots by which members and judges are drawn.
     references : list of Tensors
         Each model's best so far.
     expelled : set of int
@@ -83,18 +90,20 @@ class Watch:
     counts: np.ndarray = field(repr=False)
     attackers: Attackers | None
     layout: Layout
+    seed: int = 0
     references: list[Tensors] = field(default_factory=list, repr=False)
     expelled: set[int] = field(default_factory=set)
-    _best: list[float] = field(default_factory=list)
+    _best: list[Score] = field(default_factory=list)
     _judged: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        everybody = self.counts.sum(axis=0)
+        shares = np.array([label_shares(counts) for counts in self.counts])
+        everybody = shares.sum(axis=0)
         parts = self.method.parts(range(1, len(self.counts) + 1))
         self._labels = [everybody] * len(self.method.clusters)
         for cluster, part in parts.items():
             if len(part) >= FEWEST:
-                self._labels[cluster] = self.counts[[client - 1 for client in part]].sum(axis=0)
+                self._labels[cluster] = shares[[client - 1 for client in part]].sum(axis=0)
         self._everybody = everybody
 
     def resume(self, rounds: Sequence[RoundResult]) -> None:
@@ -116,30 +125,45 @@ class Watch:
         """Test a round's models, and let committees judge where one fell."""
         round = trained.round
         scores = self._scores(crew, round, trained.means)
-        fallen = suspected(scores, self._best, self.settings.tolerance)
-        suspects = self._suspects(crew, trained, fallen) if fallen else {}
-        judgements = self._judge(crew, trained, suspects)
+        down = fallen(scores, self._best, self.settings.tolerance)
+        suspects = self._suspects(crew, trained, down) if down else {}
+        judgements = self._judge(crew, trained, self._cases(trained, suspects))
         self._note(round, judgements)
-        reset = {self._model_of(judgement.cluster, round) for judgement in judgements if judgement.expelled}
-        for number in set(range(len(scores))) - reset:
-            if scores[number] >= self._best[number]:
+        for number in set(range(len(scores))).difference(down):
+            if scores[number].reaches(self._best[number]):
                 self.references[number], self._best[number] = trained.means[number], scores[number]
-        models = [self.references[k] if k in reset else mean for k, mean in enumerate(trained.means)]
-        return Finding(tuple(scores), judgements, tuple(models))
+        models = [self.references[k] if k in down else mean for k, mean in enumerate(trained.means)]
+        return Finding(tuple(float(each.expected) for each in scores), judgements, tuple(models))
 
-    def _suspects(self, crew: Crew, trained: Trained, fallen: Sequence[int]) -> dict[int, Cluster]:
-        """Suspected clusters that were not judged of late, and who of them trained.
+    def _suspects(self, crew: Crew, trained: Trained, down: Sequence[int]) -> dict[int, Cluster]:
+        """Suspected clusters, and who of them trained.
 
         In the first stage sums over the clusters as they are could show single models, so clients are added up in
         groups that do not overlap.
         """
-        round = trained.round
-        if round > self.method.last_global:
-            groups = {number: trained.groups[number] for number in fallen if number in trained.groups}
-        else:
-            groups = self._worst_parts(crew, trained)
-        pause = self.settings.pause
-        return {k: group for k, group in groups.items() if k not in self._judged or round - self._judged[k] >= pause}
+        if trained.round > self.method.last_global:
+            return {number: trained.groups[number] for number in down if number in trained.groups}
+        return self._worst_parts(crew, trained)
+
+    def _cases(self, trained: Trained, suspects: Mapping[int, Cluster]) -> list[Case]:
+        """Who is judged by whom, where a fair committee can be drawn."""
+        everybody = {client for group in trained.groups.values() for client in group}
+        free = everybody.difference(self.expelled, *suspects.values())
+        found = []
+        for cluster, group in suspects.items():
+            members = tuple(client for client in group if not self._paused(client, trained.round))
+            rows = pool_of(self.similarity, _rows(group), _rows(free), self.settings.least_overlap)
+            if not members or not is_fair(self.settings, len(rows), len(everybody)):
+                continue
+            pool = tuple(row + 1 for row in rows)
+            lots = hashlib.sha256(f"fedgrove lots {self.seed} {trained.round} {cluster}".encode()).digest()
+            judged = drawn_members(members, len(group) // 2, lots, self._judged)
+            committee = sorted(by_lot(pool, lots, "judge")[: self.settings.seats])
+            found.append(Case(cluster, members, pool, tuple(judged), tuple(committee)))
+        return [case for case in found if case.seated]
+
+    def _paused(self, client: int, round: int) -> bool:
+        return client in self._judged and round - self._judged[client] < self.settings.pause
 
     def _worst_parts(self, crew: Crew, trained: Trained) -> dict[int, Cluster]:
         groups = self.method.parts(client for group in trained.groups.values() for client in group)
@@ -148,19 +172,14 @@ class Watch:
         models = crew.publish([*means.values(), self.references[0]])
         *found, reference = crew.watch(trained.round, dict(enumerate(models))).values()
         labels = [self._labels[number] for number in groups]
-        scores = [score.accuracy_for(counts) for score, counts in zip(found, labels, strict=True)]
-        best = [reference.accuracy_for(counts) for counts in labels]
+        scores = [_score(each, counts) for each, counts in zip(found, labels, strict=True)]
+        best = [_score(reference, counts) for counts in labels]
         numbers = list(groups)
-        return {numbers[k]: groups[numbers[k]] for k in suspected(scores, best, self.settings.tolerance)}
+        return {numbers[k]: groups[numbers[k]] for k in fallen(scores, best, self.settings.tolerance)}
 
-    def _judge(self, crew: Crew, trained: Trained, suspects: Mapping[int, Cluster]) -> tuple[Judgement, ...]:
-        """What committees find; a cluster outside which nobody is left to judge it goes unjudged."""
-        committees = {}
-        for cluster, group in suspects.items():
-            others = self.expelled.union(*(members for number, members in suspects.items() if number != cluster))
-            with suppress(NoCommittee):
-                committees[cluster] = self._committee(group, others)
-        groups = {cluster: suspects[cluster] for cluster in committees}
+    def _judge(self, crew: Crew, trained: Trained, cases: Sequence[Case]) -> tuple[Judgement, ...]:
+        """What committees find."""
+        groups = {case.cluster: case.members for case in cases}
         if not groups:
             return ()
         round = trained.round
@@ -175,43 +194,43 @@ class Watch:
                 judge,
                 start[cluster],
                 references[self._model_of(cluster, round)],
-                {member: shown[member] for member in group},
+                {member: shown[member] for member in case.members},
                 self._labels[cluster],
                 self.settings.rule,
             )
-            for cluster, group in groups.items()
-            for judge in committees[cluster]
+            for case in cases
+            for cluster, judge in ((case.cluster, judge) for judge in case.committee)
         )
         ballots = crew.judge(tasks)
-        return tuple(
-            self._verdict(round, cluster, group, committees[cluster], ballots[cluster])
-            for cluster, group in groups.items()
-        )
+        return tuple(self._verdict(round, case, ballots[case.cluster]) for case in cases)
 
-    def _committee(self, group: Cluster, barred: Collection[int]) -> Cluster:
-        members, barred = [client - 1 for client in group], [client - 1 for client in barred]
-        return tuple(client + 1 for client in draw_committee(self.similarity, members, self.settings.seats, barred))
-
-    def _verdict(
-        self, round: int, cluster: int, group: Cluster, committee: Cluster, ballots: Sequence[Ballot]
-    ) -> Judgement:
+    def _verdict(self, round: int, case: Case, ballots: Sequence[Ballot]) -> Judgement:
         attackers = frozenset() if self.attackers is None else self.attackers.at(round)
-        lies = tuple(member not in attackers for member in group)
+        lies = tuple(member not in attackers for member in case.members)
         cast = [replace(ballot, against=lies) if ballot.voter in attackers else ballot for ballot in ballots]
-        verdict = tally(group, committee, cast)
-        return Judgement(cluster, group, committee, verdict.against, verdict.expelled)
+        found = replace(case, against=tally(case.members, case.committee, cast))
+        return Judgement(case.cluster, case.members, case.committee, found.against, found.expelled)
 
     def _note(self, round: int, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
-            self._judged[judgement.cluster] = round
+            self._judged.update(dict.fromkeys(judgement.members, round))
             self.expelled.update(judgement.expelled)
             self.method.expel(judgement.cluster, judgement.expelled)
 
     def _model_of(self, cluster: int, round: int) -> int:
         return 0 if round <= self.method.last_global else cluster
 
-    def _scores(self, crew: Crew, round: int, models: Sequence[Tensors]) -> list[float]:
-        """Accuracy of each model on the public set, weighted as the labels that it is for."""
+    def _scores(self, crew: Crew, round: int, models: Sequence[Tensors]) -> list[Score]:
+        """How each model does on the public set, on the labels that it is for."""
         found = crew.watch(round, dict(enumerate(crew.publish(models))))
         labels = self._labels if round > self.method.last_global else [self._everybody]
-        return [found[number].accuracy_for(labels[number]) for number in range(len(models))]
+        return [_score(found[number], labels[number]) for number in range(len(models))]
+
+
+def _score(found: LabelScores, labels: np.ndarray) -> Score:
+    return score(tuple(map(int, found.right)), tuple(map(int, found.tested)), tuple(map(int, labels)))
+
+
+def _rows(clients: Collection[int]) -> list[int]:
+    """Their rows in the similarity of clients 1, 2, …"""
+    return [client - 1 for client in clients]

@@ -259,7 +259,7 @@ class ClusteredSimulation:
         if self._public is None or not isinstance(method, ProCfl):
             return None
         similarity = self._clusters.similarity
-        return Watch(settings, method, similarity, self._counts, self._attackers, self._layout)
+        return Watch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
 
     def _split_test(self) -> tuple[Samples, Samples | None]:
         """Test samples for evaluation, and those of the public set, which evaluation leaves out."""

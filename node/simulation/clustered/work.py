@@ -1,6 +1,5 @@
 """What a worker does beside training: compare clients, test models label by label, find losses, judge."""
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ import numpy as np
 
 from node.clustering.all_pairs import AllPairs, Psi
 from node.clustering.committee import Ballot
-from node.clustering.evidence import Evidence, Rule, direction, resampled
+from node.clustering.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from node.clustering.similarity import Intersection
 from node.learning.samples import Samples
 from node.learning.training import evaluate
@@ -176,18 +175,22 @@ class JudgingTask:
         rng = np.random.default_rng([self.own.terms.seed, self.round, judge.client, self.cluster])
         alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
         trained, _ = work.train_client(self.own, alike, tensors, start)
-        rows, directions = [], []
+
+        def scored(model: Model) -> int:
+            if self.rule.test == "direction":
+                return 0
+            result = evaluate(spec, model.tensors(), samples, device)
+            return even_score(result.per_label, result.right)
+
+        findings: list[Finding | None] = []
         for model, steps in zip(self.shown, self.steps, strict=True):
-            shown = None if model is None else model.tensors()
-            rows.append(None if shown is None else evaluate(spec, shown, samples, device).right)
-            directions.append(None if shown is None else direction(flatten(shown) - start, trained - start, steps))
-        tested = tuple(np.bincount(samples.y, minlength=spec.classes).tolist())
-        reference = evaluate(spec, self.reference.tensors(), samples, device).right
-        evidence = Evidence(tested, reference, tuple(rows), tuple(directions))
-        # A simulated judge's salt follows from the plan: its evidence is no secret.
-        salt = hashlib.sha256(f"fedgrove evidence {self.own.terms.seed} {self.round} {judge.client}".encode()).digest()
-        digests = [bytes(32) if model is None else bytes.fromhex(model.digest) for model in self.shown]
-        return self.cluster, Ballot(judge.client, evidence.votes(self.rule), evidence.digest(digests, salt))
+            if model is None:
+                findings.append(None)
+                continue
+            way = direction(flatten(model.tensors()) - start, trained - start, steps)
+            findings.append(Finding(bytes.fromhex(model.digest), *way, scored(model)))
+        evidence = Evidence(tuple(findings), scored(self.reference))
+        return self.cluster, Ballot(judge.client, evidence.votes(self.rule), evidence.digest())
 
 
 def _samples(samples: Samples | np.ndarray, training: Samples | OnDisk | None) -> Samples:

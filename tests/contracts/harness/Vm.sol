@@ -23,6 +23,7 @@ interface Vm {
     function chainId(uint256 id) external;
     function computeCreateAddress(address deployer, uint256 nonce) external pure returns (address);
     function createWallet(uint256 privateKey) external returns (Wallet memory);
+    function etch(address account, bytes calldata code) external;
     function expectEmit(address emitter) external;
     function expectPartialRevert(bytes4 selector) external;
     function expectRevert(bytes calldata reason) external;

@@ -157,5 +157,5 @@ def test_a_run_is_never_written_over(place):
     (place / "kept").mkdir(exist_ok=True)
     (place / "kept" / "report.json").write_text("{}")
     result = fedgrove("demo", "--out", "kept", cwd=place)
-    assert result.returncode == 2 and "already holds a run" in result.stderr
+    assert result.returncode == 2 and "is not empty" in result.stderr
     assert (place / "kept" / "report.json").read_text() == "{}"

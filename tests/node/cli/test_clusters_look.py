@@ -36,9 +36,13 @@ def before(story, kind: type, number: int) -> Then:
     return Then(story, next(k for k, each in enumerate(records) if isinstance(each, kind) and each.round == number))
 
 
+def place_of(story) -> tuple[int, str]:
+    return story.history.chain_id, story.federation.deployment.ledger
+
+
 @pytest.fixture
 def look(story):
-    return ClusterLook(story.federation.config, story.federation.store)
+    return ClusterLook(story.federation.config, story.federation.store, place_of(story))
 
 
 def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
@@ -48,7 +52,7 @@ def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
     assert all(sight.awaited == sight.acting and LATE not in sight.acting for sight in sights)
     states = story.states()
     for number in (6, 10):
-        (case,) = states[number - 1].cases
+        (case,) = states[number].cases
         assert sights[number - 1].awaited == case.members and sights[number].awaited == tuple(sorted(case.committee))
         rows = dict(ClusterSight(sights[number]).rows(finished=False))
         assert rows["stage"].endswith("yet to commit") and " vote on clients " in rows["stage"]
@@ -71,7 +75,8 @@ def test_at_the_end_there_are_clusters_and_who_was_expelled(story, look):
 
 def test_a_store_that_lacks_the_state_is_told_and_other_federations_have_no_clusters(story, tmp_path):
     now = Then(story, len(story.history.records()))
-    ((name, told),) = ClusterLook(story.federation.config, DiskStore(tmp_path)).look(now).rows(finished=False)
+    look = ClusterLook(story.federation.config, DiskStore(tmp_path), place_of(story))
+    ((name, told),) = look.look(now).rows(finished=False)
     assert name == "clusters" and told.startswith("cannot be told: ")
     plain: FederationConfig = replace(story.federation.config, clusters=None)
-    assert ClusterLook(plain, story.federation.store).look(now) == ClusterSight()
+    assert ClusterLook(plain, story.federation.store, place_of(story)).look(now) == ClusterSight()

@@ -56,7 +56,8 @@ class Watched:
         self.testnet: Testnet = read_record(layout)
         self.terms, place = load_config(layout.config)
         self.view = LedgerView(ledger)
-        self.look = ClusterLook(self.terms, open_store(layout.config, place))
+        ledger_place = (ledger.chain_id, ledger.address)
+        self.look = ClusterLook(self.terms, open_store(layout.config, place), ledger_place)
         self.killed: list[tuple[str, str]] = []
 
     def sight(self) -> ClusterSight:
@@ -239,7 +240,8 @@ def test_members_find_each_other_by_hand_and_who_comes_later_is_in_no_cluster(tm
             made.until(lambda: len(made.view.rounds.members) == len(NAMES) - 1, hurry=False)
             made.until(lambda: all(process.poll() is not None for process in made.running.values()))
             assert {name: process.returncode for name, process in made.running.items()} == dict.fromkeys(NAMES, 0)
-            told = ClusterLook(made.terms, DiskStore(tmp_path / "store")).look(made.view).standing
+            ledger = (made.ledger.chain_id, made.ledger.address)
+            told = ClusterLook(made.terms, DiskStore(tmp_path / "store"), ledger).look(made.view).standing
             assert sorted(map(len, told.clusters)) == [3, 3] and told.trained == 2
             late = len(NAMES) - 1
             assert late in made.view.rounds.latest.commits and late not in told.acting

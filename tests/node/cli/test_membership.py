@@ -39,7 +39,9 @@ def deploy(chain, place):
 
 
 def test_a_member_is_approved_registers_and_shows_in_the_status(chain, place):
+    (place / "federation.toml").chmod(0o600)
     deployed = deploy(chain, place)
+    assert (place / "federation.toml").stat().st_mode & 0o777 == 0o600
     assert deployed["ledger"] in (place / "federation.toml").read_text()
     alice = account(place, "alice")
     assert on_ledger("approve", alice, place=place, keystore="founder.json").returncode == 0

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chain.founding import deploy
 from chain.history import capture
 from chain.keys import Keys, save
 from chain.ledger import Ledger
@@ -24,7 +23,9 @@ from ipfs.kubo import KuboStore
 from ipfs.local_node import LocalKubo
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
+from node.config import load_config
 from node.content import fetch_config, fetch_model
+from node.founding import found, with_first_model
 from node.testnet import control
 from node.testnet.layout import Layout, read_record
 from node.testnet.pacer import Pacer
@@ -47,7 +48,13 @@ class Processes:
         for each in self.keys.values():
             network.fund(each.address, 1)
         founder = self.keys["coordinator"]
-        self.deployment = deploy(network, founder.account, founder.address, WINDOWS)
+        windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
+        (root / "federation.toml").write_text(
+            "[federation]\nrounds = 50\n[clustering]\nk = 2\ndimensions = 2\nstep = 0.05\ngather_blocks = 5\n"
+            f"[ledger]\n{windows}\n"
+        )
+        config = with_first_model(load_config(root / "federation.toml")[0])
+        self.deployment = found(network, founder.account, config, founder.address)
         self.ledger = Ledger(network, self.deployment)
         self.pacer = Pacer(network, self.ledger)
         self.running: dict[str, subprocess.Popen] = {}
@@ -56,12 +63,12 @@ class Processes:
             (root / f"{name}.password").write_text(f"password of {name}\n")
             save(root / f"{name}.json", keys, f"password of {name}", cost=1 << 12)
             np.savez(root / f"{name}.npz", points=rng.normal(rng.uniform(-0.5, 0.5, 2), 0.1, (30, 2)).clip(-1, 1))
-        windows = "\n".join(f"{name} = {getattr(WINDOWS, name)}" for name in WINDOWS.__dataclass_fields__)
-        (root / "federation.toml").write_text(
-            f"[federation]\nrounds = 50\n[clustering]\nk = 2\ndimensions = 2\nstep = 0.05\n[ledger]\n{windows}\n"
-            f'[network]\nrpc = "{network.url}"\nregistry = "{self.deployment.registry}"\n'
-            f'ledger = "{self.deployment.ledger}"\nblock = {self.deployment.block}\nstore = "{store_url}"\n'
-        )
+        with (root / "federation.toml").open("a") as file:
+            file.write(
+                f'[start]\nmodel = "{config.start.model}"\n'
+                f'[network]\nrpc = "{network.url}"\nregistry = "{self.deployment.registry}"\n'
+                f'ledger = "{self.deployment.ledger}"\nblock = {self.deployment.block}\nstore = "{store_url}"\n'
+            )
 
     def member(self, name: str) -> list[str]:
         files = {"--config": "federation.toml", "--keystore": f"{name}.json", "--password-file": f"{name}.password"}
@@ -126,7 +133,8 @@ def test_processes_cluster_forget_and_survive(tmp_path):
             assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
             config = fetch_config(store, next(r for r in records if type(r).__name__ == "RoundOpened").config_digest)
             states = [fetch_model(store, record.model_digest, config) for record in made.closed()]
-            assert [state.samples for state in states] == [120, 117, 87]
+            assert [state.clients for state in states] == [(1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 4)]
+            assert all(8 < state.counts.total <= 120 for state in states)
             audited = subprocess.run(
                 [
                     *(*COMMAND, "audit", "--rpc", network.url, "--ledger", made.deployment.ledger),

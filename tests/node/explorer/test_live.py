@@ -51,7 +51,7 @@ def life(tmp_path_factory):
         def look():
             source.read(index)
             records = index.value("SELECT count(*) FROM records")
-            sights.append((source.standing(1), records, source.audit(lambda _: None)))
+            sights.append((source.standing(), records, source.audit(lambda _: None)))
 
         look()  # at a ledger on which there is nothing yet
         federation.register()
@@ -81,7 +81,7 @@ def test_the_index_has_every_record_of_the_chain(life):
 
 def test_it_stands_where_status_says(life):
     federation, source, _, sights = life
-    assert source.standing(1) == standing(federation.ledger(federation.keys[0]), rounds=1)
+    assert source.standing() == standing(federation.ledger(federation.keys[0]))
     phases = [where.phase for where, _, _ in sights]
     for phase in ("draw", "share", "commit", "recover", "closed"):
         assert phase in phases

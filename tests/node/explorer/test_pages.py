@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 import pytest
 
 from chain.records import Closed, Committed, Recovered, Shared
+from ipfs.disk import DiskStore
 from ipfs.unixfs import cid_of
 from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from node.explorer.sources import CarSource, DirectorySource
@@ -163,7 +164,7 @@ def test_raw_bytes_are_those_behind_a_digest_of_the_ledger(run, explorer):
 
 def test_what_the_ledger_does_not_name_is_not_handed_out(kept, tmp_path):
     with exploring(DirectorySource(kept), tmp_path / "cache") as explorer:
-        other = explorer.watch.source.store.put(b"something else in the store").digest
+        other = DiskStore(kept / STORE).put(b"something else in the store").digest
         assert explorer.client.get(f"/raw/{other.hex()}").status_code == 404
 
 

@@ -7,12 +7,15 @@
   whole in a temporary file; renamed: it is in place and not pinned;
 - ``record NAME: before | written | renamed | after``, by the journal's name, the note by what is new in it. Written:
   the temporary file is whole and durable, the old one is still there;
-- ``destruction: before | half | after`` of the journal's files of ended rounds.
+- ``key of KIND: before | written | after``, where the journal makes a key for a round, a state, or what it keeps.
+  Written: the slot is overwritten and not yet synced;
+- ``destruction: before | half | after`` of the journal's files of ended rounds, and in it
+  ``destruction of keys: before | written | after``.
 """
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from chain.rpc import RpcNetwork
 from chain.transactions import Sender
 from ipfs.disk import DiskStore
 from node.journal import Journal, RoundNote
+from node.key_slots import SlotKey, Slots
 
 PASSED, KILLED = "passed", "killed"
 _FUNCTIONS = {f.selector: name for book in ("ClientRegistry", "TrainingLedger") for name, f in functions(book).items()}
@@ -64,6 +68,7 @@ def install(injector: Injector) -> None:
     _watch_blobs(injector, renaming)
     _watch_records(injector, renaming)
     _watch_destruction(injector)
+    _watch_keys(injector)
 
 
 def kind_of(data: bytes) -> str:
@@ -187,3 +192,28 @@ def _watch_destruction(injector: Injector) -> None:
                 injector.passes("destruction: half")
 
     Journal.destroy, Path.unlink = watched, unlinked
+
+
+def _watch_keys(injector: Injector) -> None:
+    add, destroy_others, sync, under_way = Slots.add, Slots.destroy_others, os.fdatasync, []
+
+    def added(self: Slots, scope: str) -> SlotKey:
+        return passing(f"key of {scope.partition(' ')[0]}", lambda: add(self, scope))
+
+    def destroyed(self: Slots, kept: set[bytes]) -> None:
+        passing("destruction of keys", lambda: destroy_others(self, kept))
+
+    def passing(name: str, act: Callable[[], object]) -> object:
+        injector.passes(f"{name}: before")
+        under_way[:] = [name]
+        result = act()
+        under_way.clear()
+        injector.passes(f"{name}: after")
+        return result
+
+    def synced(descriptor: int) -> None:
+        if under_way:
+            injector.passes(f"{under_way[0]}: written")
+        sync(descriptor)
+
+    Slots.add, Slots.destroy_others, os.fdatasync = added, destroyed, synced

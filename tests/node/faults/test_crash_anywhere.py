@@ -23,6 +23,7 @@ CLIENTS, ROUNDS = 4, 6
 TRANSACTION = ("before", "sent", "confirmed")
 BLOB = ("before", "written", "renamed", "stored")
 RECORD = ("before", "written", "renamed", "after")
+KEYS = ("before", "written", "after")
 
 
 def every(kind, names, moments):
@@ -37,6 +38,8 @@ CLIENT_STEPS = [
     *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
     *every("blob", ["shares", "masked update", "release"], BLOB),
     *("destruction: before", "destruction: half", "destruction: after"),
+    *every("key of", ["round", "state"], KEYS),
+    *every("destruction", ["of keys"], KEYS),
 ]
 COORDINATOR_STEPS = [
     *every("blob", ["initial model", "config", "recovery", "model", "metrics"], BLOB),

@@ -93,7 +93,7 @@ def test_what_a_killed_writer_left_half_written_harms_nobody(federation):
 
     records = run(federation, "drew", half_written)
     assert of_mine(records, Committed) == [1, 2]
-    assert not list((federation.directory / f"client-{ME}").iterdir())
+    assert [path.name for path in (federation.directory / f"client-{ME}").iterdir()] == ["keys"]
 
 
 def test_the_damage_is_damage(federation):

@@ -65,7 +65,7 @@ def forked(federation):
     shutil.copytree(federation.directory / f"client-{ME}", federation.directory / "rolled back")
     fork = federation.network.request("evm_snapshot")
     until(federation, clients[PEER], "published its masked update")
-    until(federation, clients[ME], "released shares")
+    until(federation, clients[ME], "published the shares that it released")
     assert found(federation, clients[ME]) == []
     federation.network.request("evm_revert", fork)
     yield clients[ME]
@@ -77,7 +77,7 @@ def said(federation):
 
 def test_a_client_with_its_journal_releases_the_same_again_whatever_the_chain_says(federation, forked):
     client = telling(federation, ME)
-    until(federation, client, "released shares")
+    until(federation, client, "released shares")  # the same bytes, which are in the store
     # The ledger now lists a release that was made for other survivors: of no use, and no harm.
     (fault,) = found(federation, client)
     assert "belongs to another round, client or list of survivors" in fault
@@ -87,7 +87,7 @@ def test_a_client_whose_journal_was_rolled_back_is_found_out(federation, forked)
     shutil.rmtree(federation.directory / f"client-{ME}")
     (federation.directory / "rolled back").rename(federation.directory / f"client-{ME}")
     client = telling(federation, ME)
-    until(federation, client, "released shares")
+    until(federation, client, "published the shares that it released")
     position = client.view.rounds.latest.order.index(PEER)
     assert found(federation, client) == [
         f"client {ME} in round 1 handed out 2 blobs of kind release",

@@ -1,127 +1,171 @@
-"""What a round's sum holds: computed from the ledger by everybody, whatever members ask for, and whoever is away."""
+"""What a round sums: computed from the ledger by everybody, whatever members ask for, and whoever is away."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.kmeans.client import Client
+from node.kmeans import field as gf
 from node.kmeans.code import Code
 from node.kmeans.counts import BinCounts
 from node.kmeans.decoder import decode
-from node.kmeans.exchange import Exchange, InvalidSum, Requests, exchange
+from node.kmeans.exchange import Exchange, InvalidSum, exchange
 from node.kmeans.settings import ClusteringSettings
-from node.kmeans.state import Contribution, State
+from node.kmeans.state import State
+from node.kmeans.vector import draw_vector
 
 TERMS = ClusteringSettings(k=2, dimensions=2, step=0.25, restarts=2)
-NOBODY = Requests({})
 KEY = bytes(range(32))
+EVERYBODY = ((1, 2, 3, 4),)
+STATED = {1: 64, 2: 64, 3: 128, 4: 64}
 
 
-def a_round(before: State, stated: dict[int, int], requests: Requests = NOBODY) -> Exchange:
-    return exchange(TERMS, before, stated, requests, KEY)
+def a_round(before: State, stated=STATED, asked=(), groups=EVERYBODY) -> Exchange:
+    return exchange(TERMS, before, groups, stated, asked, KEY)
 
 
-def trained() -> State:
-    counts = BinCounts.of(np.array([[0, 0], [1, 1], [2, 2]]), np.array([10, 20, 30]))
-    return State(counts, {1: Contribution(1, 25), 2: Contribution(1, 35)}, np.zeros((2, 2)))
+def counts(bins: dict[tuple[int, int], int]) -> BinCounts:
+    return BinCounts.of(np.array(list(bins)), np.array(list(bins.values())))
 
 
-def test_whoever_is_new_is_summed_in_full():
-    planned = a_round(State.empty(2), {1: 25, 4: 35})
-    assert planned.expected == {1: 25, 4: 35} and not planned.fresh
-    assert (planned.code.capacity, planned.code.limit, planned.code.signed) == (4, 60, False)
+def trained(*clients: int) -> State:
+    return State(counts({(0, 0): 10, (1, 1): 20, (2, 2): 30}), clients or (1, 2, 3, 4), np.zeros((2, 2)), 1, 1)
 
 
-def test_nothing_is_expected_of_who_asked_for_nothing():
-    planned = a_round(trained(), {1: 25, 2: 35})
-    assert planned.expected == {} and planned.code.capacity == 1
-    after = planned.finish(2, (1, 2), BinCounts.empty(2), np.random.default_rng(0))
-    assert after.to_bytes() == trained().to_bytes()
+def finish(planned: Exchange, survivors, *decoded) -> State:
+    return planned.finish(2, survivors, decoded, np.random.default_rng(0))
 
 
-def test_a_request_takes_its_points_out_of_the_count():
-    planned = a_round(trained(), {1: 25, 2: 35}, Requests({2: 4}))
-    assert planned.expected == {2: 31} and planned.code.signed
-    assert (planned.code.capacity, planned.code.limit) == (4, 66)
-    fewer = BinCounts.of(np.array([[1, 1]]), np.array([-4]))
-    after = planned.finish(2, (1, 2), fewer, np.random.default_rng(0))
-    assert after.contributions == {1: Contribution(1, 25), 2: Contribution(2, 31)} and after.samples == 56
+def test_whoever_is_there_is_summed_in_full_the_first_time():
+    planned = a_round(State.empty(2))
+    (whole,) = planned.sums
+    assert whole.bounds == STATED
+    assert (whole.code.capacity, whole.code.limit, whole.code.signed) == (8, 320, False)
 
 
-def test_a_request_waits_for_who_is_away():
-    planned = a_round(trained(), {1: 25, 2: 35}, Requests({2: 4}))
-    after = planned.finish(2, (1,), BinCounts.empty(2), np.random.default_rng(0))
-    assert after.contributions == trained().contributions
-
-
-def test_when_somebody_leaves_all_others_are_summed_anew():
-    for requests in (Requests({}, frozenset({2})), Requests({2: 35}), Requests({1: 5}, frozenset({2}))):
-        planned = a_round(trained(), {1: 25, 2: 35, 3: 9}, requests)
-        left = 25 - requests.points.get(1, 0)
-        assert planned.fresh and planned.expected == {1: left, 3: 9} and not planned.code.signed
-        assert len(planned.base.counts) == 0
-        after = planned.finish(
-            2, (1, 2, 3), BinCounts.of(np.array([[0, 0]]), np.array([left + 9])), np.random.default_rng(0)
-        )
-        assert after.contributions == {1: Contribution(2, left), 3: Contribution(2, 9)}
+def test_nothing_is_summed_when_nobody_wants_anything():
+    assert a_round(trained()).sums == () and a_round(trained()).sum_of(1) is None
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("before", "stated", "asked"),
     [
-        ({(1, 1): -3}, "counts 57 points, its clients state 56"),
-        ({(0, 0): -11, (1, 1): 7}, "more points were taken from a bin than it had"),
-        ({(3, 3): -1, (1, 1): -3}, "more points were taken from a bin than it had"),
+        (trained(), STATED, {2}),  # took points back, and is there
+        (trained(), {1: 64, 3: 128, 4: 64}, {2}),  # took points back, or left, and is away
+        (trained(1, 2, 3), STATED, ()),  # has joined, or is back
     ],
 )
-def test_a_sum_that_does_not_fit_is_refused(change, sentence):
-    planned = a_round(trained(), {1: 25, 2: 35}, Requests({2: 4}))
-    vector = BinCounts.of(np.array(list(change)), np.array(list(change.values())))
-    with pytest.raises(InvalidSum, match=sentence):
-        planned.finish(2, (1, 2), vector, np.random.default_rng(0))
+def test_when_anybody_wants_something_everybody_is_summed_anew(before, stated, asked):
+    (whole,) = a_round(before, stated, asked).sums
+    assert set(whole.bounds) == set(stated) and not whole.code.signed
+    after = finish(a_round(before, stated, asked), stated, counts({(0, 0): 9}))
+    assert after.counts.total == 9 and after.clients == tuple(stated) and (after.round, after.whole) == (2, 2)
+
+
+def test_who_is_waited_for_and_does_not_come_moves_nothing():
+    assert a_round(trained(1, 2, 3), {1: 64, 2: 64, 3: 128}).sums == ()
+
+
+@pytest.mark.parametrize("stated", [{1: 64, 2: 64}, {1: 64}, {}])
+def test_fewer_than_three_are_not_summed(stated):
+    assert a_round(trained(), stated, {4}).sums == ()
+
+
+def test_members_that_state_no_points_are_summed_like_others():
+    planned = a_round(State.empty(2), dict.fromkeys((1, 2, 3), 0))
+    assert planned.sums[0].code.limit == 1
+    assert finish(planned, (1, 2, 3), BinCounts.empty(2)).counts.total == 0
+    with pytest.raises(InvalidSum):
+        finish(planned, (1, 2, 3), counts({(0, 0): 1}))
+
+
+def test_a_client_in_no_group_is_not_summed():
+    (group,) = a_round(trained(), asked={4}, groups=((1, 2, 3),)).sums
+    assert set(group.bounds) == {1, 2, 3}
+
+
+GROUPS = ((1, 2, 3), (4, 5, 6), (7, 8))
+SIX = dict.fromkeys(range(1, 9), 64)
+
+
+def test_a_group_that_is_too_small_is_left_out_and_the_sum_is_whole():
+    planned = a_round(trained(), SIX, {1}, GROUPS)
+    assert planned.sums[2] is None and planned.sum_of(7) is None and planned.sum_of(4) is planned.sums[1]
+    after = finish(planned, SIX, counts({(0, 0): 9}), counts({(0, 0): 5, (1, 1): 4}), None)
+    assert after.clients == (1, 2, 3, 4, 5, 6) and after.counts == counts({(0, 0): 14, (1, 1): 4})
+    assert (after.whole, after.groups) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "spoilt", [None, counts({(0, 0): -1, (1, 1): 4}), counts({(0, 0): 193}), counts({(0, 0): 129})]
+)
+def test_a_group_without_a_sum_keeps_only_itself_out_of_the_state(spoilt):
+    """129 points are more than those of the group state whose uploads are listed."""
+    survivors = [1, 2, 3, 4, 5, 7, 8]
+    after = finish(a_round(trained(), SIX, {1}, GROUPS), survivors, counts({(0, 0): 9}), spoilt, None)
+    assert after.clients == (1, 2, 3) and after.counts.total == 9
+    assert (after.round, after.whole, after.groups) == (2, 1, 3)
+
+
+def test_when_no_group_has_a_sum_there_is_no_state():
+    with pytest.raises(InvalidSum, match="no sum counts what its members can have sent"):
+        finish(a_round(trained(), SIX, {1}, GROUPS), SIX, None, None, None)
+    with pytest.raises(InvalidSum):
+        finish(a_round(trained(), asked={1}), STATED, counts({(0, 0): 321}))
+
+
+def test_groups_together_count_no_more_than_can_be_clustered():
+    """Each group's sum can, both cannot: the second is left out, and nothing raises."""
+    fine = ClusteringSettings(k=2, dimensions=2, step=1e-6, restarts=2)
+    half = fine.grid.half
+    stated = dict.fromkeys(range(1, 7), 1 << 12)
+    planned = exchange(fine, State.empty(2), ((1, 2, 3), (4, 5, 6)), stated, (), KEY)
+    assert 0 < fine.most_points < 3 << 12
+    corner = BinCounts.of(np.full((1, 2), half), np.array([fine.most_points]))
+    after = planned.finish(1, stated, [corner, corner], np.random.default_rng(0))
+    assert after.clients == (1, 2, 3) and State.from_bytes(after.to_bytes(), fine) is not None
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.data())
-def test_any_run_of_requests_and_absences_leaves_the_sum_of_those_it_counts(data):
+def test_any_run_of_requests_and_absences_leaves_the_sum_of_what_those_drew_whom_it_counts(data):
     """The oracle: the vectors themselves, added up. Nobody may ever be counted with points taken back."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
-    clients = {
-        index: Client(rng.uniform(-1, 1, (int(rng.integers(3, 9)), 2)), TERMS.k, TERMS.grid, rng)
-        for index in range(1, 5)
-    }
-    state, sent, points, leavers = State.empty(2), {}, {}, set()
+    points = {index: rng.uniform(-1, 1, (int(rng.integers(3, 9)), 2)) for index in range(1, 6)}
+    state, gone, asked = State.empty(2), set(), set()
     for number in range(1, 6):
-        stated = {index: len(client) for index, client in clients.items() if index not in leavers}
-        planned = a_round(state, stated, Requests(dict(points), frozenset(leavers)))
+        stated = {index: 64 for index in points if index not in gone}
+        order = rng.permutation(list(stated)).tolist()
+        groups = data.draw(st.sampled_from([(order,), (order[:3], order[3:])]))
+        planned = a_round(state, stated, asked & set(state.clients), groups)
         away = data.draw(st.sampled_from([None, *stated]))
-        survivors = [index for index in stated if index != away]
-        summed = np.zeros(planned.code.length, np.uint64)
-        vectors = {index: clients[index].vector() for index in planned.expected}
-        for index in survivors:
-            own = vectors.get(index, BinCounts.empty(2))
-            if index in planned.base.contributions and index in vectors:
-                own = own - sent[index]
-            summed = (summed + planned.code.encode(own)) % ((1 << 61) - 1)
-        state = planned.finish(number, survivors, decode(planned.code, summed), rng)
-        for index in survivors:
-            if index in vectors:
-                sent[index] = vectors[index]
-                points.pop(index, None)
+        drawn = {index: draw_vector(points[index], TERMS, rng) for index in stated}
+        decoded = []
+        for each in planned.sums:
+            own = [index for index in each.bounds if index != away] if each is not None else []
+            encoded = np.zeros(each.code.length if each is not None else 0, gf.ELEMENT)
+            for index in own:
+                encoded = gf.add(encoded, each.code.encode(drawn[index]))
+            decoded.append(decode(each.code, encoded) if own else None)
+        if not planned.sums:
+            continue
+        state = planned.finish(number, set(stated) - {away}, decoded, rng)
         expected = BinCounts.empty(2)
-        for index in state.contributions:
-            expected = expected + sent[index]
-        assert state.counts == expected and not leavers & state.contributions.keys()
+        for index in state.clients:
+            expected = expected + drawn[index]
+        assert state.counts == expected and not gone & set(state.clients) and away not in state.clients
+        assert State.from_bytes(state.to_bytes(), TERMS).counts == expected
+        asked = set()
         chosen = data.draw(st.sampled_from(sorted(stated)))
         if data.draw(st.booleans()) and len(stated) > 3:
-            leavers.add(chosen)
-        elif len(clients[chosen]) > 1:
-            clients[chosen].forget(clients[chosen].rows[:1])
-            if chosen in state.contributions:
-                points[chosen] = points.get(chosen, 0) + 1
+            gone.add(chosen)
+            asked.add(chosen)
+        elif len(points[chosen]) > 1:
+            points[chosen] = points[chosen][1:]
+            asked.add(chosen)
 
 
 def test_the_key_of_the_round_is_used_where_the_grid_needs_one():
     wide = ClusteringSettings(k=2, dimensions=40, step=0.01)
-    assert exchange(wide, State.empty(40), {1: 5}, NOBODY, KEY).code == Code(wide.grid, 2, 5, KEY)
+    (whole,) = exchange(wide, State.empty(40), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), KEY).sums
+    assert whole.code == Code(wide.grid, 6, 192, KEY)

@@ -84,6 +84,28 @@ def test_clients_leave_whole():
         running.leave([6])
 
 
+@pytest.mark.parametrize("options", [{}, {"iterations": 20}])
+def test_on_a_ledger_everybody_is_summed_anew(options):
+    running = federation(dimensions=20, least_share=1, **options)
+    trained, before = running.train(), {index: client.vector() for index, client in running.clients.items()}
+    renewed = running.renew({0: np.array([3]), 5: np.array([7, 8])})
+    assert renewed.counts == plain_sum(running) and renewed.counts.total == 297
+    assert sum(client.vector() != before[index] for index, client in running.clients.items()) >= 6
+    assert renewed.upload_bytes == trained.upload_bytes and len(running.clients[5]) == len(parts_of(8, 20)[5]) - 2
+    with pytest.raises(UnknownPoint):
+        running.renew({5: np.array([7])})
+
+
+def test_on_a_ledger_a_random_part_of_the_points_is_counted():
+    running = federation()
+    running.train()
+    totals = [running.renew({}).counts.total for _ in range(5)]
+    assert len(set(totals)) > 1 and all(150 - 60 < total < 300 for total in totals)
+    assert sum(map(len, running.clients.values())) == 300
+    points = np.concatenate(parts_of(8))
+    assert reference_loss(points, 3) <= running.nearest_loss() * (1 + 1e-9) <= running.induced_loss() * (1 + 1e-9)
+
+
 def test_nothing_is_drawn_where_nothing_changed():
     running = federation()
     trained = running.train()
@@ -110,18 +132,19 @@ def test_training_again_would_undo_removals():
 
 
 @pytest.mark.statistics
-def test_a_federation_forgets_as_if_it_had_been_trained_without(runs=2_500):
+@pytest.mark.parametrize("way", ["forget", "renew"])
+def test_a_federation_forgets_as_if_it_had_been_trained_without(way, runs=2_500):
     """What the server learns after removals at two clients, against training on what is left: χ² over the counts."""
     grid = Grid.covering(1, 0.05)
     parts = [np.array([[0.0], [0.1], [0.2], [0.9], [0.4]]), np.array([[-0.5], [-0.4], [0.6], [-0.9], [0.5]])]
     requests = [{0: np.array([3])}, {1: np.array([0, 3]), 0: np.array([0])}]
     left = [parts[0][[1, 2, 4]], parts[1][[1, 2, 4]]]
-    settings = Settings(2, grid, restarts=1, reach=1)
+    settings = Settings(2, grid, restarts=1, reach=1, least_share=1)
 
     def unlearned(rng: np.random.Generator) -> BinCounts:
         running = Federation(parts, settings, rng)
         running.train()
-        return [running.forget(request) for request in requests][-1].counts
+        return [getattr(running, way)(request) for request in requests][-1].counts
 
     def retrained(rng: np.random.Generator) -> BinCounts:
         return Federation(left, settings, rng).train().counts

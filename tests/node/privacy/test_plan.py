@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy.stats import binom
 
@@ -15,12 +16,26 @@ TRAINING = Training(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta
 def test_what_was_planned_costs_what_was_asked_for(participation):
     found = outlook(TRAINING, 8.0, participation)
     spent = cost(TRAINING, found.noise_multiplier, budget=8.0)
-    reached, left = {
-        "public": (spent.epsilon_ledger, spent.rounds_left_ledger),
-        "secret": (spent.epsilon_models, spent.rounds_left_models),
-    }[participation]
-    assert 7.9 < reached <= 8.0 and left == 0
-    assert found.counted_rounds == {"public": 19, "secret": 54}[participation]
+    own = cost(TRAINING, found.noise_multiplier, TRAINING.participations, budget=8.0).own
+    counted = {"public": own, "secret": spent.models}[participation]
+    assert 7.9 < counted.epsilon <= 8.0 and counted.rounds_left == 0
+    assert found.counted_rounds == counted.rounds == {"public": 19, "secret": 54}[participation]
+
+
+def test_a_plan_says_what_its_noise_costs_towards_whom():
+    """A client of 1,000 that draws no more when its budget is spent, and one that goes on."""
+    public, secret = (outlook(TRAINING, 8.0, participation).cost for participation in ("public", "secret"))
+    assert (public.average.rounds, public.most_drawn.rounds) == (12, 19)
+    assert public.models.epsilon < public.average.epsilon < public.most_drawn.epsilon <= 8
+    assert (secret.average.rounds, secret.most_drawn.rounds) == (12, 22)
+    assert secret.models.epsilon <= 8 < secret.average.epsilon < secret.most_drawn.epsilon
+
+
+def test_the_most_drawn_client_is_that_in_half_of_all_trainings():
+    rng = np.random.default_rng(0)
+    most = rng.binomial(54, 0.22, (2000, 1000)).max(axis=1)
+    assert np.median(most) == TRAINING.most_drawn == 22
+    assert Training(1, 0.5, 11, 1, 1e-3).most_drawn == 5 and Training(10, 1.0, 11, 1, 1e-3).most_drawn == 11
 
 
 def test_noise_to_signal_by_hand():
@@ -41,17 +56,18 @@ def test_local_noise_is_that_of_each_client_for_itself():
 
 def test_lost_noise_costs_unless_it_was_provided_for():
     full, lost = cost(TRAINING, 2.0), cost(TRAINING, 2.0, lost=0.2)
-    assert lost.epsilon_ledger > full.epsilon_ledger and lost.epsilon_models > full.epsilon_models
+    assert lost.average.epsilon > full.average.epsilon and lost.models.epsilon > full.models.epsilon
     provided = Training(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.2)
     assert cost(provided, 2.0, lost=0.2) == cost(provided, 2.0) == full
-    assert cost(provided, 2.0, lost=0.3).epsilon_ledger > full.epsilon_ledger
+    assert cost(provided, 2.0, lost=0.3).average.epsilon > full.average.epsilon
 
 
 def test_own_participations_can_be_told():
-    assert cost(TRAINING, 2.0, participations=0).epsilon_ledger == 0
-    ten = cost(TRAINING, 2.0, participations=10, budget=8.0)
-    assert affords([GaussianRelease(2.0, 1.0, 10 + ten.rounds_left_ledger)], 8.0, 1e-5)
-    assert not affords([GaussianRelease(2.0, 1.0, 11 + ten.rounds_left_ledger)], 8.0, 1e-5)
+    assert cost(TRAINING, 2.0).own is None
+    assert cost(TRAINING, 2.0, participations=0).own.epsilon == 0
+    ten = cost(TRAINING, 2.0, participations=10, budget=8.0).own
+    assert affords([GaussianRelease(2.0, 1.0, 10 + ten.rounds_left)], 8.0, 1e-5)
+    assert not affords([GaussianRelease(2.0, 1.0, 11 + ten.rounds_left)], 8.0, 1e-5)
 
 
 @pytest.mark.parametrize(

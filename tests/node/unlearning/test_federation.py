@@ -1,28 +1,18 @@
 """A real federation clusters and forgets: one history, which all tests here look at."""
 
 import json
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from chain.access import Network
-from chain.deployment import Deployment
-from chain.founding import deploy
-from chain.history import History, capture
-from chain.keys import Keys
-from chain.ledger import Ledger
+from chain.history import History
 from chain.networks import embedded
 from chain.records import Closed, Failed, FailureReason, Withdrawn
-from ipfs.disk import DiskStore
 from node.auditing.archive import chain_facts
 from node.auditing.certificate import Certificate, NoCertificate, certificate_fault, certify, with_certificate
 from node.auditor import Auditor
-from node.client import Client
-from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model
-from node.coordinator import Coordinator
 from node.explorer.checks import Checks
 from node.explorer.index import Index
 from node.explorer.pages import Pages
@@ -32,110 +22,20 @@ from node.explorer.views.clients import forgettings
 from node.explorer.watch import Sight, Watch
 from node.journal import Journal
 from node.kmeans.counts import BinCounts
-from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
-from node.local_work import first_model
 from node.rounds import Rounds
-from node.step import Step
 from node.unlearning.asking import CannotForget, ask
-from node.unlearning.notebook import Notebook, read_notebook
 from node.unlearning.request import InvalidRequest, Request
 from node.uploads.clustering import ClusteringUploads
-from node.windows import windows
+from tests.node.unlearning.federation import TERMS, Federation
 
 CLIENTS = 5
-TERMS = ClusteringSettings(k=2, dimensions=2, step=0.05, restarts=4, retry_blocks=30)
-WIDE = ClusteringSettings(k=2, dimensions=20, step=0.05, restarts=4, retry_blocks=30)
+WIDE = replace(TERMS, dimensions=20)
 
 
-class Liar(ClusteringUploads):
-    """Uploads a point more than it has."""
-
-    def encode(self, round, client, secrets, update):
-        more = BinCounts.of(np.ones((1, TERMS.dimensions)), np.ones(1))
-        return super().encode(round, client, secrets, update + more)
-
-
-@dataclass
-class Federation:
-    """Chain, store, keys and directories; roles are made anew at will, as after a kill."""
-
-    network: Network
-    directory: Path
-    config: FederationConfig
-    deployment: Deployment
-    store: DiskStore
-    founder: Keys
-    keys: list[Keys]
-    parts: list[np.ndarray]
-    log: list[tuple[str, Step]] = field(default_factory=list)
-
-    @classmethod
-    def found(cls, network: Network, directory: Path, settings: ClusteringSettings, clients: int) -> "Federation":
-        config = FederationConfig(
-            federation=FederationSettings(rounds=100), clustering=settings, ledger=windows(clients)
-        )
-        founder, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
-        for each in (founder, *keys):
-            network.fund(each.address, 1)
-        deployment = deploy(network, founder.account, founder.address, config.ledger)
-        rng = np.random.default_rng(1)
-        shape = (20, settings.dimensions)
-        parts = [np.clip(rng.normal(rng.uniform(-0.5, 0.5, shape[1]), 0.1, shape), -1, 1) for _ in keys]
-        store = DiskStore(directory / "store")
-        return cls(network, directory, config, deployment, store, founder, keys, parts)
-
-    def ledger(self, number: int) -> Ledger:
-        return Ledger(self.network, self.deployment, self.keys[number - 1].account)
-
-    def journal(self, number: int) -> Journal:
-        return Journal(self.directory / f"client-{number}", self.keys[number - 1].storage)
-
-    def client(self, number: int) -> Client:
-        place = (self.keys[number - 1], self.config, self.parts[number - 1], self.directory / f"client-{number}")
-        return Client(self.ledger(number), self.store, *place)
-
-    def coordinator(self) -> Coordinator:
-        ledger = Ledger(self.network, self.deployment, self.founder.account)
-        return Coordinator(ledger, self.store, self.config, first_model(self.config))
-
-    def run(self, present: set[int], until: str = "idle", restarting: bool = False) -> None:
-        """Fresh roles of those who are there, until the coordinator waits in this phase.
-
-        With ``restarting`` nobody remembers anything from one step to the next but by journal and ledger.
-        """
-        coordinator, clients = self.coordinator(), {number: self.client(number) for number in present}
-        for _ in range(1000):
-            if restarting:
-                coordinator, clients = self.coordinator(), {number: self.client(number) for number in present}
-            steps = [("coordinator", coordinator.step())]
-            steps += [(f"client {number}", client.step()) for number, client in clients.items()]
-            self.log += [(role, step) for role, step in steps if step.acted or step.phase == "sit out"]
-            if steps[0][1].waiting and steps[0][1].phase == until:
-                return
-            if not any(step.acted for _, step in steps):
-                block = self.network.block_number()
-                self.network.advance_to(min(step.until for _, step in steps if step.until > block))
-        raise AssertionError(f"nothing came of it: {self.log[-5:]}")
-
-    def ask(self, number: int, rows) -> Request:
-        withdrawals = [record for record in self.ledger(number).records() if isinstance(record, Withdrawn)]
-        return ask(self.ledger(number), number, self.journal(number), withdrawals, rows)[0]
-
-    def notebook(self, number: int) -> Notebook:
-        return read_notebook(self.journal(number))
-
-    def state(self) -> State:
-        closed = [record for record in self.ledger(1).records() if isinstance(record, Closed)]
-        return fetch_model(self.store, closed[-1].model_digest, self.config)
-
-    def present_vectors(self, *numbers: int) -> BinCounts:
-        """What the clients' own journals say: the oracle for every sum."""
-        total = BinCounts.empty(self.config.clustering.dimensions)
-        for number in numbers:
-            vectors = self.notebook(number).vectors
-            total = total + vectors[max(vectors)]
-        return total
+def spoil(vector: BinCounts, entry) -> BinCounts:
+    """A vector with fewer points than none: nobody's sum of counts."""
+    return -vector
 
 
 @dataclass
@@ -148,52 +48,46 @@ class Story:
     history: History
     facts: object
     records: list
-    vectors: dict[str, BinCounts]
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory) -> Story:
     """Four train; one takes points back; two ask while one of them is away; a fifth joins; one leaves; one lies."""
-    states, requests, vectors = {}, {}, {}
+    states, requests = {}, {}
     with embedded() as network:
         one = Federation.found(network, tmp_path_factory.mktemp("forgetting"), TERMS, CLIENTS)
-        for number in range(1, CLIENTS):
-            one.client(number).register()
+        one.register(1, 2, 3, 4)
         one.run({1, 2, 3, 4})
-        states["trained"], vectors["trained"] = one.state(), one.present_vectors(1, 2, 3, 4)
+        states["trained"] = one.state()
 
-        centroid = int(one.notebook(2).centroids[0])
-        requests["seeding"] = (2, one.ask(2, [centroid, (centroid + 1) % 20]))
-        assert one.ask(2, [centroid, (centroid + 1) % 20]) == requests["seeding"][1]
+        requests["points"] = (2, one.ask(2, [3, 4]))
+        assert one.ask(2, [3, 4]) == requests["points"][1]
         one.run({1, 2, 3, 4})
-        states["seeding"], vectors["seeding"] = one.state(), one.present_vectors(1, 2, 3, 4)
+        states["points"] = one.state()
 
-        ordinary = next(row for row in range(20) if row not in one.notebook(1).centroids)
-        requests["ordinary"] = (1, one.ask(1, [ordinary]))
+        requests["one"] = (1, one.ask(1, [7]))
         requests["away"] = (3, one.ask(3, [4, 5, 6]))
-        one.run({1, 2, 4}, until="open")
-        states["ordinary"] = one.state()
+        one.hold({1, 2, 4})
+        states["away"] = one.state()
         one.run({1, 2, 3, 4})
-        states["away"], vectors["away"] = one.state(), one.present_vectors(1, 2, 3, 4)
+        states["back"] = one.state()
 
-        one.client(5).register()
-        one.run({1, 2, 3, 4, 5})
+        one.register(5)
+        one.run()
         states["joined"] = one.state()
 
         requests["left"] = (4, one.ask(4, None))
-        one.run({1, 2, 3, 4, 5})
-        states["left"], vectors["left"] = one.state(), one.present_vectors(1, 2, 3, 5)
+        one.run()
+        states["left"] = one.state()
 
         requests["lied"] = (5, one.ask(5, [0]))
-        patch = pytest.MonkeyPatch()
-        with patch.context() as patched:
-            patched.setattr("node.disclosure.kind_of", lambda config: Liar(config))
-            one.run({1, 2, 3, 5}, until="open")
+        one.lies[5] = spoil
+        one.hold({1, 2, 3, 5})
+        one.lies.clear()
         one.run({1, 2, 3, 5})
         states["lied"] = one.state()
-        history = capture(network, one.deployment)
-        history.verify()
-        yield Story(one, states, requests, history, chain_facts(history), history.records(), vectors)
+        history = one.history()
+        yield Story(one, states, requests, history, chain_facts(history), history.records())
 
 
 def certificate(story: Story, name: str) -> Certificate:
@@ -206,72 +100,84 @@ def test_the_audit_verifies_all_of_it(story):
     assert verdict.verdict == "verified", verdict.reason
 
 
-@pytest.mark.parametrize("name", ["trained", "seeding", "away", "left"])
-def test_each_state_holds_the_sum_of_the_vectors_in_the_journals(story, name):
-    assert story.states[name].counts == story.vectors[name]
+@pytest.mark.parametrize(
+    ("name", "clients"),
+    [
+        ("trained", (1, 2, 3, 4)),
+        ("points", (1, 2, 3, 4)),
+        ("away", (1, 2, 4)),
+        ("back", (1, 2, 3, 4)),
+        ("joined", (1, 2, 3, 4, 5)),
+        ("left", (1, 2, 3, 5)),
+        ("lied", (1, 2, 3, 5)),
+    ],
+)
+def test_each_state_is_the_sum_of_what_its_clients_drew_for_it(story, name, clients):
+    state = story.states[name]
+    assert state.clients == clients
+    assert state.counts == story.federation.sum_of(state.round, *clients)
+
+
+def test_nobody_sends_in_two_rounds_what_it_sent_in_one(story):
+    sent = story.federation.sent
+    for number in story.federation.everybody:
+        rounds = [each for client, each in sent if client == number and len(sent[client, each])]
+        vectors = {sent[number, each].levels.tobytes() + sent[number, each].counts.tobytes() for each in rounds}
+        assert len(rounds) >= 3 and len(vectors) >= len(rounds) - 1  # two may be equal by chance
 
 
 def test_a_request_is_honoured_in_the_next_round(story):
-    trained, after = story.states["trained"], story.states["seeding"]
-    assert trained.samples == 80 and after.samples == 78
-    assert after.contributions[2].samples == 18 and after.contributions[2].round == 2
-    assert after.contributions[1] == trained.contributions[1]
+    assert story.states["trained"].round == 1 and story.states["points"].round == 2
 
 
-def test_who_is_away_is_waited_for_and_who_is_there_is_not_kept_waiting(story):
-    assert {name: story.states[name].samples for name in ("ordinary", "away")} == {"ordinary": 77, "away": 74}
-    assert story.states["ordinary"].contributions[3].samples == 20
-    assert story.states["away"].contributions[3].samples == 17
-
-
-def test_who_joins_later_is_summed_as_well(story):
-    joined = story.states["joined"]
-    assert joined.samples == 94 and joined.contributions[1] == story.states["away"].contributions[1]
-
-
-def test_who_leaves_is_in_no_sum_any_more(story):
-    left = story.states["left"]
-    assert sorted(left.contributions) == [1, 2, 3, 5] and len({part.round for part in left.contributions.values()}) == 1
-    assert np.isnan(story.federation.notebook(4).points).all() and not story.federation.notebook(4).vectors
+def test_who_is_away_is_not_counted_until_it_is_back(story):
+    away, back = story.states["away"], story.states["back"]
+    assert 3 not in away.clients and 3 in back.clients and back.round == away.round + 1
 
 
 def test_points_that_were_taken_back_are_overwritten(story):
-    client, request = story.requests["seeding"]
+    client, request = story.requests["points"]
     notebook = story.federation.notebook(client)
     assert np.isnan(notebook.points[list(request.rows)]).all()
     assert np.isnan(notebook.points).any(axis=1).sum() == len(request.rows)
-    assert not set(request.rows) & set(notebook.centroids.tolist())
 
 
-def test_a_sum_that_does_not_add_up_fails_the_round_and_is_repeated(story):
+def test_who_left_keeps_no_point(story):
+    assert np.isnan(story.federation.notebook(4).points).all()
+
+
+def test_the_ledger_does_not_say_how_many_points_a_client_has(story):
+    drawn = {record.samples for record in story.records if type(record).__name__ == "Drawn"}
+    assert drawn == {64}
+
+
+def test_a_sum_that_counts_nothing_fails_the_round_and_is_repeated(story):
     failed = [record for record in story.records if isinstance(record, Failed)]
     assert [record.reason for record in failed] == [FailureReason.INVALID_UPDATE]
     evidence = json.loads(story.federation.store.fetch(failed[0].evidence, 1 << 16))
-    assert "its clients state" in evidence["reason"]
-    assert story.states["lied"].contributions[5].samples == 19
+    assert "a count is negative" in evidence["reason"]
+    assert story.states["lied"].round == failed[0].round + 1
 
 
 @pytest.mark.parametrize(
-    ("name", "recomputed", "sentence"),
+    ("name", "sentence"),
     [
-        ("seeding", "seeding", "the 2 points that client 2 took back"),
-        ("ordinary", "nothing", "No centroid was drawn again: bins only lost points"),
-        ("left", "all", "without any point of client 4: the 4 clients that it counts were summed anew"),
+        ("points", "without the 2 points that client 2 took back"),
+        ("one", "without the 1 point that client 1 took back"),
+        ("away", "without any point of client 3: the 3 clients that it counts were summed anew"),
+        ("left", "without any point of client 4: the 4 clients that it counts were summed anew"),
     ],
 )
-def test_a_certificate_says_what_was_computed_again(story, name, recomputed, sentence):
+def test_a_certificate_says_what_was_computed_again(story, name, sentence):
     found = certificate(story, name)
-    assert found.table["recomputed"] == recomputed and sentence in found.sentence
+    assert found.table["recomputed"] == "all" and sentence in found.sentence
     again = Certificate.from_bytes(found.to_bytes())
     assert certificate_fault(again, story.facts, story.records, story.federation.store) is None
-    assert found.table["before"]["points"] - found.table["after"]["points"] == {"left": 20}.get(
-        name, len(story.requests[name][1].rows)
-    )
 
 
 def test_a_certificate_names_the_round_that_honoured_the_request_and_not_the_one_that_missed_it(story):
-    number = {name: certificate(story, name).table["round"]["number"] for name in ("ordinary", "away", "left")}
-    assert number["ordinary"] < number["away"] < number["left"]
+    number = {name: certificate(story, name).table["round"]["number"] for name in story.requests}
+    assert number == {"points": 2, "one": 3, "away": 3, "left": 6, "lied": 8}
 
 
 def test_the_explorer_says_since_which_round_a_request_is_honoured_as_the_certificate_does(story, tmp_path):
@@ -298,13 +204,12 @@ def test_the_explorer_says_since_which_round_a_request_is_honoured_as_the_certif
         (("round", "number"), 1),
         (("round", "closed_at"), 1),
         (("after", "model"), "00" * 32),
-        (("after", "points"), 1),
+        (("after", "counted"), 1),
         (("request", "points"), 1),
         (("request", "account"), "0x" + "00" * 20),
         (("request", "client"), 1),
         (("request", "digest"), "00" * 32),
         (("ledger",), "0x" + "00" * 20),
-        (("bins_gained",), 7),
         (("more",), 1),
     ],
 )
@@ -354,8 +259,8 @@ def test_requests_that_cannot_be_honoured_are_refused_before_they_are_on_the_led
             ask(None, number, story.federation.journal(number), records, rows)
 
     refuse(1, [20], "there is no point 20: they are numbered from 0 to 19")
-    refuse(1, [*story.requests["ordinary"][1].rows, 19], "has been taken back before")
-    left = set(range(20)) - set(story.requests["ordinary"][1].rows)
+    refuse(1, [*story.requests["one"][1].rows, 19], "has been taken back before")
+    left = set(range(20)) - set(story.requests["one"][1].rows)
     refuse(1, left, "use --all")
     refuse(4, [1], "client 4 has left")
     with pytest.raises(CannotForget, match="taken part in no round"):
@@ -371,22 +276,22 @@ def test_a_withdrawal_by_somebody_else_is_a_bad_record(story):
 
 
 def test_a_state_that_keeps_a_point_is_found_out(story):
-    """The coordinator closes with the counts as they were, and with samples to match."""
+    """The coordinator closes with the counts as they were, or the centres, or without a client."""
     store, config = story.federation.store, story.federation.config
     closed = [place for place, record in enumerate(story.records) if isinstance(record, Closed)]
     right = fetch_model(store, story.records[closed[1]].model_digest, config)
     before = fetch_model(store, story.records[closed[0]].model_digest, config)
-    kept = {**right.contributions, 2: replace(right.contributions[2], samples=20)}
     for wrong in (
         before,
-        State(before.counts, kept, right.centres),
-        State(right.counts, right.contributions, before.centres),
+        replace(right, counts=before.counts, centres=before.centres),
+        replace(right, centres=right.centres + TERMS.step),
+        replace(right, clients=right.clients[1:]),
     ):
         forged = list(story.records)
         digest = store.put(wrong.to_bytes()).digest
         forged[closed[1]] = replace(forged[closed[1]], model_digest=digest)
         bad = Auditor(story.facts, forged, store).run().first_bad_record
-        assert (bad.round, bad.field) == (2, "closed.model") or wrong.to_bytes() == right.to_bytes()
+        assert (bad.round, bad.field) == (2, "closed.model")
 
 
 def test_the_first_round_starts_from_no_points(story):
@@ -401,31 +306,31 @@ def test_the_first_round_starts_from_no_points(story):
 def test_who_never_answers_is_waited_for_twice_as_long_each_time(story):
     """As if the fourth client had never answered in the first two rounds, nor in a third."""
     kind, rounds, trained = ClusteringUploads(story.federation.config), Rounds(), story.states["trained"]
-    others = {client: part for client, part in trained.contributions.items() if client != 4}
-    without = State(trained.counts, others, trained.centres)
     waits = []
     for record in story.records:
         rounds.add(record)
         if isinstance(record, Closed):
-            waits.append(kind.due(rounds, lambda: without, record.at.block) - record.at.block)
+            state = replace(trained, clients=(1, 2, 3), round=record.round, whole=record.round)
+            waits.append(kind.due(rounds, lambda state=state: state, record.at.block) - record.at.block)
             if record.round == 2:
                 break
     assert waits == [TERMS.retry_blocks] * 2
     second = rounds.rounds[2]
     rounds.rounds[3] = replace(second, opened=replace(second.opened, round=3))
-    assert kind.due(rounds, lambda: without, 0) == second.end.at.block + 2 * TERMS.retry_blocks
+    rounds.rounds[4] = replace(second, opened=replace(second.opened, round=4))
+    assert kind.due(rounds, lambda: state, 0) == second.end.at.block + 2 * TERMS.retry_blocks
 
 
 def test_a_round_waits_for_requests_to_gather(story):
-    patient = replace(story.federation.config, clustering=replace(TERMS, gather_blocks=40))
     rounds = Rounds()
     for record in story.records:
         rounds.add(record)
         if isinstance(record, Withdrawn):
             break
-    for config, wait in ((story.federation.config, 0), (patient, 40)):
+    for wait in (3, 40):
+        config = replace(story.federation.config, clustering=replace(TERMS, gather_blocks=wait))
         due = ClusteringUploads(config).due(rounds, lambda: story.states["trained"], record.at.block)
-        assert due == record.at.block + wait
+        assert due == max(record.at.block, rounds.rounds[1].opened.opened_at) + wait
 
 
 def test_a_request_survives_the_way_there_and_back():
@@ -441,12 +346,10 @@ def test_twenty_dimensions_are_summed_exactly_by_clients_that_forget_all_but_the
     """There, bins are hashed, and their coordinates summed beside the counts."""
     with embedded() as network:
         wide = Federation.found(network, tmp_path, WIDE, 3)
-        for number in (1, 2, 3):
-            wide.client(number).register()
-        wide.run({1, 2, 3})
+        wide.register()
+        wide.run()
         wide.ask(1, [0, 1, 2])
-        wide.run({1, 2, 3}, restarting=True)
-        history = capture(network, wide.deployment)
-        assert wide.state().samples == 57 and wide.state().counts == wide.present_vectors(1, 2, 3)
+        wide.run(restarting=True)
+        assert wide.state().counts == wide.sum_of(2, 1, 2, 3) and len(wide.notebook(1).left) == 17
         assert WIDE.grid.piece_count > 1
-        assert Auditor(chain_facts(history), history.records(), wide.store).run().verdict == "verified"
+        assert wide.audit().verdict == "verified"

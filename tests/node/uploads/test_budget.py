@@ -17,7 +17,7 @@ from node.coordinator import Coordinator
 from node.journal import Journal
 from node.privacy.accountant import GaussianRelease, epsilon_of
 from node.privacy.settings import ClientLevelSettings
-from node.tensors import Layout, load
+from node.tensors import Layout, flatten, load
 from node.uploads.spending import Spending
 from tests.node.federation import Federation
 from tests.node.uploads.conftest import TERMS
@@ -142,10 +142,12 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
     assert (failed.round, failed.reason) == (2, FailureReason.TOO_FEW_SURVIVORS)
     evidence = federation.store.fetch(failed.evidence, 1000).decode()
     assert "with the noise of 4 of 5 clients, client" in evidence and "of 5 at" in evidence
-    assert {record.round for record in of_kind(federation, Released)} == {1}
+    assert 2 not in {record.round for record in of_kind(federation, Released)}
     assert federation.audit().verdict == "verified"
-    # What nobody could unmask counts with the noise that was planned.
-    assert spending(federation).epsilon(1, 2) == pytest.approx(4.845251881)
+    # What nobody could unmask costs nothing, so there is another round.
+    assert spending(federation).epsilon(1, 2) == spending(federation).epsilon(1, 1)
+    assert [record.round for record in of_kind(federation, Closed)] == [1, 3]
+    assert spending(federation).epsilon(1, 3) == pytest.approx(4.845251881)
 
 
 def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found, monkeypatch):
@@ -176,7 +178,7 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
-    assert {record.round for record in of_kind(federation, Released)} == {1}
+    assert 2 not in {record.round for record in of_kind(federation, Released)}
 
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
@@ -224,24 +226,66 @@ def test_rounds_under_other_terms_count_as_those_terms_say(found):
     assert not spending(federation).limited and not spending(federation).refusal(1, 2)
 
 
+SECRET = ClientLevelSettings(epsilon=5.0, delta=0.1, participation="secret", dropouts=0.25)
+
+
+def privacy_of(federation):
+    ends = of_kind(federation, Closed)
+    return [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)).privacy for end in ends]
+
+
 def test_in_secret_participation_every_client_spends_in_every_round(found):
     """And with a schedule of noise and rates, sampled clients at the price of Poisson sampling."""
-    schedule = {"noise_multipliers": (1.0, 1.2), "sampling_rates": (1.0, 0.9999), "phases": (2,)}
-    federation = found(clients=4, rounds=2, privacy=replace(TWO_ROUNDS, participation="secret", **schedule))
+    schedule = {"noise_multipliers": (1.0, 1.2), "sampling_rates": (1.0, 0.99999), "phases": (2,)}
+    federation = found(clients=5, rounds=2, privacy=replace(SECRET, dropouts=0.0, **schedule))
     clients = federation.clients()
-    clients.pop(4)
-    federation.run(clients=clients)
-    stated = [
-        Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)) for end in of_kind(federation, Closed)
-    ]
-    first, second = (metrics.privacy for metrics in stated)
-    assert (first.clients, first.survivors) == (second.clients, second.survivors) == (4, 3)
+    away = clients.pop(5)
+    coordinator = federation.coordinator()
+    while federation.turn(coordinator, clients | ({5: away} if coordinator.round == 2 else {})):
+        pass
+    first, second = privacy_of(federation)
+    assert (first.clients, first.survivors, second.clients, second.survivors) == (5, 4, 5, 5)
     assert [each.noise_multiplier for each in (first, second)] == [1.0, 1.2]
-    assert [each.rate for each in (first, second)] == [1.0, 0.9999]
-    assert spending(federation).epsilon(4, 2) == spending(federation).epsilon(1, 2) == second.epsilon
-    sampled = epsilon_of([GaussianRelease(1.0), GaussianRelease(1.2, 0.9999)], 1e-3)
+    assert [each.rate for each in (first, second)] == [1.0, 0.99999]
+    assert spending(federation).epsilon(5, 2) == spending(federation).epsilon(1, 2) == second.epsilon
+    sampled = epsilon_of([GaussianRelease(1.0), GaussianRelease(1.2, 0.99999)], 0.1)
     assert second.epsilon == pytest.approx(sampled)
+    # Towards those who can read the ledger a client spends where it took part, at the full price.
+    full = epsilon_of([GaussianRelease(1.0), GaussianRelease(1.2)], 0.1)
+    assert second.ledger_epsilon == pytest.approx(full) > second.epsilon
+    verdict = federation.audit()
+    assert verdict.verdict == "verified" and verdict.privacy.to_readers.epsilon == second.ledger_epsilon
+    assert "towards all who can read the ledger ε = " in str(verdict.privacy)
+    alone = spending(federation).summary(2, client=5)
+    assert alone.to_readers.epsilon == pytest.approx(epsilon_of([GaussianRelease(1.2)], 0.1)) < second.ledger_epsilon
+
+
+def test_in_secret_participation_the_noise_of_those_who_dropped_out_is_filled_up(found):
+    """Coordinator, clients and audit fill up the same; only readers of the ledger count with less noise."""
+    federation = found(clients=5, rounds=2, privacy=SECRET)
+    silent_in_round_two(federation, federation.coordinator(), federation.clients())
+    first, second = privacy_of(federation)
+    assert (first.survivors, second.survivors, second.sharers) == (5, 4, 5)
+    assert first.effective_multiplier > second.effective_multiplier
+    whole = first.effective_multiplier
+    assert second.epsilon == pytest.approx(epsilon_of([GaussianRelease(whole, 1.0, 2)], 0.1))
+    less = [GaussianRelease(whole), GaussianRelease(second.effective_multiplier)]
+    assert second.ledger_epsilon == pytest.approx(epsilon_of(less, 0.1))
     assert federation.audit().verdict == "verified"
+    before, after = (
+        flatten(load(federation.store.fetch(end.model_digest, 1 << 24))).astype(float)
+        for end in of_kind(federation, Closed)
+    )
+    expected = 5 * whole / 5  # deviation of the noise in the mean over all members, S = 1, times their number
+    assert (after - before).std() * 5 == pytest.approx(expected, rel=0.1)
+
+
+def test_nobody_draws_where_too_few_members_make_a_round_that_tells_who_was_drawn(found):
+    federation = found(clients=3, rounds=1, privacy=replace(SECRET, sampling_rates=(0.9,)))
+    federation.run()
+    assert not of_kind(federation, Drawn)
+    (said,) = set(federation.said("client 1"))
+    assert "with 3 members too few may be drawn (ledger.quorum)" in said
 
 
 HOSTILE = {

@@ -1,5 +1,6 @@
 """What people are told of a privacy budget: by report, status and the terms of demo and testnet."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,11 @@ from ipfs.disk import DiskStore
 from ipfs.unixfs import cid_of
 from node.auditing.archive import audit_directory, write_archive
 from node.cli.privacy_look import PrivacyLook
-from node.config import FederationConfig, NetworkSettings, load_config
+from node.config import FederationConfig, load_config
 from node.content import InvalidBlob, Metrics
 from node.demo import Plan, make_config
 from node.learning.datasets import load_dataset
+from node.network_settings import NetworkSettings
 from node.privacy.accountant import GaussianRelease, epsilon_of
 from node.privacy.records import InvalidRecord, difference, record_from
 from node.report import build_report
@@ -30,7 +32,7 @@ def test_the_report_has_what_every_round_released_and_is_audited(run, tmp_path):
     assert report["config"]["privacy"]["mechanism"] == "client"
     assert FederationConfig.from_bytes(federation.config.to_bytes()).to_tables() == report["config"]
     report["audit"] = {"verdict": "verified", "first_bad_record": None}
-    (tmp_path / "store").symlink_to(federation.directory / "store")
+    shutil.copytree(federation.directory / "store", tmp_path / "store")
     write_archive(tmp_path, federation.history(), report)
     assert audit_directory(tmp_path).verdict == "verified"
     report["rounds"][0]["privacy"]["epsilon"] = 0.1

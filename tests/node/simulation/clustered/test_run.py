@@ -27,10 +27,10 @@ from node.tensors import Layout, flatten, unflatten
 from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 PROCFL = ProCflSettings(alpha=0.6)
-WATCHED = ProCflSettings(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.0, pause=1)
+WATCHED = ProCflSettings(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
 ATTACKED = grouped_plan(
     clustering=WATCHED,
-    attack=AttackSettings("scaled", 0.23, "concentrated", majority=0.6, alpha=0.6, factor=60, start=4),
+    attack=AttackSettings("scaled", 0.23, "concentrated", majority=0.6, alpha=0.6, factor=60, start=5),
     strategy="moon",
     rounds=6,
     train_samples=180,
@@ -164,7 +164,7 @@ def attacked(digits, tmp_path_factory):
     """A run with private comparisons, a strategy that keeps states, attackers and committees; its directory."""
     directory = tmp_path_factory.mktemp("attacked")
     simulation = simulate(ATTACKED, digits, directory=directory)
-    assert any(found.expelled for found in simulation.record.rounds[4].clustering.judgements)
+    assert any(found.expelled for found in simulation.record.rounds[5].clustering.judgements)
     return simulation, directory
 
 

@@ -1,0 +1,178 @@
+"""Small federations with clusters for attackers: a real EVM and store, members of few samples, quick training."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from chain.networks import Network
+from chain.records import Closed
+from chain.signatures import sign_message
+from ipfs.unixfs import cid_of
+from node.aggregation import outcome, recovery
+from node.client import Client
+from node.clustering.settings import ClusterTerms
+from node.clustering.state import ClusterState
+from node.clustering.stated import Stated
+from node.config import FederationSettings
+from node.content import Metrics
+from node.coordinator import Coordinator
+from node.evaluation import coordinator_tasks, initial_model
+from node.learning.datasets import load_dataset
+from node.learning.samples import Samples
+from node.learning.settings import TrainingSettings
+from node.rounds import RoundRecords, Rounds
+from node.tensors import Tensors, flatten, unflatten
+from node.uploads.cluster_rounds import state_after
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
+LABELS = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
+"""Main labels of the groups; a quarter of the samples is of any label."""
+SAMPLES = 48
+
+
+def found(network: Network, directory: Path, groups: Sequence[int], rounds: int, **terms: object) -> Federation:
+    """A federation with a member for each entry of ``groups``, which says whose labels it has."""
+    settings = FederationSettings(rounds=rounds, seed=5)
+    training = terms.pop("training", QUICK)
+    made = Federation.found(network, directory, len(groups), federation=settings, training=training)
+    keys = made.coordinator_keys
+    given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
+    clusters = ClusterTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
+    made.config = replace(made.config, clusters=clusters)
+    made.samples = dealt(groups)
+    return made
+
+
+def dealt(groups: Sequence[int]) -> list[Samples]:
+    """Three in four of a member's samples have the labels of its group."""
+    data, rng = load_dataset("digits").train(), np.random.default_rng(1)
+    free = rng.permutation(len(data.y))
+    parts = []
+    for group in groups:
+        main = [place for place in free if data.y[place] in LABELS[group]][: SAMPLES * 3 // 4]
+        rest = [place for place in free if place not in set(main)][: SAMPLES - len(main)]
+        free = np.array([place for place in free if place not in {*main, *rest}])
+        parts.append(data.take(np.array([*main, *rest])))
+    return parts
+
+
+def coordinator(made: Federation, kind: type[Coordinator] = Coordinator) -> Coordinator:
+    """A coordinator that states what it must."""
+    tasks = coordinator_tasks(made.config, made.coordinator_keys, made.test)
+    ledger = made.ledger(made.coordinator_keys)
+    return kind(ledger, made.store, made.config, initial_model(made.config), members=len(made.keys), **tasks)
+
+
+# --- attackers --------------------------------------------------------------------------------------------------------
+
+
+def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> None:
+    """Have a member send something else in rounds of training.
+
+    ``send`` makes it of the model that it trained, the one that the round began with, and the round of training.
+    """
+    training = client._work._training
+    honest = training.result
+
+    def result(entry: RoundRecords, number: int) -> Tensors | None:
+        trained, state = honest(entry, number), client._place(entry).previous
+        if trained is None or state.stage != "train":
+            return trained
+        return send(trained, training._begin(entry, number)[0], state.trained + 1)
+
+    training.result = result
+
+
+def reversed_update(trained: Tensors, start: Tensors, times: float) -> Tensors:
+    """The opposite of an update, so many times as long, within the bound."""
+    layout = ClusterState.first(start).layout
+    wrong = flatten(start) - np.float32(times) * (flatten(trained) - flatten(start))
+    return unflatten(np.clip(wrong, -8, 8), layout)
+
+
+def says_only(label: int, start: Tensors) -> Tensors:
+    """A model that always gives one label, whatever the others of a small group send."""
+    biases = {name: tensor.copy() for name, tensor in start.items()}
+    name = next(name for name in biases if biases[name].shape == (10,))
+    biases[name][:] = -8
+    biases[name][label] = 8
+    return biases
+
+
+def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterState, Stated], Stated]) -> None:
+    """Have the coordinator state something else of models, with its signature."""
+    honest = role._statements
+
+    def statements(round, state):
+        truth = honest(round, state)
+        if truth is None or state.stage != "watch":
+            return truth
+        return signed(made, state, lie(state, truth))
+
+    role._statements = statements
+
+
+def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
+    """A statement with the coordinator's signature."""
+    message = stated.message(cid_of(state.to_bytes()).digest)
+    return replace(stated, signature=sign_message(made.coordinator_keys.account, message))
+
+
+def nothing_right(stated: Stated, *models: int) -> Stated:
+    """A statement by which some models get nothing right."""
+    rows = tuple((0,) * len(row) if k in models else row for k, row in enumerate(stated.right))
+    return replace(stated, right=rows)
+
+
+def until_recovered(made: Federation, role: Coordinator, clients: dict[int, Client], number: int) -> RoundRecords:
+    """Let everybody work until the updates of a round can be summed, and the coordinator is yet to close it."""
+    while made.turn(role, clients):
+        entry = role.view.refresh()
+        if entry.number == number and entry.recovered is not None:
+            return entry
+    raise AssertionError(f"round {number} was never recovered: {made.log[-5:]}")
+
+
+def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes) -> None:
+    """Close the latest round in the coordinator's stead, when its grace is over."""
+    entry = client.view.refresh()
+    made.network.advance_to(made.network.block_number() + made.config.ledger.coordinator_grace + 1)
+    client._ledger.close(entry.number, made.store.put(model).digest, made.store.put(metrics).digest)
+
+
+def right_state(client: Client) -> ClusterState:
+    """What the latest round, recovered, comes to."""
+    round = client._place(client.view.refresh())
+    return outcome(round, recovery(round, client._store.fetch(round.entry.recovered.digest, 1 << 24))).model
+
+
+def metrics_with(number: int, clusters: object) -> bytes:
+    """Metrics that state something of clusters, as nobody's code writes it."""
+    table = {"accuracy": 0.0, "clusters": clusters, "loss": 0.0, "round": number, "samples": 0}
+    return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+
+
+# --- what became of it ------------------------------------------------------------------------------------------------
+
+
+def rounds_of(made: Federation) -> Rounds:
+    """The ledger."""
+    observer = made.client(1)
+    observer.view.refresh()
+    return observer.view.rounds
+
+
+def states(made: Federation) -> list[ClusterState]:
+    """Where each closed round that stands left the federation, with what was stated of it."""
+    entries = [entry for entry in rounds_of(made).rounds.values() if entry.stands]
+    return [state_after(entry, made.config, made.store) for entry in entries]
+
+
+def stated(made: Federation) -> list[Metrics]:
+    """What was published of them beside."""
+    ends = [entry.end for entry in rounds_of(made).rounds.values() if isinstance(entry.end, Closed) and entry.stands]
+    return [Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 20)) for end in ends]

@@ -1,0 +1,179 @@
+"""A member that keeps others from being forgotten, in a federation that does K-means.
+
+It moves the count of a bin that the state shows, so that whoever takes back points of that bin takes more than are
+there; or it spoils every sum that it is in. Masks hide who it is, and nobody is named.
+
+What stops it: no sum builds on an earlier one, so there is nothing to move; and after a sum that could not be decoded
+members are summed in groups, of which a spoiler keeps only its own out of the state. Those in it are honest, are not
+barred, and are counted when the lot puts them beside somebody else.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
+from node.kmeans.code import MAX_LIMIT, Code
+from node.kmeans.counts import BinCounts
+from node.kmeans.exchange import Exchange, InvalidSum
+from node.kmeans.server import cluster
+from node.kmeans.state import State
+from node.unlearning.local_clustering import LocalClustering
+from node.uploads.kmeans_rounds import exchange_of, groups_of
+from tests.node.unlearning.federation import TERMS, Federation, keep_seedings
+
+VICTIM = 2
+ATTACKER = 1
+
+
+def is_forgotten(one: Federation, since: int) -> bool:
+    """Whether the model in force was made without the victim's points of before a block."""
+    state = one.state()
+    return VICTIM not in state.clients or one.rounds().rounds[state.round].opened.opened_at >= since
+
+
+# --- moving counts ----------------------------------------------------------------------------------------------------
+
+
+def moving_a_count(directory: Path, rounds: int, moves: bool = True) -> tuple[bool, set[str]]:
+    """The attacker takes back a point, moves the victim's counts to a corner, and the victim asks.
+
+    Whether it was forgotten, and what rounds failed for.
+    """
+    with embedded() as network:
+        one = Federation.found(network, directory, clients=4)
+        one.register()
+        one.run()
+
+        def move(vector: BinCounts, entry) -> BinCounts:
+            if entry.number != 2 or not moves:
+                return vector
+            seen = one.sent[VICTIM, 1]  # as a state shows it: which bin it takes does not matter
+            elsewhere = BinCounts.of(np.full((1, 2), 20), np.array([seen.total]))
+            return vector - seen + elsewhere
+
+        one.lies[ATTACKER] = move
+        one.ask(ATTACKER, [0])
+        one.hold()
+        one.ask(VICTIM, list(range(19)))
+        asked = network.block_number()
+        for _ in range(rounds):
+            one.hold()
+            if is_forgotten(one, asked):
+                break
+        reasons = {json.loads(one.store.fetch(each.evidence, 1 << 16))["reason"] for each in one.failures()}
+        return is_forgotten(one, asked), reasons
+
+
+def sum_differences(patched) -> None:
+    """The mutant: who took something back sends what its vector has gained and lost, as in the first version."""
+    keep_seedings(patched)
+    draw, sent = LocalClustering.result, {}
+
+    def difference(self, entry, client):
+        vector = sent[client, entry.number] = draw(self, entry, client)
+        summed = exchange_of(self._place(entry)).before.round
+        return vector - sent[client, summed] if summed else vector
+
+    def finish(self, number, survivors, decoded, rng):
+        counts = self.before.counts + decoded[0]
+        if (counts.counts < 0).any():
+            raise InvalidSum("more points were taken from a bin than it had")
+        model = cluster(counts, self.settings.grid, self.settings.k, rng, restarts=2)
+        return State(counts, tuple(sorted(survivors)), model.centres, number, number)
+
+    patched.setattr(LocalClustering, "result", difference)
+    patched.setattr(Exchange, "finish", finish)
+    patched.setattr("node.kmeans.exchange.Code", lambda grid, *_: Code(grid, 99, MAX_LIMIT, signed=True))
+
+
+def test_a_count_that_was_moved_blocks_nobody(tmp_path):
+    assert moving_a_count(tmp_path, rounds=2)[0]
+
+
+def test_it_would_if_differences_were_summed(tmp_path, monkeypatch):
+    sum_differences(monkeypatch)
+    assert moving_a_count(tmp_path / "nobody moves", rounds=1, moves=False) == (True, set())
+    assert moving_a_count(tmp_path / "moved", rounds=5) == (False, {"more points were taken from a bin than it had"})
+
+
+# --- spoiling every sum -----------------------------------------------------------------------------------------------
+
+MEMBERS = 8
+GROUPED = replace(TERMS, smallest_group=4, retry_blocks=3)
+
+
+@dataclass
+class Spoilt:
+    """What came of rounds in which the attacker spoilt every sum."""
+
+    ends: list[Closed | Failed]
+    counted: list[tuple[int, ...]]
+    forgotten: bool
+    absences: list[AbsenceRecorded]
+    verdict: str
+
+
+def spoiling_every_sum(directory: Path, rounds: int) -> Spoilt:
+    """The victim asks first, and then, before each round, one of those that the state counts."""
+    with embedded() as network:
+        one = Federation.found(network, directory, GROUPED, MEMBERS)
+        one.register()
+        one.run()
+        one.lies[ATTACKER] = lambda vector, entry: lambda code: np.arange(code.length, dtype=np.uint64)
+        ends, counted = [], []
+        one.ask(VICTIM, [0])
+        asked = network.block_number()
+        for number in range(1, rounds + 1):
+            ends.append(one.hold().end)
+            counted.append(one.state().clients)
+            if {*range(2, MEMBERS + 1)} <= {client for clients in counted[1:] for client in clients}:
+                break
+            one.ask(counted[-1][number % len(counted[-1])], [number])
+        absences = [record for record in one.ledger(1).records() if isinstance(record, AbsenceRecorded)]
+        return Spoilt(ends, counted, is_forgotten(one, asked), absences, one.audit().verdict)
+
+
+def test_a_spoiler_keeps_only_its_own_group_out_of_the_state(tmp_path):
+    """All honest members are counted in some round; none of them is barred."""
+    found = spoiling_every_sum(tmp_path, rounds=25)
+    assert isinstance(found.ends[0], Failed) and found.ends[0].reason == FailureReason.INVALID_UPDATE
+    assert all(isinstance(end, Closed) for end in found.ends[1:]) and len(found.ends) < 25
+    assert all(len(clients) == MEMBERS // 2 and ATTACKER not in clients for clients in found.counted[1:])
+    assert found.forgotten and not found.absences and found.verdict == "verified"
+
+
+def test_it_would_block_everybody_if_there_were_no_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr("node.uploads.kmeans_rounds.groups_of", lambda *_: ())
+    found = spoiling_every_sum(tmp_path, rounds=4)
+    assert all(isinstance(end, Failed) for end in found.ends) and not found.forgotten
+    assert all(ATTACKER in clients for clients in found.counted)  # the model of before stands
+
+
+def test_groups_are_never_smaller_than_the_terms_allow(tmp_path):
+    """However often the attacker spoils: it would learn more from the sums of smaller ones."""
+    with embedded() as network:
+        one = Federation.found(network, tmp_path, replace(GROUPED, smallest_group=5), MEMBERS)
+        one.register()
+        one.lies[ATTACKER] = lambda vector, entry: -vector
+        for _ in range(4):
+            one.hold()
+        assert len(one.failures()) == 4 and not one.rounds().base
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3, 30])
+def test_groups_are_halved_after_each_failure(failures):
+    """Positions of one round's order, as everybody computes them."""
+    end = Failed(Position(1, bytes(32), 0), 1, FailureReason.INVALID_UPDATE, bytes(32))
+    rounds = SimpleNamespace(
+        withdrawals=[], rounds={n: SimpleNamespace(number=n, end=end) for n in range(1, failures + 1)}
+    )
+    entry = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
+    groups = groups_of(rounds, entry, State.empty(2), replace(TERMS, smallest_group=5))
+    assert len(groups) == min(2**failures, 8) and sorted(sum(groups, ())) == list(range(41))
+    assert min(map(len, groups)) >= 5 and max(map(len, groups)) - min(map(len, groups)) <= 1

@@ -1,0 +1,148 @@
+"""A coordinator that leaves one client alone among its accomplices (spec 08, finding 3).
+
+It keeps the draws of all honest members but one out of a round (by censoring them, revoking them, or barring them for
+rounds that they rightly refused). The sum of that round, less what the accomplices sent, is the victim's update. What
+stops it: a client shares its secrets only where at least half of the members that it counts on have drawn; a round that
+comes to nothing makes nobody absent; a revocation acts from the next round on.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from chain.records import AbsenceRecorded, Closed
+from node import client as client_module
+from node.company import known_members, refusal
+from node.config import MembershipSettings
+from node.content import fetch_model
+from node.rounds import Rounds
+from node.tensors import flatten
+from tests.node.federation import Federation
+
+MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
+
+
+@pytest.fixture
+def nobody_looks_around(monkeypatch):
+    """Takes the mend out: clients take part in whatever company."""
+    monkeypatch.setattr(client_module, "refusal", lambda rounds, entry, config: "")
+
+
+def played(directory) -> Federation:
+    """A lawful round of all, then rounds from which all but the victim and two accomplices are kept."""
+    with embedded() as network:
+        federation = Federation.found(network, directory, clients=MEMBERS, rounds=2)
+        federation.register()
+        coordinator, clients = federation.coordinator(), federation.clients()
+        while coordinator.round < 2 and federation.turn(coordinator, clients):
+            pass
+        kept = {number: client for number, client in clients.items() if number in (VICTIM, *ACCOMPLICES)}
+        federation.victim = kept[VICTIM]
+        for _ in range(500):
+            if not federation.turn(coordinator, kept) or coordinator.round > 3:
+                break
+        federation.records = federation.ledger(federation.coordinator_keys).records()
+    return federation
+
+
+def closed_rounds(federation: Federation) -> list[int]:
+    return [record.round for record in federation.records if isinstance(record, Closed)]
+
+
+def test_the_victim_refuses_and_nobody_is_absent(tmp_path):
+    federation = played(tmp_path)
+    assert closed_rounds(federation) == [1]
+    assert any("refuses the round, only 3 of the 8 members" in said for said in federation.said(f"client {VICTIM}"))
+    assert not [record for record in federation.records if isinstance(record, AbsenceRecorded)]
+
+
+def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
+    """The model of the second round, less the accomplices' updates, is the victim's, to rounding."""
+    federation = played(tmp_path)
+    assert closed_rounds(federation) == [1, 2]
+    view = federation.victim.view
+    entry, config = view.rounds.rounds[2], federation.config
+    closed = flatten(fetch_model(federation.store, entry.end.model_digest, config)).astype(np.float64)
+    weights = {client: draw.samples for client, draw in entry.draws.items()}
+    trained = {}
+    for number in (VICTIM, *ACCOMPLICES):
+        client = federation.client(number)
+        client.view.rounds, client.view.block = view.rounds, view.block
+        member = view.rounds.member(client.account)
+        trained[number] = (flatten(client._work.result(entry, member.client)), weights[member.client])
+    others = sum(update.astype(np.float64) * weight for number, (update, weight) in trained.items() if number != VICTIM)
+    victim, weight = trained[VICTIM]
+    read = (closed * sum(weights.values()) - others) / weight
+    assert np.abs(read - victim).max() < 1e-5
+
+
+def rounds_of(committed: list[set[int]], order: tuple[int, ...], clients: int, rate: int = 1_000_000):
+    """Rounds in which these clients committed, and a sealed one with this order, as far as ``refusal`` looks."""
+    rounds = Rounds()
+    for client in range(1, clients + 1):
+        rounds.members[client] = SimpleNamespace(client=client, account=f"account {client}", active_from=0)
+    for number, commits in enumerate(committed, 1):
+        rounds.rounds[number] = SimpleNamespace(number=number, stands=True, commits=dict.fromkeys(commits))
+    opened = SimpleNamespace(sampling_rate=rate, opened_at=100)
+    return rounds, SimpleNamespace(number=len(committed) + 1, order=order, opened=opened)
+
+
+def terms(least: float, members: tuple[str, ...] = ()):
+    return SimpleNamespace(membership=SimpleNamespace(least=least, members=members))
+
+
+@pytest.mark.parametrize(("present", "refused"), [(2, True), (3, True), (4, False), (8, False)])
+def test_half_of_those_seen_lately_must_be_there(present, refused):
+    rounds, entry = rounds_of([set(range(1, 9))], tuple(range(1, present + 1)), 8)
+    assert bool(refusal(rounds, entry, terms(0.5))) == refused
+
+
+def test_sybils_do_not_count():
+    rounds, entry = rounds_of([set(range(1, 9))], (1, 2, *range(9, 60)), 60)
+    assert refusal(rounds, entry, terms(0.5))
+
+
+def test_dead_registrations_do_not_stop_a_federation():
+    rounds, entry = rounds_of([set(range(1, 9))], tuple(range(1, 9)), 500)
+    assert not refusal(rounds, entry, terms(0.5))
+
+
+def test_named_members_count_from_the_first_round_and_strangers_are_refused():
+    named = tuple(f"account {client}" for client in range(1, 9))
+    rounds, entry = rounds_of([], (1, 2, 3), 12)
+    assert refusal(rounds, entry, terms(0.5, named))
+    assert not refusal(*rounds_of([], (1, 2, 3, 4), 12), terms(0.5, named))
+    assert "none of the members" in refusal(*rounds_of([], (1, 2, 3, 4, 5, 9), 12), terms(0.5, named))
+
+
+def test_chance_may_leave_out_some_where_a_sample_is_drawn():
+    everybody = set(range(1, 101))
+    assert not refusal(*rounds_of([everybody], tuple(range(1, 5)), 100, rate=100_000), terms(0.5))
+    assert refusal(*rounds_of([everybody], (), 100, rate=500_000), terms(0.5))
+
+
+def test_only_rounds_that_closed_lately_say_who_can_be_counted_on():
+    rounds, entry = rounds_of([{1}, {2}, {3}, {4}], (), 9)
+    assert known_members(rounds, entry, terms(0.5)) == {2, 3, 4}
+
+
+def test_who_is_revoked_in_a_running_round_still_takes_part(tmp_path):
+    with embedded() as network:
+        membership = MembershipSettings(mode="approved")
+        federation = Federation.found(network, tmp_path, clients=4, rounds=1, membership=membership)
+        admin = federation.ledger(federation.coordinator_keys)
+        for keys in federation.keys:
+            admin.approve(keys.address)
+        federation.register()
+        coordinator, clients = federation.coordinator(), federation.clients()
+        while coordinator.round < 1:
+            federation.turn(coordinator, {})
+        for keys in federation.keys[1:]:
+            admin.revoke(keys.address)
+        federation.run(coordinator, clients)
+        closed = [record for record in admin.records() if isinstance(record, Closed)]
+        assert len(closed) == 1
+        assert len(coordinator.view.rounds.rounds[1].commits) == 4
+        assert federation.audit().verdict == "verified"

@@ -1,0 +1,253 @@
+"""Members and a block producer that tamper with releases of shares: to burn budgets, or to read sums for nothing.
+
+A round costs ε when somebody could read its sum. Whoever lists junk as its release wants everybody's budget spent where
+nobody read anything: in a round that honest holders keep shut, since so much noise was lost that it would exceed
+budgets. The opposite attackers read a sum and see to it that the round does not count: a holder that keeps its shares
+to itself until the others have released theirs, and a block producer that keeps releases off the ledger and takes them
+from the store. What stops them: a listed release counts, unless honest holders had to refuse; then it takes as many as
+open a sum; and a holder publishes its shares only when its release is listed.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+from chain.errors import ContractRevert
+from chain.networks import embedded
+from chain.records import Closed, Drawn, Failed, Released
+from ipfs.disk import DiskStore
+from node.aggregation import seed_hashes
+from node.client import Client
+from node.config import MaskingSettings
+from node.disclosure import Disclosure
+from node.learning.settings import TrainingSettings
+from node.masking.recovery import TooFewShares, recover
+from node.privacy.accountant import GaussianRelease, epsilon_of
+from node.privacy.settings import ClientLevelSettings
+from node.step import Step
+from node.tensors import Layout, flatten, load
+from node.uploads.kinds import kind_of, upload_round
+from node.uploads.spending import Spending
+from tests.node.federation import Federation
+
+TWO_ROUNDS = ClientLevelSettings(epsilon=5.0, delta=1e-3)
+"""Two rounds of σ = 1 cost 4.85, a third would make it 6.28."""
+ONE_ROUND = epsilon_of([GaussianRelease(1.0)], TWO_ROUNDS.delta)
+SILENT, LIAR = 5, 4
+
+
+@pytest.fixture
+def found(tmp_path):
+    """``found(clients, rounds)``: a federation of registered members with a budget for two rounds."""
+    with embedded() as network:
+
+        def make(clients: int, rounds: int, store: type[DiskStore] = DiskStore) -> Federation:
+            terms = {
+                "training": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05),
+                "masking": MaskingSettings(masked="delta"),
+                "privacy": TWO_ROUNDS,
+            }
+            made = Federation.found(network, tmp_path, clients, rounds, **terms)
+            made.store = store(tmp_path / "store")
+            made.register()
+            return made
+
+        yield make
+
+
+def of_kind(federation, kind):
+    return [record for record in federation.history().records() if isinstance(record, kind)]
+
+
+def rounds_of(federation):
+    view = federation.coordinator().view
+    view.refresh()
+    return view.rounds
+
+
+def spending(federation) -> Spending:
+    rounds = rounds_of(federation)
+    first = load(federation.store.fetch(rounds.rounds[1].opened.model_digest, 1 << 24))
+    return Spending(federation.config, federation.store, rounds, Layout.of(first).length)
+
+
+# --- junk -------------------------------------------------------------------------------------------------------------
+
+
+class ListsJunk(Client):
+    """Lists as its release what the test says, where honest holders list none."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        honestly = self._disclosure.released
+        self._disclosure.released = lambda *rest: self.junk if rest[0].number == 2 else honestly(*rest)
+
+    junk = b""
+
+
+class ListsItsShares(ListsJunk):
+    """Releases its shares although it must not: what it lists is valid."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        release = Disclosure.released
+
+        def regardless(entry, *rest):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("node.disclosure.overspent", lambda round: "")
+                return release(self._disclosure, entry, *rest)
+
+        self._disclosure.released = regardless
+
+
+def with_a_liar(federation, liar: type[Client], junk: bytes) -> None:
+    """In round 2 a client drops out with its noise, so that honest holders release nothing; one lists all the same."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    clients[LIAR] = federation.client(LIAR, liar)
+    clients[LIAR].junk = junk
+    while federation.turn(coordinator, clients):
+        clients[LIAR].step()  # before the coordinator records that the round has failed
+        if coordinator.round == 2 and federation.said(f"client {SILENT}")[-1:] == ["shared"]:
+            clients.pop(SILENT, None)
+
+
+LIES = {"32 random bytes": (ListsJunk, os.urandom(32)), "nothing": (ListsJunk, b""), "shares": (ListsItsShares, b"")}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
+    federation = found(5, 3)
+    with_a_liar(federation, *LIES[lie])
+    assert {record.client for record in of_kind(federation, Released) if record.round == 2} == {LIAR}
+    for client in range(1, 6):
+        assert spending(federation).epsilon(client, 2) == pytest.approx(ONE_ROUND)
+    assert [record.round for record in of_kind(federation, Closed)] == [1, 3]  # the budget affords another
+    verdict = federation.audit()
+    assert verdict.verdict == "verified" and verdict.privacy.epsilon < TWO_ROUNDS.epsilon
+
+
+def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkeypatch):
+    monkeypatch.setattr(Spending, "_enough", lambda self, entry: 1)
+    federation = found(5, 3)
+    with_a_liar(federation, *LIES["32 random bytes"])
+    assert [record.round for record in of_kind(federation, Closed)] == [1]
+    assert spending(federation).epsilon(1, 2) > TWO_ROUNDS.epsilon
+    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}
+
+
+# --- shares that a holder keeps to itself -----------------------------------------------------------------------------
+
+
+class Withholds(Client):
+    """Makes its release and keeps it; with those of the others it reads the sum of every round, which then fails."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.read: dict[int, np.ndarray] = {}
+
+    def _release_when_due(self, entry, member, deadlines):
+        waiting = Step.wait("recover", "nobody", deadlines.recover_end)
+        if self.view.block < deadlines.commit_end or len(entry.releases) < 2 or entry.number in self.read:
+            return waiting
+        place = self._place(entry)
+        blobs = {entry.order.index(client): self._published_by(record) for client, record in entry.releases.items()}
+        blobs[entry.order.index(member.client)] = self._disclosure.released(entry, member.client, [])
+        try:
+            record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs)
+        except TooFewShares:
+            return waiting
+        change = flatten(self._kind.outcome(place, record).model) - flatten(place.previous)
+        self.read[entry.number] = change
+        return waiting
+
+    def _published_by(self, record):
+        has = self._store.has(record.digest)
+        return self._store.fetch(record.digest, 1 << 24) if has else b""
+
+
+def withheld(federation) -> Client:
+    villain = federation.client(3, Withholds)
+    federation.run(clients=federation.clients() | {3: villain})
+    return villain
+
+
+def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
+    federation = found(3, 5)
+    villain = withheld(federation)
+    assert len(of_kind(federation, Failed)) == 2 and not of_kind(federation, Closed)
+    assert set(villain.read) == {1, 2} and all(change.any() for change in villain.read.values())
+    assert spending(federation).epsilon(1, 5) == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3))
+    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}  # then nobody draws any more
+
+
+def test_if_only_what_all_could_read_counted_it_would_read_every_round_for_nothing(found, monkeypatch):
+    monkeypatch.setattr(Spending, "_enough", lambda self, entry: 1 << 32)
+    federation = found(3, 5)
+    villain = withheld(federation)
+    assert set(villain.read) == {1, 2, 3, 4, 5} and spending(federation).epsilon(1, 5) == 0
+    assert epsilon_of([GaussianRelease(1.0, count=5)], 1e-3) > TWO_ROUNDS.epsilon
+
+
+# --- releases that a block producer keeps off the ledger --------------------------------------------------------------
+
+
+class Watched(DiskStore):
+    """The attacker sees whatever is put here."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.seen: list[bytes] = []
+
+    def put(self, data):
+        self.seen.append(data)
+        return super().put(data)
+
+
+def censored(federation) -> None:
+    """No release ever comes on the ledger."""
+
+    def censor(*arguments):
+        raise ContractRevert("the block producer left it out")
+
+    clients = federation.clients()
+    for client in clients.values():
+        client._ledger.release = censor
+    federation.run(clients=clients)
+
+
+def readable(federation, number: int) -> bool:
+    """Whether what is in the store, listed or not, opens a round's sum."""
+    rounds = rounds_of(federation)
+    entry = rounds.rounds[number]
+    ledger = (federation.deployment.chain_id, federation.deployment.ledger)
+    place = upload_round(rounds, entry, ledger, federation.config, federation.store)
+    blobs = {int.from_bytes(data[36:40]): data for data in federation.store.seen if data[:4] == b"FGR1"}
+    try:
+        record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs)
+    except TooFewShares:
+        return False
+    return kind_of(federation.config).outcome(place, record).model is not None
+
+
+def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found):
+    federation = found(3, 1, Watched)
+    censored(federation)
+    assert len(of_kind(federation, Failed)) == 1 and not of_kind(federation, Released)
+    assert not readable(federation, 1) and spending(federation).epsilon(1, 1) == 0
+    assert federation.audit().verdict == "verified"
+
+
+def test_shares_that_were_published_first_would_be_read_for_nothing(found, monkeypatch):
+    honestly = Disclosure.released
+
+    def published(self, *arguments):
+        blob = honestly(self, *arguments)
+        self._store.put(blob)
+        return blob
+
+    monkeypatch.setattr(Disclosure, "released", published)
+    federation = found(3, 1, Watched)
+    censored(federation)
+    assert not of_kind(federation, Released)
+    assert readable(federation, 1) and spending(federation).epsilon(1, 1) == 0

@@ -1,0 +1,243 @@
+"""A member without the coordinator's key, whose grace is over, closes a round with blobs that no code expects.
+
+It wants the federation to end: whoever reads the round, clients, coordinator, audit, is to stop in an error, for ever.
+Short rows in stated overlaps did that, as they were read before anybody asked for the signature. What stops it: nothing
+of a statement is read before the signature holds, parsers know the length of every row and the range of every number,
+and whatever an audit or a service meets all the same is a bad record, and a turn that ends.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from chain.networks import embedded
+from node.auditing.content import ContentRules
+from node.closings import Closings
+from node.clustering import plain_values, state, stated
+from node.clustering.state import ClusterState
+from node.clustering.stated import Stated
+from node.coordinator import Coordinator
+from node.logs import ServiceLog
+from node.metrics import Metrics
+from node.service import Service
+from node.uploads import cluster_rounds, clusters
+from tests.adversary import clustered
+from tests.node.federation import Federation
+
+ATTACKER = 6
+
+
+@pytest.fixture
+def federation(tmp_path):
+    with embedded() as network:
+        made = clustered.found(network, tmp_path, (0, 0, 0, 1, 1, 1), rounds=6)
+        made.register()
+        yield made
+
+
+def statement(**changes: object) -> dict:
+    return {"overlaps": [], "right": [], "signature": "", "tested": [], **changes}
+
+
+STATEMENTS = {
+    "short rows": statement(overlaps=[[]] * 6),
+    "rows of several lengths": statement(overlaps=[[48] * length for length in (6, 6, 6, 6, 6, 1)]),
+    "a long row": statement(overlaps=[[48] * 6] * 5 + [[48] * 7]),
+    "numbers beyond all sets": statement(overlaps=[[1 << 52] * 6] * 6),
+    "scores of labels that there are not": statement(right=[[1]], tested=[]),
+    "a signature of the right length": statement(overlaps=[[48] * 6] * 6, signature="11" * 65),
+}
+
+
+def twice(found: ClusterState) -> ClusterState:
+    """A client is in the sum of its own cluster three times."""
+    return grouped(found, ((1, 1, 1), (4, 5, 6)))
+
+
+def grouped(found: ClusterState, clusters: tuple) -> ClusterState:
+    """A state that says that sets were compared, and these are the clusters."""
+    overlaps = tuple(tuple(48 for _ in found.clients) for _ in found.clients)
+    sets = {client: (digest, 48) for client, (digest, _) in found.sets.items()}
+    return replace(found, stage="train", sets=sets, overlaps=overlaps, clusters=clusters)
+
+
+STATES: dict[str, Callable[[ClusterState], ClusterState]] = {
+    "a client three times in a cluster": twice,
+    "a client beyond four bytes": lambda found: replace(found, sets={**found.sets, 1 << 40: ("ab" * 32, 48)}),
+    "a set of more elements than there can be": lambda found: replace(
+        found, sets={client: (digest, 1 << 50) for client, (digest, _) in found.sets.items()}
+    ),
+    "a session that is none": lambda found: replace(found, session="ab cd" * 13),
+}
+
+
+def until_voided(made: Federation, role: Coordinator, clients: dict, number: int) -> None:
+    """Let everybody go on until most members have disputed a round."""
+    for _ in range(60):
+        made.turn(role, clients)
+        entry = clients[1].view.rounds.rounds[number]
+        if entry.voided is not None:
+            return
+    raise AssertionError(made.log[-5:])
+
+
+@pytest.mark.parametrize("lie", STATEMENTS)
+def test_a_statement_that_nobody_signed_stops_nobody(federation, lie):
+    role, clients = clustered.coordinator(federation), federation.clients()
+    clustered.until_recovered(federation, role, clients, 2)
+    model = clustered.right_state(clients[ATTACKER]).to_bytes()
+    clustered.close_instead(federation, clients[ATTACKER], model, clustered.metrics_with(2, STATEMENTS[lie]))
+    until_voided(federation, role, clients, 2)
+    verdict = federation.audit()
+    assert verdict.verdict == "verified" and (2, "closed.metrics") in [(r.round, r.field) for r in verdict.remarks]
+
+
+def test_the_federation_goes_on_to_its_end(federation):
+    role, clients = attacked(federation)
+    while federation.turn(role, clients):
+        pass
+    last = clustered.states(federation)[-1]
+    assert last.trained >= 1 and len(last.clusters) == 2 and federation.audit().verdict == "verified"
+
+
+@pytest.mark.parametrize("lie", STATES)
+def test_a_state_that_follows_from_nothing_stops_nobody(federation, lie):
+    role, clients = clustered.coordinator(federation), federation.clients()
+    clustered.until_recovered(federation, role, clients, 1)
+    wrong = STATES[lie](clustered.right_state(clients[ATTACKER])).to_bytes()
+    honest = json.dumps({"accuracy": 0.0, "loss": 0.0, "round": 1, "samples": 0}, separators=(",", ":")).encode()
+    clustered.close_instead(federation, clients[ATTACKER], wrong, honest)
+    until_voided(federation, role, clients, 1)
+    assert federation.audit().verdict == "verified"
+
+
+# --- mutants ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_before_signed(monkeypatch):
+    """As it was: rows of any length, and the statement read before its signature is."""
+
+    def accepted(config, found, digest, said):
+        return cluster_rounds.course_of(config).heard(found, said)
+
+    monkeypatch.setattr(stated, "_is_whole", lambda _: True)
+    for module in (cluster_rounds, clusters):
+        monkeypatch.setattr(module, "accepted", accepted)
+
+
+@pytest.fixture
+def no_last_resort(monkeypatch):
+    """As it was: an error that nobody expected ends a client's step, and an audit."""
+
+    def recompute(self, entry, end):
+        return self._difference(self._place(entry), end)
+
+    monkeypatch.setattr(Closings, "_recompute", recompute)
+    monkeypatch.setattr(Closings, "_repeats", lambda self, entry, client: False)
+    monkeypatch.setattr(ContentRules, "check", ContentRules._check)
+
+
+def attacked(federation: Federation) -> tuple[Coordinator, dict]:
+    role, clients = clustered.coordinator(federation), federation.clients()
+    clustered.until_recovered(federation, role, clients, 2)
+    model = clustered.right_state(clients[ATTACKER]).to_bytes()
+    lie = clustered.metrics_with(2, STATEMENTS["short rows"])
+    clustered.close_instead(federation, clients[ATTACKER], model, lie)
+    return role, clients
+
+
+def test_without_the_mend_every_client_and_the_audit_stop(federation, read_before_signed, no_last_resort):
+    _, clients = attacked(federation)
+    for client in clients.values():
+        with pytest.raises(IndexError):
+            client.step()
+        with pytest.raises(IndexError):
+            client.step()
+    with pytest.raises(IndexError):
+        federation.audit()
+
+
+def test_an_audit_that_meets_what_no_parser_knows_names_the_record(federation, read_before_signed):
+    attacked(federation)
+    bad = federation.audit().first_bad_record
+    assert (bad.round, bad.field) == (2, "closed.content") and "IndexError" in bad.reason
+
+
+class Heads:
+    """Says so often that there may be a new block; then the service is stopped."""
+
+    def __init__(self, turns: int) -> None:
+        self.left = turns
+
+    def wait(self, seconds: float) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def serve(client, turns: int) -> tuple[list[dict], str]:
+    """What a service of this client logs, and its metrics."""
+    log, metrics = io.StringIO(), Metrics()
+    with pytest.raises(KeyboardInterrupt):
+        Service({"client": client}, Heads(turns), ServiceLog("client", log), metrics, patience=60.0).run()
+    from prometheus_client import generate_latest
+
+    return [json.loads(line) for line in log.getvalue().splitlines()], generate_latest(metrics._registry).decode()
+
+
+def test_members_dispute_what_ends_in_an_error_that_nobody_expected(federation, read_before_signed):
+    _, clients = attacked(federation)
+    assert "ends in IndexError" in clients[1].step().acted
+
+
+def test_a_service_goes_on_at_the_next_block_and_says_what_it_was(federation, read_before_signed, no_last_resort):
+    _, clients = attacked(federation)
+    lines, metrics = serve(clients[1], turns=3)
+    (line,) = [line for line in lines if line["level"] == "warning"]
+    assert line["kind"] == "IndexError" and "unexpected error" in line["event"] and "course.py" in line["event"]
+    assert 'fedgrove_faults_total{kind="IndexError"} 3.0' in metrics
+
+
+def test_an_error_that_nobody_expected_spoils_nothing_that_the_member_remembers(
+    federation, read_before_signed, no_last_resort, monkeypatch
+):
+    _, clients = attacked(federation)
+    serve(clients[1], turns=2)
+    monkeypatch.undo()
+    assert "disputed round 2" in clients[1].step().acted
+
+
+@pytest.mark.parametrize("lie", ["a client three times in a cluster", "a client beyond four bytes"])
+def test_without_checks_of_groups_a_state_stops_who_reads_it(federation, lie):
+    """The parser as it was: numbers of any size, and groups in any order."""
+    role, clients = clustered.coordinator(federation), federation.clients()
+    clustered.until_recovered(federation, role, clients, 1)
+    wrong = STATES[lie](clustered.right_state(clients[ATTACKER])).to_bytes()
+    loose = {"is_group": lambda _: True, "client": int}
+    with patch.multiple(plain_values, **loose), patch.object(state, "MAX_ELEMENTS", 1 << 60):
+        found = ClusterState.from_bytes(wrong)
+        course = cluster_rounds.course_of(federation.config)
+        stated_numbers = dict.fromkeys(range(1, 7), 1)
+        if lie == "a client three times in a cluster":
+            assert course.groups(found, stated_numbers)[0] == (1, 1, 1)  # no mask graph can be made of that
+        else:
+            party = clients[1]._work._party(bytes(32), 1, bytes(32))
+            with pytest.raises(OverflowError):
+                party.blinder.answer(1 << 40, b"")
+
+
+def test_statements_are_of_one_form(federation):
+    """Every row has its length: whoever reads one finds what it looks for."""
+    for name, table in STATEMENTS.items():
+        if name in ("numbers beyond all sets", "a signature of the right length"):
+            assert Stated.from_table(table).to_table() == table  # that is for the signature to say
+            continue
+        with pytest.raises(stated.InvalidStatement):
+            Stated.from_table(table)
+    assert np.array(Stated.from_table(statement(overlaps=[[1, 0], [0, 1]])).overlaps).shape == (2, 2)

@@ -1,0 +1,371 @@
+"""Canaries: what an attacker shows of each mechanism's ε is below what is accounted, and above it where one is broken.
+
+The mechanisms are those of real rounds (``node.uploads``), without masks, which cancel. The attacker knows all updates
+but whether the victim's is a canary or its neighbour. All draws follow from a seed.
+"""
+
+import math
+import os
+from dataclasses import dataclass, replace
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from node.config import FederationConfig, MaskingSettings
+from node.learning.settings import ModelSpec
+from node.privacy import client_level, local, signds
+from node.privacy.accountant import epsilon_of
+from node.privacy.client_level import Grid, fill_up, quantise
+from node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
+from node.rounds import RoundRecords, Rounds
+from node.tensors import flatten
+from node.uploads.client_level import ClientLevelUploads
+from node.uploads.kind import UploadRound
+from node.uploads.kinds import kind_of
+from tests.node.privacy.canaries import gaussian_bound, pure_bound
+
+FEW, MANY = 1000, 6_000
+DELTA = 1e-3
+MODEL = {name: np.zeros(2, np.float32) for name in "abcd"}
+LENGTH = 8
+
+
+def update(value: float) -> dict[str, np.ndarray]:
+    return {name: np.full(2, value, np.float32) for name in MODEL}
+
+
+ZEROS, LONG, OPPOSITE = update(0.0), update(5.0), update(-5.0)
+
+
+class Lots:
+    """Takes the place of the system's random bytes."""
+
+    def __init__(self) -> None:
+        self.restart(0)
+
+    def restart(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def __call__(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+
+@pytest.fixture
+def lots(monkeypatch):
+    found = Lots()
+    monkeypatch.setattr(os, "urandom", found)
+    monkeypatch.setattr("node.uploads.client_level.masked_bytes", lambda *arguments: arguments[3].tobytes())
+    return found
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A federation whose members all upload zeros, but for the victim, client 1.
+
+    Attributes
+    ----------
+    sharers, survivors : int
+        How many were to upload, and how many did.
+    canary, neighbour : dict of arrays
+        The victim's updates, between which the attacker decides.
+    rounds : int
+        In every second the victim's update is turned round.
+    same_lots : bool
+        The clients' machines draw the same random bytes in every round.
+    readers : bool
+        The attacker knows who was drawn, and ε is that towards readers of the ledger.
+    """
+
+    settings: PrivacySettings
+    sharers: int = 2
+    survivors: int = 2
+    canary: dict[str, np.ndarray] = None
+    neighbour: dict[str, np.ndarray] = None
+    rounds: int = 1
+    same_lots: bool = False
+    readers: bool = False
+
+    @property
+    def config(self) -> FederationConfig:
+        masking = MaskingSettings(masked="delta", bound=1e6)
+        return FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), masking=masking, privacy=self.settings)
+
+    def place(self, number: int) -> UploadRound:
+        rate = self.config.rate_ppm(number)
+        entry = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4)
+        entry.shares = dict.fromkeys(range(1, self.sharers + 1))
+        entry.commits = dict.fromkeys(range(1, self.survivors + 1))
+        return UploadRound(Rounds(), entry, None, self.config, None, MODEL)
+
+    def victims(self, present: bool, number: int) -> dict[str, np.ndarray]:
+        own = (self.canary or LONG) if present else (self.neighbour or ZEROS)
+        return own if number % 2 else {name: -tensor for name, tensor in own.items()}
+
+
+# --- what the attacker sees -------------------------------------------------------------------------------------------
+
+
+def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
+    """From the sums of all rounds, along the line between the victim's two uploads."""
+    kind, places = kind_of(scene.config), [scene.place(number) for number in range(1, scene.rounds + 1)]
+    grids = [kind._grid(place) for place in places]
+
+    def clean(present: bool, number: int) -> np.ndarray:
+        vector = flatten(scene.victims(present, number))
+        return _signed(quantise(grids[number - 1], vector, Random(1).randbytes))
+
+    apart = [clean(True, number) - clean(False, number) for number in range(1, scene.rounds + 1)]
+
+    def score(present: bool, trial: int) -> float:
+        found = 0.0
+        for number, (place, grid, line) in enumerate(zip(places, grids, apart, strict=True), 1):
+            lots.restart(2 * (trial if scene.same_lots else trial * scene.rounds + number) + present)
+            words = np.zeros(grid.length, np.uint32)
+            for client in place.entry.commits:
+                own = scene.victims(present, number) if client == 1 else ZEROS
+                words += np.frombuffer(kind.encode(place, client, None, own), np.uint32)
+            if kind.everybody_spends and not scene.readers:
+                fill_up(grid, words, scene.survivors, lots(32))
+            found += float(_signed(words) @ line)
+        return found
+
+    def scores(present: bool, count: int) -> np.ndarray:
+        return np.array([score(present, trial) for trial in range(count)])
+
+    return gaussian_bound(scores, trials, DELTA)
+
+
+def client_level_accounted(scene: Scene) -> float:
+    kind, entry = kind_of(scene.config), scene.place(1).entry
+    told = kind.release_to_readers if scene.readers else kind.release
+    return epsilon_of([told(entry, LENGTH)] * scene.rounds, DELTA)
+
+
+def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
+    """From the upload, along the line between the two updates; their scale says nothing."""
+    kind, place = kind_of(scene.config), scene.place(1)
+    line = flatten(LONG) - flatten(OPPOSITE)
+
+    def scores(present: bool, count: int) -> np.ndarray:
+        own = LONG if present else OPPOSITE
+        return np.array([float(kind.vector(place, own) @ line) for _ in range(count)])
+
+    return gaussian_bound(scores, trials, DELTA)
+
+
+def local_accounted(scene: Scene) -> float:
+    return epsilon_of([kind_of(scene.config).release(scene.place(1).entry, LENGTH)], DELTA)
+
+
+ONES = np.concatenate([np.full(4, 9.0), -np.arange(1.0, 61.0)]).astype(np.float32)
+"""Four dimensions grew, all others shrank."""
+
+
+def signds_bound(scene: Scene, lots: Lots, trials: int) -> float:
+    """From the selection: whether it has enough of the one update's top dimensions and not of the other's."""
+    mechanism = signds.mechanism_for(scene.settings, len(ONES))
+
+    def tops(vector: np.ndarray, sign: int) -> frozenset[int]:
+        return frozenset(np.argsort(-sign * vector, kind="stable")[: mechanism.top].tolist())
+
+    def enough(vector: np.ndarray, found: signds.Selection) -> bool:
+        return len(tops(vector, found.sign) & set(found.dimensions.tolist())) >= mechanism.threshold
+
+    def score(own: np.ndarray) -> int:
+        found = signds.Selection.from_bytes(signds.select(mechanism, own, lots).to_bytes(), mechanism)
+        return enough(ONES, found) - enough(-ONES, found)
+
+    def scores(present: bool, count: int) -> np.ndarray:
+        return np.array([score(ONES if present else -ONES) for _ in range(count)])
+
+    return pure_bound(scores, trials)
+
+
+def signds_accounted(scene: Scene) -> float:
+    return scene.settings.epsilon
+
+
+# --- mechanisms that are as they should be ----------------------------------------------------------------------------
+
+FIXED = ClientLevelSettings(epsilon=8.0, delta=DELTA)
+QUANTILE = replace(FIXED, clipping="quantile")
+SECRET = replace(FIXED, participation="secret", dropouts=0.25, sampling_rates=(0.5,))
+LOCAL = LocalSettings(epsilon=3.0, delta=DELTA)
+SIGNDS = SignDsSettings(epsilon=2.0, top=0.25, dimensions=1)
+
+PLAYS = {
+    "client": (client_level_bound, client_level_accounted),
+    "local": (local_bound, local_accounted),
+    "signds": (signds_bound, signds_accounted),
+}
+INTACT = {
+    "client-level": Scene(FIXED),
+    "client-level, not a number": Scene(FIXED, neighbour=update(math.nan)),
+    "client-level, some lost": Scene(replace(FIXED, dropouts=0.25), 3, 2),
+    "client-level, three rounds": Scene(FIXED, rounds=3),
+    "a quantile tracked": Scene(QUANTILE),
+    "filled up": Scene(replace(SECRET, sampling_rates=(1.0,)), 3, 2),
+    "readers of the ledger": Scene(SECRET, 3, 2, readers=True),
+    "local": Scene(LOCAL),
+    "SignDS": Scene(SIGNDS),
+}
+
+
+def shown_and_accounted(scene: Scene, lots: Lots, trials: int) -> tuple[float, float]:
+    bound, accounted = PLAYS[scene.settings.mechanism]
+    return bound(scene, lots, trials), accounted(scene)
+
+
+@pytest.mark.parametrize("mechanism", ["client-level", "a quantile tracked", "filled up", "local", "SignDS"])
+def test_nobody_shows_more_than_was_accounted(lots, mechanism):
+    shown, accounted = shown_and_accounted(INTACT[mechanism], lots, FEW)
+    assert accounted / 4 < shown < accounted
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("mechanism", INTACT)
+def test_nobody_shows_more_than_was_accounted_in_many_trials(lots, mechanism):
+    shown, accounted = shown_and_accounted(INTACT[mechanism], lots, MANY)
+    assert accounted / 2 < shown < accounted
+
+
+# --- mechanisms that are broken ---------------------------------------------------------------------------------------
+
+
+def half_the_noise(patch):
+    variance = Grid.share_variance.fget
+    patch.setattr(Grid, "share_variance", property(lambda grid: variance(grid) / 4))
+
+
+def no_clipping(patch):
+    patch.setattr(client_level, "clip_factor", lambda norm, clip: 1.0)
+    patch.setattr(client_level, "_exact_squares", lambda units: 0)
+
+
+def clipping_by_tensor(patch):
+    """Each of the four has a norm of S."""
+    patch.setattr(client_level, "clip_factor", lambda norm, clip: min(1.0, 2 * clip / norm) if norm else 1.0)
+    patch.setattr(client_level, "_exact_squares", lambda units: 0)
+
+
+def a_member_without_noise(patch):
+    """Client 2 leaves out its share, and its share is counted."""
+    encode = ClientLevelUploads.encode
+
+    def encoded(self, round, client, secrets, own):
+        if client == 1:
+            return encode(self, round, client, secrets, own)
+        return quantise(self._grid(round), flatten(own), os.urandom).tobytes()
+
+    patch.setattr(ClientLevelUploads, "encode", encoded)
+
+
+def votes_counted_once(patch):
+    patch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2 - grid.vote**2))
+    patch.setattr(client_level, "_MOST_VOTE", 2)
+
+
+def encoded_twice(patch):
+    """As after a crash without a journal: two uploads of one update are told, and their mean has half the variance."""
+    encode = ClientLevelUploads.encode
+
+    def encoded(self, *arguments):
+        first, second = (np.frombuffer(encode(self, *arguments), np.int32) for _ in range(2))
+        return ((first.astype(np.int64) + second) // 2).astype(np.int32).tobytes()
+
+    patch.setattr(ClientLevelUploads, "encode", encoded)
+
+
+def lost_noise_not_counted(patch):
+    def full(self, entry, parameters):
+        return self._grid_of(entry, parameters, clip=1.0).release(len(entry.shares), 1.0)
+
+    patch.setattr(ClientLevelUploads, "release", full)
+
+
+def counted_as_drawn_in_secret(patch):
+    patch.setattr(ClientLevelUploads, "release_to_readers", lambda self, entry, d: self.release(entry, d))
+
+
+def nothing(patch):
+    """The machines are broken, not the code."""
+
+
+def local_half_the_noise(patch):
+    patch.setattr(local, "_VARIANCE", local._VARIANCE / 4)
+
+
+def local_neighbours_at_half_their_distance(patch):
+    """MindSpore's: the sensitivity is that of a client that is there or not, not of any two updates."""
+    sigma = local.gaussian_sigma
+    patch.setattr(local, "gaussian_sigma", lambda epsilon, delta, sensitivity: sigma(epsilon, delta, sensitivity / 2))
+
+
+def local_no_clipping(patch):
+    patch.setattr(local, "_on_grid", lambda mechanism, own: np.rint(own / mechanism.unit).astype(np.int32))
+
+
+def twice_the_boost(patch):
+    exponential = signds._exponential
+    patch.setattr(signds, "_exponential", lambda epsilon: exponential(2 * epsilon))
+
+
+def always_from_the_top(patch):
+    patch.setattr(signds, "_draw_index", lambda weights, random: len(weights) - 1)
+
+
+BROKEN = {
+    "half the noise": (half_the_noise, Scene(FIXED)),
+    "no clipping": (no_clipping, Scene(FIXED)),
+    "clipping tensor by tensor": (clipping_by_tensor, Scene(FIXED)),
+    "the same noise in two rounds": (nothing, Scene(FIXED, rounds=2, same_lots=True)),
+    "a member without noise": (a_member_without_noise, Scene(FIXED)),
+    "votes of neighbours counted once": (votes_counted_once, Scene(QUANTILE)),
+    "encoded twice": (encoded_twice, Scene(FIXED)),
+    "lost noise not counted": (lost_noise_not_counted, Scene(FIXED, 4, 2)),
+    "readers counted as if they knew nothing": (counted_as_drawn_in_secret, Scene(SECRET, readers=True)),
+    "local, half the noise": (local_half_the_noise, Scene(LOCAL)),
+    "local, half the distance": (local_neighbours_at_half_their_distance, Scene(LOCAL)),
+    "local, no clipping": (local_no_clipping, Scene(LOCAL)),
+    "SignDS, twice the boost": (twice_the_boost, Scene(SIGNDS)),
+    "SignDS, always from the top": (always_from_the_top, Scene(SIGNDS)),
+}
+QUICK = (
+    "half the noise",
+    "the same noise in two rounds",
+    "local, half the noise",
+    "local, no clipping",
+    "SignDS, twice the boost",
+    "SignDS, always from the top",
+)
+
+
+def caught(name: str, lots: Lots, patch: pytest.MonkeyPatch, trials: int) -> None:
+    broken, scene = BROKEN[name]
+    accounted = PLAYS[scene.settings.mechanism][1]
+    honest = accounted(scene)
+    local.mechanism_for.cache_clear()
+    signds.mechanism_for.cache_clear()
+    broken(patch)
+    shown, stated = shown_and_accounted(scene, lots, trials)
+    local.mechanism_for.cache_clear()
+    signds.mechanism_for.cache_clear()
+    claimed = stated if broken in (lost_noise_not_counted, counted_as_drawn_in_secret) else honest
+    assert shown > claimed
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_broken_mechanism_is_caught(lots, monkeypatch, name):
+    caught(name, lots, monkeypatch, FEW)
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_mechanism_is_caught_in_many_trials(lots, monkeypatch, name):
+    caught(name, lots, monkeypatch, MANY)
+
+
+def _signed(words: np.ndarray) -> np.ndarray:
+    return words.view(np.int32).astype(np.float64)
