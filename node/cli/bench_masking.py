@@ -23,6 +23,7 @@ from node.masking.prg import keystream
 from node.masking.recovery import RecoveryRecord, recover
 from node.masking.release import held_shares, release
 from node.masking.sealing import shares_bytes
+from node.masking.survivors import needed_secrets
 from node.tensors import Layout
 
 FLOWER_VARIABLE = "FEDGROVE_FLOWER_PYTHON"
@@ -67,7 +68,10 @@ class Drawn:
 
 @dataclass(frozen=True)
 class MaskingRound:
-    """One round up to recovery: 100 clients, of whom the last 10 share but do not commit."""
+    """One round up to recovery: 100 clients, of whom the last 10 share but do not commit.
+
+    ``blobs`` are the clients' sealed shares, where they are needed.
+    """
 
     drawn: Drawn
     layout: Layout
@@ -75,11 +79,11 @@ class MaskingRound:
     blobs: dict[int, bytes]
 
     @classmethod
-    def make(cls, parameters: int, degree: int = 0) -> "MaskingRound":
-        """With the partners of the cooperation tree, seven each, and so many random ones."""
-        drawn, random = Drawn.make(_CLIENTS, degree), Random(1).randbytes
+    def make(cls, parameters: int) -> "MaskingRound":
+        """With the partners that the cooperation tree gives, seven each."""
+        drawn, random = Drawn.make(), Random(1).randbytes
         blobs = {p: seal_shares(drawn.graph, p, own, random) for p, own in enumerate(drawn.secrets)}
-        return cls(drawn, *_model(parameters), blobs)
+        return cls(drawn, *model(parameters), blobs)
 
     @property
     def graph(self) -> MaskGraph:
@@ -108,18 +112,14 @@ class MaskingRound:
         hashes = {p: self.secrets[p].seed_hash for p in self.survivors}
         return recover(self.graph, self.blobs, self.survivors, hashes, releases, self.blobs)
 
+    def true_record(self) -> RecoveryRecord:
+        """What ``recovered`` would return, from the secrets themselves."""
+        needed = needed_secrets(self.graph, range(_CLIENTS), self.survivors)
+        seeds = {p: self.secrets[p].self_seed for p in needed.seeds}
+        return RecoveryRecord(needed.transcript, seeds, {p: self.secrets[p].mask_secret for p in needed.keys})
+
     def aggregate(self, record: RecoveryRecord) -> Aggregate:
-        return Aggregate(self.graph, self.blobs, self.survivors, record, self.layout, _BOUND)
-
-
-@dataclass(frozen=True)
-class _Server:
-    """What a round of 100 clients costs whoever sums it: seconds, and what one client publishes beside its update."""
-
-    recovery: float
-    summing: float
-    peak: int
-    published: int
+        return Aggregate(self.graph, range(_CLIENTS), self.survivors, record, self.layout, _BOUND)
 
 
 def run(parameters: int = 1_600_000) -> dict:
@@ -143,17 +143,21 @@ def run(parameters: int = 1_600_000) -> dict:
     ]
     for clients in (_CLIENTS, _MANY):
         rows += _default_rows(clients, parameters)
-    seven = _server(thin)
-    usual = _server(MaskingRound.make(parameters, partners_of_all(_CLIENTS, DEFAULT_ASSUMED)))
+    releases = thin.releases()
+    recovery, record = _timed(lambda: thin.recovered(releases))
+    summing = _server_seconds(thin, record)
+    usual = MaskingRound(Drawn.make(_CLIENTS, partners_of_all(_CLIENTS, DEFAULT_ASSUMED)), *model(parameters), {})
+    usual_summing = _server_seconds(usual, usual.true_record())
+    published = 4 * parameters + len(thin.blobs[thin.typical]) + len(releases[thin.typical])
     rows += [
-        _row("client: upload", 4 * parameters + seven.published, "bytes", 4 * parameters, "4 bytes a parameter"),
-        {"name": "server: recover secrets", "value": seven.recovery, "unit": "s", "beside": _SERVED},
-        {"name": "server: sum and unmask, 7 partners", "value": seven.summing, "unit": "s", "beside": _SERVED},
-        {"name": "server: sum and unmask, default terms", "value": usual.summing, "unit": "s", "beside": _SERVED},
-        _goal("server: goal", 6.0, usual.recovery + usual.summing),
-        _row("server: peak memory", seven.peak, "bytes", 4 * parameters, "one model"),
+        _row("client: upload", published, "bytes", 4 * parameters, "4 bytes a parameter"),
+        {"name": "server: recover secrets", "value": recovery, "unit": "s", "beside": _SERVED},
+        {"name": "server: sum and unmask, 7 partners", "value": summing, "unit": "s", "beside": _SERVED},
+        {"name": "server: sum and unmask, default terms", "value": usual_summing, "unit": "s", "beside": _SERVED},
+        _goal("server: goal", 6.0, recovery + usual_summing),
+        _row("server: peak memory", _peak_bytes(thin, record), "bytes", 4 * parameters, "one model"),
     ]
-    flower = _flower_rows(thin, thin.typical, client, seven.recovery + seven.summing)
+    flower = flower_rows(thin, thin.typical, client, recovery + summing)
     return {"parameters": parameters, "rows": rows + flower}
 
 
@@ -179,22 +183,16 @@ def _default_rows(clients: int, parameters: int) -> list[dict]:
 
 def _mask_seconds(drawn: Drawn, parameters: int) -> tuple[float, ...]:
     """Seconds to mask an update, and of raw AES-CTR of the same bytes."""
-    layout, vector = _model(parameters)
+    layout, vector = model(parameters)
     return _best(
         lambda: drawn.masked(drawn.typical, vector, layout), lambda: _raw_aes_ctr(4 * parameters, drawn.partners + 1)
     )
 
 
-def _model(parameters: int) -> tuple[Layout, np.ndarray]:
+def model(parameters: int) -> tuple[Layout, np.ndarray]:
+    """A model of one tensor, and weights of it."""
     vector = np.random.default_rng(0).normal(0, 0.1, parameters).astype(np.float32)
     return Layout(("model",), ((parameters,),)), vector
-
-
-def _server(bench: MaskingRound) -> _Server:
-    releases = bench.releases()
-    recovery, record = _timed(lambda: bench.recovered(releases))
-    published = len(bench.blobs[bench.typical]) + len(releases[bench.typical])
-    return _Server(recovery, _server_seconds(bench, record), _peak_bytes(bench, record), published)
 
 
 def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
@@ -237,7 +235,7 @@ def _raw_aes_ctr(size: int, streams: int) -> None:
             cipher.update_into(zeros[: min(len(zeros), size - start)], out)
 
 
-def _flower_rows(bench: MaskingRound, position: int, client: float, server: float) -> list[dict]:
+def flower_rows(bench: MaskingRound, position: int, client: float, server: float) -> list[dict]:
     """Flower's figures for the same neighbours and dropouts, or how to get them."""
     python = os.environ.get(FLOWER_VARIABLE)
     name = "Flower SecAgg+"

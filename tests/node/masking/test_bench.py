@@ -33,6 +33,11 @@ def test_what_the_default_terms_ask_for_is_there(rows, clients, partners, holder
     assert rows[f"client: seal shares, {holders} holders"]["value"] > 0
 
 
+def test_the_record_of_the_default_round_is_the_one_that_its_shares_would_give():
+    bench = bench_masking.MaskingRound.make(10)
+    assert bench.true_record() == bench.recovered(bench.releases())
+
+
 def test_a_typical_client_has_the_trees_seven_partners():
     assert bench_masking.Drawn.make().partners == 7
 
@@ -44,5 +49,6 @@ def test_without_flower_the_row_says_how_to_get_it(rows):
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
 def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(bench_masking.FLOWER_VARIABLE, python)
-    row = bench_masking.run(1_000)["rows"][-1]
+    bench = bench_masking.MaskingRound(bench_masking.Drawn.make(), *bench_masking.model(1_000), {})
+    (row,) = bench_masking.flower_rows(bench, bench.typical, 1.0, 1.0)
     assert row["value"] == "failed" and bench_masking.FLOWER_VARIABLE in row["beside"] and hint in row["beside"]
