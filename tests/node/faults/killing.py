@@ -31,7 +31,7 @@ from node.key_slots import SlotKey, Slots
 
 PASSED, KILLED = "passed", "killed"
 _FUNCTIONS = {f.selector: name for book in ("ClientRegistry", "TrainingLedger") for name, f in functions(book).items()}
-_MAGIC = {b"FGS1": "shares", b"FGR1": "release", b"FGV1": "recovery"}
+_MAGIC = {b"FGS2": "shares", b"FGR2": "release", b"FGV2": "recovery"}
 _WORDS = {b'"accuracy"': "metrics", b'"federation"': "config", b'"round"': "evidence"}
 
 
