@@ -16,16 +16,10 @@ import numpy as np
 from node.masking.ring import WORD, decode
 from node.privacy import local, signds
 from node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of, spending
-from node.privacy.client_level import (
-    Grid,
-    between_clients_variance,
-    decode_sum,
-    divisor_for,
-    grid_for,
-    update_scale,
-)
+from node.privacy.client_level import between_clients_variance, decode_sum, divisor_for, update_scale
 from node.privacy.clipping import median_clip, next_clip
 from node.privacy.discrete import add_noise
+from node.privacy.grid import Grid, grid_for
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation.plan import Plan
 from node.simulation.record import Released, RoundResult

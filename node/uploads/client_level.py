@@ -19,17 +19,9 @@ from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
 from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
-from node.privacy.client_level import (
-    Grid,
-    RingTooSmall,
-    decode_sum,
-    divisor_for,
-    encode_update,
-    fill_up,
-    grid_for,
-    upload_layout,
-)
+from node.privacy.client_level import decode_sum, divisor_for, encode_update, fill_up, upload_layout
 from node.privacy.clipping import clip_range, next_clip
+from node.privacy.grid import Grid, RingTooSmall, grid_for
 from node.privacy.records import ClientLevelRecord
 from node.privacy.sampling import sampling_fault
 from node.privacy.settings import ClientLevelSettings

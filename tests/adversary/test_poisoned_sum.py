@@ -21,8 +21,9 @@ from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
 from node.masking.limits import check_sum
 from node.masking.ring import WORD, encode, fraction_bits
-from node.privacy.client_level import decode_sum, grid_for
+from node.privacy.client_level import decode_sum
 from node.privacy.clipping import next_clip
+from node.privacy.grid import grid_for
 from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings, LocalSettings
 from node.tensors import flatten, load
 from tests.node.federation import Federation

@@ -8,8 +8,8 @@ import pytest
 
 from node.learning.training import DivergedTraining
 from node.privacy.accountant import GaussianRelease, epsilon_of
-from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
+from node.privacy.grid import grid_for
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation import work
 from node.simulation.executors import InlineExecutor, open_executor

@@ -14,8 +14,8 @@ from node.explorer.pages import Pages
 from node.explorer.sources import LiveSource
 from node.explorer.survey import survey
 from node.explorer.watch import Watch
-from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
+from node.privacy.grid import grid_for
 from node.tensors import flatten
 from tests.node.uploads.conftest import DIVERGES, FALLS_SILENT
 
