@@ -487,7 +487,7 @@ def test_ballots_and_evidence(arena):
     for random in arena.mutants():
         data = flipped(ballot, random)
         found = ballots_in(data, [case], judge, Rule())
-        assert len(found) == (data == ballot)  # one bit of either, and the evidence does not open
+        assert len(found) == (data == ballot)  # a bit of either changed, and the evidence does not open
         _refused(lambda data=data: Evidence.from_bytes(data[45:]), ValueError)
 
 
