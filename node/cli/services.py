@@ -21,7 +21,7 @@ from node.cli.output import CommandError, read_password
 from node.cli.reach import check_reach, find_federation, open_network, open_store
 from node.config import FederationConfig, NetworkSettings, load_config
 from node.files import AlreadyInUse, exclusive
-from node.key_slots import copies_on_write
+from node.key_slots import keeps_overwritten
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
@@ -226,7 +226,7 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
 
 def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
     """Say once where what the journal destroys may stay on the disk."""
-    kind = copies_on_write(directory)
+    kind = keeps_overwritten(directory)
     if kind:
         sentence = (
             "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"
