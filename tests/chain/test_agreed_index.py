@@ -63,7 +63,7 @@ def test_it_reads_what_headers_prove(federation, anvil_network):
 def test_a_chain_with_other_headers_is_read_only_so(federation, anvil_network):
     with proxy(anvil_network.url) as node:
         answers_with(node, "eth_getBlockByNumber", other_hashes)
-        with connect(node.url) as network, pytest.raises(BadHistory, match="network.proofs"):
+        with connect(node.url) as network, pytest.raises(BadHistory, match=r"network\.proofs"):
             Ledger(network, federation.deployment).records()
         with connect(node.url, proofs="endpoints") as network:
             ledger = Ledger(network, federation.deployment)
