@@ -102,7 +102,9 @@ class Auditor:
 
     def _unpinned(self) -> str:
         """What a verdict leaves open for want of something to hold the history against."""
-        known = max([block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1)
+        known = max(
+            [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1
+        )
         if known >= self._head_block:
             return ""
         what = "not checked against a published head" if known < 0 else f"nothing published goes beyond block {known}"

@@ -114,6 +114,8 @@ def of_transactions(kept: Kept) -> Iterator[Forgery]:
     for place in samples(kept.tape):
         kind = type(place.record).__name__
         for name, change in _TRANSACTION_CHANGES.items():
+            if name == "to nobody" and isinstance(place.record, RegistryFounded | LedgerFounded):
+                continue  # as it is
             yield Forgery(f"{kind}: {name}", lambda d, p=place, c=change: c(d.tape.call(p), d), name in _HIDING)
         for number, account in enumerate((*kept.members[:2], kept.coordinator)):
             if account is not None and account.address != _sender(kept, place):
@@ -471,9 +473,7 @@ def _other_first_model(draft: Draft) -> None:
     tape.set_record(tape.first(RoundOpened), model_digest=digest)
     tape.set_calldata(place, model_digest=digest)
     tape.call(place).sign(STRANGER, tape.deployment.chain_id)
-    deployment = replace(
-        tape.deployment, terms=replace(tape.deployment.terms, config=terms.hex(), model=digest.hex())
-    )
+    deployment = replace(tape.deployment, terms=replace(tape.deployment.terms, config=terms.hex(), model=digest.hex()))
     _restate(draft, deployment, True)
 
 

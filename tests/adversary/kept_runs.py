@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,12 +91,8 @@ def kept(kind: str, directory: Path, clients: int = 4, rounds: int = 2) -> Kept:
             made.run()
             founder = made.coordinator_keys
         shutil.copytree(made.store.path, target / STORE)
-        write_run(made_history(made), DiskStore(target / STORE), target)
+        write_run(made.history(), DiskStore(target / STORE), target)
     return Kept(target, tuple(keys.account for keys in made.keys), founder.account)
-
-
-def made_history(made: Federation | KMeans) -> History:
-    return made.history()
 
 
 def write_run(history: History, store: DiskStore, directory: Path) -> None:
@@ -108,7 +104,13 @@ def write_run(history: History, store: DiskStore, directory: Path) -> None:
     seal_archive(directory)
 
 
-def forged_run(kept: Kept, target: Path, history: History, blobs: list[bytes], edit: Callable[[dict], None]) -> Path:
+def forged_run(
+    kept: Kept,
+    target: Path,
+    history: History,
+    blobs: Sequence[bytes] = (),
+    edit: Callable[[dict], None] = lambda report: None,
+) -> Path:
     """A copy of a kept run with another history and more blobs, and a report and manifest that fit."""
     shutil.copytree(kept.directory / STORE, target / STORE, copy_function=os.link)
     store = DiskStore(target / STORE)
