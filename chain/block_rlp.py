@@ -3,11 +3,12 @@
 What is made here is not checked: whoever hashes the result sees whether it is right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import rlp
+from eth_bloom import BloomFilter
 from eth_utils import keccak
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
@@ -113,24 +114,29 @@ _SIZES = (32, 32, 20, 32, 32, 32, 256, 0, 0, 0, 0, 0, 0, 32, 8)
 
 @dataclass(frozen=True, slots=True)
 class DecodedReceipt:
-    """Whether it took effect, gas used in the block up to it; logs as [address, topics, data], of checked sizes."""
+    """EIP-2718 type, whether it took effect, gas used in the block up to it, bloom filter (256 bytes); logs as
+    [address, topics, data], of checked sizes."""
 
+    kind: int
     succeeded: bool
     cumulative_gas: int
+    bloom: bytes
     logs: list[list[Any]]
 
 
 def decode_receipt(encoded: bytes) -> DecodedReceipt:
     """Read an EIP-2718 receipt. Raises ValueError on anything else."""
     try:
-        fields = rlp.decode(encoded[1:] if encoded and encoded[0] < 0x80 else encoded)
-        status, gas, _, logs = fields
+        kind = type_of(encoded)
+        status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
+        if status not in (b"", b"\x01") or not isinstance(gas, bytes) or not _is_word(bloom, 256):
+            raise ValueError("a receipt of another form")
         for address, topics, data in logs:
             if not (_is_word(address, 20) and isinstance(topics, list) and isinstance(data, bytes)):
                 raise ValueError("a log of another shape")
             if len(topics) > MAX_TOPICS or not all(_is_word(topic, 32) for topic in topics):
                 raise ValueError("a log with other topics")
-        return DecodedReceipt(status == b"\x01", int.from_bytes(gas, "big"), logs)
+        return DecodedReceipt(kind, status == b"\x01", int.from_bytes(gas, "big"), bloom, logs)
     except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a receipt: {fault}") from None
 
@@ -146,6 +152,19 @@ def decode_header(encoded: bytes) -> list[bytes]:
     if any(size and len(field) != size for field, size in zip(fields, _SIZES, strict=False)):
         raise ValueError("a header with fields of other sizes")
     return fields
+
+
+def type_of(encoded: bytes) -> int:
+    """The EIP-2718 type of a transaction or a receipt; 0 for legacy ones."""
+    return encoded[0] if encoded and encoded[0] < 0x80 else 0
+
+
+def bloom_of(logs: Iterable[Sequence[Any]]) -> bytes:
+    """The bloom filter over the addresses and topics of logs, 256 bytes."""
+    bits = BloomFilter()
+    for address, topics, _ in logs:
+        bits.extend((address, *topics))
+    return int(bits).to_bytes(256, "big")
 
 
 def _is_word(item: Any, size: int) -> bool:

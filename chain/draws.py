@@ -82,6 +82,11 @@ def batched_draw(data: bytes, index: int) -> SignedDraw:
     return SignedDraw(address, x, y, *round_keys, samples, message, signature)
 
 
+def batched_draws(data: bytes) -> int:
+    """How many draws the calldata of a batch holds."""
+    return _word(data, _ARGUMENTS + _word(data, _ARGUMENTS + _WORD))
+
+
 def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
     """Whether its account signed a draw for ``round``, as ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
     signature = item.signature

@@ -94,7 +94,8 @@ class Client:
             config, store, samples, self._journal, executor, lambda: self.view.rounds, self._place, keys
         )
         self._disclosure = Disclosure(self._journal, store, config, self._place)
-        self._closings = Closings(store, config, self._place, check_rounds, self._lot)
+        chain = (ledger.block_hash, ledger.deployment.block)
+        self._closings = Closings(store, config, self._place, check_rounds, self._lot, *chain)
         self._twins = Twins(self._journal)
         self._unable: tuple[int, str] | None = None
         self._published = 0

@@ -1,17 +1,13 @@
 """An editor of kept runs: changes one thing in a history and makes everything that needs no key fit again.
 
-A ``Tape`` is a history taken apart by the project's own library: header fields, transactions, receipts, logs. ``cut``
-and ``encode`` put it together again: logs into blooms, transactions and receipts into roots, roots into headers, each
+A ``Tape`` is a history taken apart by the project's own library: header fields, transactions, receipts, logs.
+``encode`` puts it together again: logs into blooms, transactions and receipts into roots, roots into headers, each
 header's hash into the next header; seeds and orders are drawn anew from the new hashes. Only signatures and VRF proofs
 stay what they were, or are made with the keys that a forger has.
 """
 
 import copy
-import json
-import os
-import shutil
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import rlp
@@ -37,14 +33,12 @@ from chain.records import (
     Disputed,
     Drawn,
     Failed,
-    LedgerFounded,
     Log,
     MailboxKeyRotated,
     Position,
     Record,
     Recovered,
     Registered,
-    RegistryFounded,
     Released,
     Revoked,
     RoundOpened,
@@ -55,9 +49,6 @@ from chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from ipfs.disk import DiskStore
-from node.auditing.archive import LEDGER, REPORT, STORE, seal_archive
-from node.report import build_report
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM = 0, 4, 5, 6
 STRANGER = Account.from_key(keccak(text="a stranger's key"))
@@ -165,12 +156,17 @@ class Call:
 
 @dataclass
 class Sheet:
-    """A block: header fields, its calls (None: no body is delivered); ``claimed`` is a false hash to state."""
+    """A block: header fields, and its calls (None: no body is delivered).
+
+    ``claimed`` is a false hash to state, ``breaks`` a header field to change when all else fits; a ``bare`` block is
+    delivered without its body.
+    """
 
     fields: list[bytes]
     calls: list[Call] | None
     claimed: bytes = b""
-    header_bloom: bytes | None = None
+    breaks: int | None = None
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,6 @@ class Tape:
     sheets: list[Sheet]
     mends: bool = True
     """Whether seeds, orders and block numbers in records follow the new blocks."""
-    numbers: dict[type, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, history: History) -> "Tape":
@@ -244,7 +239,7 @@ class Tape:
     def set_calldata(self, place: Place, **changes: Any) -> None:
         """Change the arguments of the call that hold these fields of its record."""
         call, kind = self.call(place), type(place.record)
-        contract = "ClientRegistry" if kind in _REGISTRY else "TrainingLedger"
+        contract = "ClientRegistry" if kind in _REGISTRY - {AbsenceRecorded} else "TrainingLedger"
         function = next(each for each in functions(contract).values() if each.selector == call.data[:4])
         arguments = list(abi_decode(function.inputs, call.data[4:]))
         for name, value in changes.items():
@@ -354,35 +349,6 @@ class _Mending:
         return record
 
 
-# --- directories ------------------------------------------------------------------------------------------------------
-
-
-def write_run(history: History, store: DiskStore, directory: Path, seconds: dict[int, float] | None = None) -> Path:
-    """A run's directory as ``fedgrove demo --out`` leaves it, over a store that lies in it."""
-    history.save(directory / LEDGER)
-    report = build_report(history, store, seconds or {})
-    report["audit"] = {"verdict": "verified", "first_bad_record": None}
-    (directory / REPORT).write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
-    seal_archive(directory)
-    return directory
-
-
-def forged_run(kept: Path, target: Path, history: History, blobs: list[bytes] = ()) -> Path:
-    """A copy of a kept run with another history and more blobs, its report and manifest made to fit."""
-    shutil.copytree(kept / STORE, target / STORE, copy_function=os.link)
-    store = DiskStore(target / STORE)
-    for blob in blobs:
-        store.put(blob)
-    try:
-        return write_run(history, store, target)
-    except Exception:
-        # What cannot even be reported on is delivered with the old report.
-        history.save(target / LEDGER)
-        shutil.copyfile(kept / REPORT, target / REPORT)
-        seal_archive(target)
-        return target
-
-
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
@@ -415,9 +381,7 @@ def log_of(record: Record, deployment: Deployment) -> list[Any]:
 
 
 _EVENTS_OF = {event.record: (topic, event) for topic, event in (REGISTRY_EVENTS | LEDGER_EVENTS).items()}
-_REGISTRY = {event.record for event in REGISTRY_EVENTS.values()} - {AbsenceRecorded}
-_ABSENCE = {AbsenceRecorded, RegistryFounded}
-_FOUNDING = (RegistryFounded, LedgerFounded)
+_REGISTRY = {event.record for event in REGISTRY_EVENTS.values()}
 
 
 def _sheet(block: Block) -> Sheet:
@@ -445,10 +409,10 @@ def _block(sheet: Sheet, parent: bytes) -> Block:
         for receipt in receipts:
             bloom |= int.from_bytes(rlp.decode(receipt[1:] if receipt[0] < 0x80 else receipt)[2], "big")
         header[BLOOM] = bloom.to_bytes(256, "big")
-    if sheet.header_bloom is not None:
-        header[BLOOM] = sheet.header_bloom
+    if sheet.breaks is not None:
+        header[sheet.breaks] = other_value(header[sheet.breaks])
     encoded = rlp.encode(header)
-    return Block(encoded, sheet.claimed or keccak(encoded), body)
+    return Block(encoded, sheet.claimed or keccak(encoded), None if sheet.bare else body)
 
 
 def _big_endian(number: int) -> bytes:
