@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from chain.keys import Keys
 from chain.networks import Network
 from chain.records import Closed
 from chain.signatures import sign_message
@@ -38,11 +39,11 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     """A federation with a member for each entry of ``groups``, which says whose labels it has."""
     settings = FederationSettings(rounds=rounds, seed=5)
     training = terms.pop("training", QUICK)
-    made = Federation.found(network, directory, len(groups), federation=settings, training=training)
-    keys = made.coordinator_keys
+    keys = Keys.generate()
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
     clusters = ClusterTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
-    made.config = replace(made.config, clusters=clusters)
+    changes = {"federation": settings, "training": training, "clusters": clusters}
+    made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
     made.samples = dealt(groups)
     return made
 

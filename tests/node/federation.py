@@ -52,11 +52,13 @@ class Federation:
         rounds: int = 1,
         repeats: int = 0,
         first_model: bytes | None = None,
+        coordinator: Keys | None = None,
         **changes,
     ) -> "Federation":
         """Deploy a federation on digits, fund and make its members; ``changes`` replace parts of the terms.
 
-        ``first_model`` is what the founder says that training starts from, if not what follows from the terms.
+        ``first_model`` is what the founder says that training starts from, if not what follows from the terms;
+        ``coordinator`` whose keys the terms name already.
         """
         dataset = load_dataset("digits")
         config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
@@ -67,7 +69,7 @@ class Federation:
             config = with_first_model(config)
         else:
             config = replace(config, start=StartSettings(cid_of(first_model).digest.hex()))
-        coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
+        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
         deployment = deploy_federation(network, coordinator.account, config, coordinator.address)
