@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from chain.history import History
+from chain.keys import Keys
 from chain.networks import embedded
 from chain.records import Closed, Committed
 from node.auditing.archive import chain_facts
