@@ -87,18 +87,21 @@ def test_each_round_is_audited_as_soon_as_it_has_ended_and_nothing_twice(chain, 
         checked[record.at] += 1
         check(self, record)
 
-    monkeypatch.setattr(LedgerRules, "check", counting)
+    def look():
+        with monkeypatch.context() as patch:  # the members' own views check records too, and are not counted
+            patch.setattr(LedgerRules, "check", counting)
+            return watch.look()
+
     watch, reader = follower(federation, chain), federation.ledger(federation.keys[0])
     coordinator, clients = federation.coordinator(), federation.clients()
     while federation.turn(coordinator, clients):
-        watch.look()
+        look()
         closed = sum(isinstance(record, Closed) for record in reader.records())
         ended.append((watch.rounds, closed))
     assert set(ended) == {(0, 0), (1, 1), (2, 2)}
-    verdict = watch.look()
+    verdict = look()
     assert verdict.verdict == "verified" and verdict.rounds == 2
     assert checked and set(checked.values()) == {1}
-    monkeypatch.undo()
     assert verdict.records == len(checked) == federation.audit().records
 
 
