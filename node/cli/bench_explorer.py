@@ -166,7 +166,7 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         yield SeedFixed(next(places), number, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Drawn(next(places), number, client, 600, bytes(32), bytes(32), proof)
-        yield Sealed(next(places), number, clients, bytes(32))
+        yield Sealed(next(places), number, clients, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Shared(next(places), number, client, digest("shares", client))
         for client in range(1, clients + 1):
