@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from chain import vrf
-from chain.deployment import Deployment, Settings
+from chain.deployment import Deployment, Settings, Terms
 from chain.history import TransactionFacts
 from chain.keys import Keys
 from chain.records import (
@@ -67,7 +67,9 @@ def run(rounds: int, clients: int, browser: str | None = None) -> dict:
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as scratch:
         directory = Path(scratch)
         store = DiskStore(directory / "store")
-        deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, True, 1, Settings(max_clients=clients))
+        digest = "00" * 31 + "01"
+        settings, terms = Settings(max_clients=clients), Terms(digest, digest, rounds=rounds)
+        deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, True, 1, settings, terms)
         records = list(_records(rounds, clients, store))
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
@@ -164,7 +166,7 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         yield SeedFixed(next(places), number, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Drawn(next(places), number, client, 600, bytes(32), bytes(32), proof)
-        yield Sealed(next(places), number, clients, bytes(32))
+        yield Sealed(next(places), number, clients, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Shared(next(places), number, client, digest("shares", client))
         for client in range(1, clients + 1):

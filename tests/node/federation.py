@@ -25,7 +25,11 @@ from node.founding import with_first_model
 from node.learning.datasets import load_dataset
 from node.learning.partition import iid
 from node.learning.samples import Samples
+from node.masking.recovery import RecoveryRecord
+from node.rounds import RoundRecords
 from node.step import Step
+from node.tensors import Tensors
+from node.uploads.kind import Outcome, UploadRound
 
 
 @dataclass
@@ -141,3 +145,15 @@ class Federation:
     def audit(self) -> Verdict:
         history = self.history()
         return Auditor(chain_facts(history), history.records(), self.store).run()
+
+
+class LyingCoordinator(Coordinator):
+    """Closes rounds with another model than they came to: what ``lie`` makes of the true one."""
+
+    def lie(self, entry: RoundRecords, model: Tensors) -> Tensors:
+        """The model that this coordinator likes; here all zeros."""
+        return {name: np.zeros_like(tensor) for name, tensor in model.items()}
+
+    def _outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        true = super()._outcome(round, record)
+        return replace(true, model=self.lie(round.entry, true.model))

@@ -8,14 +8,13 @@ from chain.records import Closed, Disputed, Drawn, RoundOpened, Voided
 from ipfs.disk import DiskStore
 from ipfs.store import NotFound
 from ipfs.unixfs import cid_of
-from node.aggregation import seed_hashes
+from node.aggregation import recovery
 from node.coordinator import Coordinator
 from node.evaluation import initial_model
 from node.learning.settings import TrainingSettings
-from node.masking.recovery import RecoveryRecord
 from node.step import Step
 from node.tensors import dump, load
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
@@ -28,19 +27,17 @@ def federation(tmp_path):
         yield made
 
 
-class LiesInRoundTwo(Coordinator):
+class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
-    def _aggregate(self, entry, graph, record):
-        model = super()._aggregate(entry, graph, record)
-        return {name: np.zeros_like(tensor) for name, tensor in model.items()} if entry.number == 2 else model
+    def lie(self, entry, model):
+        return super().lie(entry, model) if entry.number == 2 else model
 
 
-class HidesASurvivor(Coordinator):
+class HidesASurvivor(LyingCoordinator):
     """Closes round 2 with the sum of all updates but one, taken as it would be without that client."""
 
-    def _aggregate(self, entry, graph, record):
-        model = super()._aggregate(entry, graph, record)
+    def lie(self, entry, model):
         if entry.number != 2:
             return model
         gone = next(iter(entry.commits))
@@ -154,11 +151,9 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
         def _close(self, entry, deadlines):
             step = super()._close(entry, deadlines) if entry.number != 2 else None
             if step is None:
-                graph = self._place(entry).graph
-                data = self._store.fetch(entry.recovered.digest, 1 << 24)
-                shared, survivors = entry.positions(entry.shares), entry.positions(entry.commits)
-                record = RecoveryRecord.parse(data, graph, shared, survivors, seed_hashes(entry))
-                model = self._store.put(dump(self._aggregate(entry, graph, record))).digest
+                round = self._place(entry)
+                record = recovery(round, self._store.fetch(entry.recovered.digest, 1 << 24))
+                model = self._store.put(dump(self._outcome(round, record).model)).digest
                 receipt = self._ledger.close(entry.number, model, self._store.put(b"no metrics").digest)
                 step = Step("close", acted="closed", gas=receipt.gas_used)
             return step

@@ -1,15 +1,13 @@
 """``fedgrove status``: phase, who acted, who is waited for, until which block; why a last round did not count."""
 
-import numpy as np
 import pytest
 
 from chain.keys import Keys
 from chain.networks import embedded
 from node.config import FederationSettings
-from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
 from node.standing import DisputedRound, standing
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(batch_size=20)
 
@@ -191,12 +189,8 @@ def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
 # --- disputes ---------------------------------------------------------------------------------------------------------
 
 
-class Liar(Coordinator):
+class Liar(LyingCoordinator):
     """Closes with the model it likes."""
-
-    def _aggregate(self, entry, graph, record):
-        model = super()._aggregate(entry, graph, record)
-        return {name: np.zeros_like(tensor) for name, tensor in model.items()}
 
 
 def test_disputes_and_the_void_round_are_told(found):

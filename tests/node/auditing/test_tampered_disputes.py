@@ -2,24 +2,21 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from chain.networks import embedded
 from chain.records import Closed, Committed, Disputed, RoundOpened, Voided
 from node.auditing.archive import chain_facts
-from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
 from tests.node.auditing.test_tampering import Scene
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 
 
-class LiesInRoundTwo(Coordinator):
+class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
-    def _aggregate(self, entry, graph, record):
-        model = super()._aggregate(entry, graph, record)
-        return {name: np.zeros_like(tensor) for name, tensor in model.items()} if entry.number == 2 else model
+    def lie(self, entry, model):
+        return super().lie(entry, model) if entry.number == 2 else model
 
 
 @pytest.fixture(scope="module")

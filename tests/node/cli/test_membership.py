@@ -33,7 +33,10 @@ def on_ledger(*arguments, place, keystore):
 
 
 def deploy(chain, place):
-    result = on_ledger("deploy", "--rpc", chain.url, "--json", place=place, keystore="founder.json")
+    """The founder is the admin; who coordinates is another."""
+    assert fedgrove("keys", "new", "coordinator.json", cwd=place).returncode == 0
+    line = ("deploy", "--rpc", chain.url, "--coordinator", account(place, "coordinator"), "--json")
+    result = on_ledger(*line, place=place, keystore="founder.json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -79,11 +82,19 @@ def test_an_account_without_money_is_told_so(chain, place):
     assert refused.returncode == 2 and "\n" not in refused.stderr.strip()
 
 
+def test_one_account_gets_both_powers_only_when_told_so(chain, place):
+    line, text = ("deploy", "--rpc", chain.url), (place / "federation.toml").read_text()
+    refused = on_ledger(*line, place=place, keystore="founder.json")
+    assert refused.returncode == 2 and "--one-account" in refused.stderr
+    assert (place / "federation.toml").read_text() == text
+    assert on_ledger(*line, "--one-account", place=place, keystore="founder.json").returncode == 0
+
+
 def test_a_second_deployment_into_the_same_file_is_refused(chain, place):
     deploy(chain, place)
     text = (place / "federation.toml").read_text()
-    again = on_ledger("deploy", "--rpc", chain.url, place=place, keystore="founder.json")
-    assert again.returncode == 2 and (place / "federation.toml").read_text() == text
+    again = on_ledger("deploy", "--rpc", chain.url, "--one-account", place=place, keystore="founder.json")
+    assert again.returncode == 2 and "already" in again.stderr and (place / "federation.toml").read_text() == text
 
 
 def test_another_chain_than_the_federations_is_refused(chain, place):

@@ -19,7 +19,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from chain.deployment import Deployment, Settings
@@ -46,12 +45,11 @@ from node.rounds import RoundRecords, Rounds
 from node.service import Service
 from node.standby import Standby
 from node.step import Step
-from node.tensors import Tensors
 from node.testnet.pacer import Pacer
 from node.view import LedgerView
 from tests.node.faults.killing import KILLED, PASSED, Injector, install
 from tests.node.faults.witness import told_by, violations
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 WINDOWS = Settings(
@@ -78,11 +76,8 @@ ONCE = [f"transaction {name}: sent" for name in ("register", "fixSeed", "skip", 
 _PRELOADED = ["tests.node.faults.lives", "pytest"]
 
 
-class Liar(Coordinator):
+class Liar(LyingCoordinator):
     """Closes every round with a model of its own."""
-
-    def _aggregate(self, *inputs: object) -> Tensors:
-        return {name: np.zeros_like(tensor) for name, tensor in super()._aggregate(*inputs).items()}
 
 
 @dataclass(frozen=True)
