@@ -29,9 +29,10 @@ from node.company import refusal
 from node.config import FederationConfig
 from node.content import InvalidBlob, Update, parameters_of, read_model
 from node.disclosure import Disclosure, OrderAbandoned
+from node.first_model import first_model
 from node.journal import Journal, JournalDamaged
 from node.kmeans.code import CapacityExceeded
-from node.local_work import CannotTakePart, Diverged, StateLost, first_model, local_work
+from node.local_work import CannotTakePart, Diverged, StateLost, local_work
 from node.masking.client import MaskingRefused
 from node.masking.release import ReleaseRefused
 from node.masking.ring import InvalidVector

@@ -31,7 +31,8 @@ from node.config import (
 )
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
-from node.founding import found, with_first_model
+from node.first_model import with_first_model
+from node.founding import found
 from node.inline import NONE
 from node.learning import partition
 from node.learning.samples import Dataset, Samples

@@ -8,23 +8,7 @@ from chain.access import Network
 from chain.deployment import Deployment, Terms
 from chain.founding import deploy
 from ipfs.unixfs import cid_of
-from node.config import FederationConfig, StartSettings
-from node.local_work import first_model
-from node.strict_tables import InvalidConfig
-
-
-def with_first_model(config: FederationConfig) -> FederationConfig:
-    """The terms, with the digest of the model that round 1 trains from.
-
-    Raises
-    ------
-    InvalidConfig
-        They name another first model than follows from them.
-    """
-    digest = cid_of(first_model(config)).digest.hex()
-    if config.start.model not in ("", digest):
-        raise InvalidConfig(f"start.model must be {digest}, which follows from the terms; or leave the table out")
-    return replace(config, start=StartSettings(digest))
+from node.config import FederationConfig
 
 
 def terms_of(config: FederationConfig) -> Terms:

@@ -11,7 +11,6 @@ from ipfs.store import ContentStore
 from node.config import FederationConfig
 from node.content import Update
 from node.journal import Journal
-from node.kmeans.state import State
 from node.rounds import RoundRecords, Rounds
 from node.uploads.kind import UploadRound
 
@@ -88,18 +87,3 @@ def local_work(
     from node.local_training import LocalTraining
 
     return LocalTraining(store, config, data, journal, executor)
-
-
-def first_model(config: FederationConfig) -> bytes:
-    """The bytes that the first round starts from, a function of the terms.
-
-    Raises
-    ------
-    InvalidConfig
-        The privacy mechanism does not suit the model.
-    """
-    if config.clustering is not None:
-        return State.empty(config.clustering.dimensions).to_bytes()
-    from node.evaluation import initial_model
-
-    return initial_model(config)

@@ -13,7 +13,8 @@ from node.cli.output import CommandError, console, print_json, read_password
 from node.cli.reach import open_ledger
 from node.config import FederationConfig, load_config
 from node.files import write_atomically
-from node.founding import found, with_first_model
+from node.first_model import with_first_model
+from node.founding import found
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]

@@ -23,10 +23,10 @@ from node.cli.reach import check_reach, find_federation, open_network, open_stor
 from node.config import FederationConfig, load_config
 from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
+from node.first_model import first_model
 from node.founding import difference
 from node.key_slots import keeps_overwritten
 from node.kmeans.datasets import PointsError, points_from_file
-from node.local_work import first_model
 from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
 from node.network_settings import NetworkSettings

@@ -18,7 +18,8 @@ from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
 from node.config import FederationConfig
-from node.founding import found, with_first_model
+from node.first_model import with_first_model
+from node.founding import found
 from node.kmeans.datasets import Points
 from node.learning.samples import Dataset
 from node.testnet.beginning import beginning

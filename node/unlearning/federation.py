@@ -42,12 +42,12 @@ from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model, mirror
 from node.coordinator import Coordinator
 from node.files import exclusive, write_atomically
-from node.founding import found, with_first_model
+from node.first_model import first_model, with_first_model
+from node.founding import found
 from node.journal import Journal
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
 from node.kmeans.vector import stated_bound
-from node.local_work import first_model
 from node.report import build_report
 from node.step import Step
 from node.unlearning.asking import ask

@@ -20,8 +20,8 @@ from node.config import FederationConfig, StartSettings
 from node.coordinator import Coordinator
 from node.demo import Plan, make_config
 from node.evaluation import evaluator, initial_model
+from node.first_model import with_first_model
 from node.founding import found as deploy_federation
-from node.founding import with_first_model
 from node.learning.datasets import load_dataset
 from node.learning.partition import iid
 from node.learning.samples import Samples

@@ -27,8 +27,8 @@ from node.auditor import Auditor
 from node.cli.services import _warn_of_copies
 from node.config import load_config
 from node.demo import Plan, make_config
+from node.first_model import with_first_model
 from node.founding import found as deploy_federation
-from node.founding import with_first_model
 from node.journal import Journal, JournalDamaged
 from node.learning.datasets import load_dataset
 from node.logs import ServiceLog

@@ -25,7 +25,8 @@ from node.auditing.archive import chain_facts
 from node.auditor import Auditor
 from node.config import load_config
 from node.content import fetch_config, fetch_model
-from node.founding import found, with_first_model
+from node.first_model import with_first_model
+from node.founding import found
 from node.testnet import control
 from node.testnet.layout import Layout, read_record
 from node.testnet.pacer import Pacer

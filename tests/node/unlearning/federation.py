@@ -21,8 +21,8 @@ from node.client import Client
 from node.config import FederationConfig, FederationSettings
 from node.content import fetch_model
 from node.coordinator import Coordinator
+from node.first_model import first_model, with_first_model
 from node.founding import found as deploy_federation
-from node.founding import with_first_model
 from node.journal import Journal
 from node.kmeans import field as gf
 from node.kmeans.code import MAX_LIMIT, Code
@@ -30,7 +30,6 @@ from node.kmeans.counts import BinCounts
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.state import State
 from node.kmeans.vector import draw_vector
-from node.local_work import first_model
 from node.masking.client import mask_keys
 from node.rounds import RoundRecords, Rounds
 from node.step import Step
