@@ -17,6 +17,8 @@ from chain.hexadecimal import Malformed, to_bytes, to_int
 
 MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4
+# What a block's limit of gas allows is for the chain to say; whoever answers is bounded already (``endpoints``).
+MAX_DATA_BYTES = 1 << 25
 _EMPTY_ROOT = keccak(rlp.encode(b""))
 _HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 _QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
@@ -45,12 +47,14 @@ def header_rlp(block: dict[str, Any]) -> bytes:
 
 def receipt_rlp(receipt: dict[str, Any]) -> bytes:
     """EIP-2718 encoding of a receipt (EIP-658 status)."""
-    logs = [
-        [to_bytes(log["address"], 20), [to_bytes(topic, 32) for topic in log["topics"]], to_bytes(log["data"])]
-        for log in receipt["logs"]
-    ]
+    logs = [_log(log) for log in receipt["logs"]]
     body = [to_int(receipt["status"]), to_int(receipt["cumulativeGasUsed"]), to_bytes(receipt["logsBloom"], 256), logs]
     return _typed(to_int(receipt.get("type", "0x0")), body)
+
+
+def _log(log: dict[str, Any]) -> list:
+    topics = [to_bytes(topic, 32) for topic in log["topics"]]
+    return [to_bytes(log["address"], 20), topics, to_bytes(log["data"], most=MAX_DATA_BYTES)]
 
 
 def transaction_rlp(fields: dict[str, Any]) -> bytes:
@@ -58,7 +62,7 @@ def transaction_rlp(fields: dict[str, Any]) -> bytes:
     kind = to_int(fields.get("type", "0x0"))
     to = to_bytes(fields["to"], 20) if fields.get("to") else b""
     numbers = {name: to_int(fields[name]) for name in ("nonce", "gas", "value")}
-    data = to_bytes(fields["input"])
+    data = to_bytes(fields["input"], most=MAX_DATA_BYTES)
     signature = [to_int(fields["r"]), to_int(fields["s"])]
     if kind == 0:
         price = to_int(fields["gasPrice"])

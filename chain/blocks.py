@@ -5,6 +5,7 @@ record is checked further: the transaction that left it took effect, went to a c
 signed by the account that answers for the record, with the record's content as calldata (``chain.authors``).
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -72,7 +73,7 @@ def check_block(number: int, block: Block, parent: bytes | None, addresses: froz
     # (2) the body: there when it may hold records, and hashing to the header's roots
     if block.body is not None:
         check_body(number, block.header, block.body)
-    elif _may_hold(fields[_BLOOM], addresses):
+    elif may_hold_records(fields, addresses):
         raise BadHistory(number, "its receipts are missing, though it may hold records")
 
 
@@ -104,9 +105,10 @@ def check_body(number: int, header: bytes, body: Body) -> None:
         raise BadHistory(number, "its bloom filter is not that of its receipts")
 
 
-def may_hold_records(number: int, header: bytes, addresses: frozenset[bytes]) -> bool:
-    """Whether a block may hold records, by the bloom filter in its header."""
-    return _may_hold(header_fields(number, header)[_BLOOM], addresses)
+def may_hold_records(fields: list[bytes], addresses: frozenset[bytes]) -> bool:
+    """Whether a block may hold records, by the bloom filter among the fields of its header."""
+    bits = int.from_bytes(fields[_BLOOM], "big")
+    return any(bits & mask == mask for mask in map(_bloom_of, addresses))
 
 
 def header_fields(number: int, header: bytes) -> list[bytes]:
@@ -214,9 +216,10 @@ def _check_lengths(number: int, body: Body) -> None:
         raise BadHistory(number, "it has not as many receipts as transactions")
 
 
-def _may_hold(bloom: bytes, addresses: frozenset[bytes]) -> bool:
-    bits = BloomFilter(int.from_bytes(bloom, "big"))
-    return any(address in bits for address in addresses)
+@functools.cache
+def _bloom_of(address: bytes) -> int:
+    """The bits that an address sets."""
+    return int(BloomFilter.from_iterable([address]))
 
 
 def _receipt(number: int, encoded: bytes) -> DecodedReceipt:

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from chain import tree
 from chain.deployment import Settings
 from node.clustering.evidence import Rule
 from node.clustering.poisoning import AttackSettings
 from node.clustering.settings import METHODS, ClusterTerms, ProCflSettings
 from node.learning.strategies import STRATEGIES
-from node.masking.collusion import collusion_table
+from node.masking.collusion import FRACTIONS, exposure_table
 from node.network_settings import NetworkSettings
 from node.privacy.settings import MECHANISMS
 
@@ -21,15 +20,14 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def collusion() -> str:
-    """Bound on the probability that all partners of some honest client collude."""
-    table = collusion_table(lambda n: [tree.partners(position, n) for position in range(n)])
-    fractions = sorted({cell.fraction for cell in table})
-    head = ["clients", "`extra_partners`", "fewest partners", *(f"{fraction:.0%} collude" for fraction in fractions)]
-    lines = [_row(head), _row(["---"] * len(head))]
-    for n, extra in sorted({(cell.clients, cell.extra_partners) for cell in table}):
-        cells = {cell.fraction: cell for cell in table if (cell.clients, cell.extra_partners) == (n, extra)}
-        chances = [_chance(cells[fraction].probability) for fraction in fractions]
-        lines.append(_row([f"{n:,}", str(extra), str(cells[fractions[0]].fewest_partners), *chances]))
+    """What the default terms give rounds of so many clients, and the chance of exposing somebody."""
+    chances = [f"{fraction:.0%} collude" for fraction in FRACTIONS]
+    head = ["clients", "partners", "holders", "threshold", *chances, "two lists gain nothing up to"]
+    lines = [_row(head), _row(["---:"] * len(head))]
+    for row in exposure_table():
+        numbers = (row.clients, row.partners, row.holders, row.threshold)
+        cells = [f"{number:,}" for number in numbers] + [_chance(bound) for bound in row.bounds]
+        lines.append(_row([*cells, str(row.views)]))
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """A round of masking from the draw to the recovery, with the very code of the roles, in memory.
 
-Every client has the fewest partners that the cooperation tree gives, so the masks are the thinnest that occur.
+Every client has as few partners as the cooperation tree would give it by itself, so the masks are thinner than any that
+the terms allow.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -90,7 +91,7 @@ def draw_round(terms: Terms, number: int, random: Random) -> tuple[MaskGraph, tu
         RoundContext(31337, LEDGER, number),
         participants,
         [()] * terms.clients,
-        extra_partners=partners,
+        degree=partners,
         seed=number.to_bytes(32),
     )
     return graph, secrets
@@ -124,7 +125,8 @@ def play_round(
         for position in everyone
     }
     hashes = {position: secrets[position].seed_hash for position in survivors}
-    record = recover(graph, everyone, survivors, hashes, _releases(graph, secrets, shares, survivors, layout))
+    releases = _releases(graph, secrets, shares, survivors, layout)
+    record = recover(graph, everyone, survivors, hashes, releases, shares)
     public = PublicRound(
         graph,
         layout,

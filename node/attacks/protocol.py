@@ -15,7 +15,7 @@ from node.attacks.played_round import PlayedRound, PublicRound
 from node.masking.keys import RoundSecrets, clamp, pair_mask_key, self_mask_key
 from node.masking.prg import Mask, apply_masks
 from node.masking.ring import WORD
-from node.masking.sealing import InvalidShares, open_shares, parse_shares
+from node.masking.sealing import InvalidShares, SealedShares, open_shares, parse_shares
 from node.tensors import Layout
 
 _SIGNED = np.dtype("<i4")
@@ -127,15 +127,16 @@ def opened_shares(public: PublicRound) -> tuple[int, int]:
     thieves = [RoundSecrets(clamp(value), clamp(value), value) for value in published]
     opened = total = 0
     for owner, blob in public.shares.items():
-        for holder, message in parse_shares(blob, public.graph, owner).items():
+        sealed = parse_shares(blob, public.graph, owner)
+        for holder in sealed.messages:
             total += 1
-            opened += any(_opens(public, owner, holder, thief, message) for thief in thieves)
+            opened += any(_opens(public, owner, holder, thief, sealed) for thief in thieves)
     return opened, total
 
 
-def _opens(public: PublicRound, owner: int, holder: int, secrets: RoundSecrets, message: bytes) -> bool:
+def _opens(public: PublicRound, owner: int, holder: int, secrets: RoundSecrets, sealed: SealedShares) -> bool:
     try:
-        open_shares(public.graph, owner, holder, secrets, message)
+        open_shares(public.graph, owner, holder, secrets, sealed)
     except InvalidShares:
         return False
     return True

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import median_low
 
 import numpy as np
 
@@ -17,53 +18,91 @@ from node.masking.aggregate import Aggregate
 from node.masking.client import RoundSecrets, mask_update, seal_shares
 from node.masking.context import Participant, RoundContext
 from node.masking.graph import MaskGraph, build_graph
+from node.masking.parameters import DEFAULT_ASSUMED, partners_of_all
 from node.masking.prg import keystream
 from node.masking.recovery import RecoveryRecord, recover
 from node.masking.release import held_shares, release
+from node.masking.sealing import shares_bytes
+from node.masking.survivors import needed_secrets
 from node.tensors import Layout
 
 FLOWER_VARIABLE = "FEDGROVE_FLOWER_PYTHON"
 
-_CLIENTS, _DROPOUTS, _PARTNERS, _BOUND, _REPEATS = 100, 10, 7, 8.0, 5
+_CLIENTS, _DROPOUTS, _BOUND, _REPEATS = 100, 10, 8.0, 5
+_MANY = 1000
+_SERVED = f"{_CLIENTS} clients, {_DROPOUTS} dropouts"
 _PIECE = 1 << 20  # bytes, as the store streams its blocks
 _FLOWER_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_flower_secagg.py"
 _FLOWER_SECONDS = 900
 
 
 @dataclass(frozen=True)
-class MaskingRound:
-    """One round up to recovery: 100 clients, of whom the last 10 share but do not commit."""
+class Drawn:
+    """Clients of a round, who masks with whom, and one of them with a typical number of partners."""
 
     graph: MaskGraph
     secrets: list[RoundSecrets]
+    typical: int
+
+    @classmethod
+    def make(cls, clients: int = _CLIENTS, degree: int = 0) -> "Drawn":
+        """Partners of the cooperation tree, and ``degree`` random ones; holders and threshold by the default terms."""
+        random = Random(0).randbytes
+        secrets = [RoundSecrets.generate(random) for _ in range(clients)]
+        participants = [Participant(p, p + 1, 100, own.mask_key, own.seal_key) for p, own in enumerate(secrets)]
+        tree_partners = [tree.partners(position, clients) for position in range(clients)]
+        context = RoundContext(1, "0x" + "11" * 20, 1)
+        graph = build_graph(context, participants, tree_partners, degree=degree, seed=bytes(32))
+        usual = median_low(len(own) for own in graph.neighbours)
+        return cls(graph, secrets, next(p for p, own in enumerate(graph.neighbours) if len(own) == usual))
+
+    @property
+    def partners(self) -> int:
+        """Of the typical client."""
+        return len(self.graph.neighbours[self.typical])
+
+    def masked(self, position: int, vector: np.ndarray, layout: Layout) -> np.ndarray:
+        everybody = range(self.graph.n)
+        return mask_update(self.graph, position, self.secrets[position], everybody, vector, layout, bound=_BOUND)
+
+
+@dataclass(frozen=True)
+class MaskingRound:
+    """One round up to recovery: 100 clients, of whom the last 10 share but do not commit.
+
+    ``blobs`` are the clients' sealed shares, where they are needed.
+    """
+
+    drawn: Drawn
     layout: Layout
     vector: np.ndarray
     blobs: dict[int, bytes]
 
     @classmethod
     def make(cls, parameters: int) -> "MaskingRound":
-        random = Random(0).randbytes
-        secrets = [RoundSecrets.generate(random) for _ in range(_CLIENTS)]
-        participants = [Participant(p, p + 1, 100, own.mask_key, own.seal_key) for p, own in enumerate(secrets)]
-        partners = [tree.partners(position, _CLIENTS) for position in range(_CLIENTS)]
-        graph = build_graph(RoundContext(1, "0x" + "11" * 20, 1), participants, partners, seed=bytes(32))
-        blobs = {p: seal_shares(graph, p, own, random) for p, own in enumerate(secrets)}
-        vector = np.random.default_rng(0).normal(0, 0.1, parameters).astype(np.float32)
-        return cls(graph, secrets, Layout(("model",), ((parameters,),)), vector, blobs)
+        """With the partners that the cooperation tree gives, seven each."""
+        drawn, random = Drawn.make(), Random(1).randbytes
+        blobs = {p: seal_shares(drawn.graph, p, own, random) for p, own in enumerate(drawn.secrets)}
+        return cls(drawn, *model(parameters), blobs)
+
+    @property
+    def graph(self) -> MaskGraph:
+        return self.drawn.graph
+
+    @property
+    def secrets(self) -> list[RoundSecrets]:
+        return self.drawn.secrets
 
     @property
     def typical(self) -> int:
-        """The position of a client with seven partners."""
-        return next(p for p, own in enumerate(self.graph.neighbours) if len(own) == _PARTNERS)
+        return self.drawn.typical
 
     @property
     def survivors(self) -> range:
         return range(_CLIENTS - _DROPOUTS)
 
     def masked(self, position: int) -> np.ndarray:
-        return mask_update(
-            self.graph, position, self.secrets[position], self.blobs, self.vector, self.layout, bound=_BOUND
-        )
+        return self.drawn.masked(position, self.vector, self.layout)
 
     def releases(self) -> dict[int, bytes]:
         held = {p: held_shares(self.graph, p, self.secrets[p], self.blobs) for p in self.survivors}
@@ -71,10 +110,16 @@ class MaskingRound:
 
     def recovered(self, releases: dict[int, bytes]) -> RecoveryRecord:
         hashes = {p: self.secrets[p].seed_hash for p in self.survivors}
-        return recover(self.graph, self.blobs, self.survivors, hashes, releases)
+        return recover(self.graph, self.blobs, self.survivors, hashes, releases, self.blobs)
+
+    def true_record(self) -> RecoveryRecord:
+        """What ``recovered`` would return, from the secrets themselves."""
+        needed = needed_secrets(self.graph, range(_CLIENTS), self.survivors)
+        seeds = {p: self.secrets[p].self_seed for p in needed.seeds}
+        return RecoveryRecord(needed.transcript, seeds, {p: self.secrets[p].mask_secret for p in needed.keys})
 
     def aggregate(self, record: RecoveryRecord) -> Aggregate:
-        return Aggregate(self.graph, self.blobs, self.survivors, record, self.layout, _BOUND)
+        return Aggregate(self.graph, range(_CLIENTS), self.survivors, record, self.layout, _BOUND)
 
 
 def run(parameters: int = 1_600_000) -> dict:
@@ -85,27 +130,69 @@ def run(parameters: int = 1_600_000) -> dict:
     parameters : int
         d, of the model.
 
-    Client figures are the best of five runs on one core, with seven partners. The server's are one run of a round of
-    100 clients, 10 of whom drop out after they shared: recovery of all secrets, the sum, and taking the masks off.
+    Client figures are the best of five runs on one core: with the seven partners that the cooperation tree gives one of
+    100 clients, as Flower's are, and with the partners of the default terms at 100 and at 1,000 clients. The server's
+    are one run of a round of 100 clients, 10 of whom drop out after they shared: recovery of all secrets, the sum, and
+    taking the masks off.
     """
-    bench = MaskingRound.make(parameters)
-    position = bench.typical
-    client, raw = _best(lambda: bench.masked(position), lambda: _raw_aes_ctr(4 * parameters, _PARTNERS + 1))
-    releases = bench.releases()
-    recovery, record = _timed(lambda: bench.recovered(releases))
-    summing = _server_seconds(bench, record)
-    peak = _peak_bytes(bench, record)
-    upload = 4 * parameters + len(bench.blobs[position]) + len(releases[position])
+    thin = MaskingRound.make(parameters)
+    client, raw = _mask_seconds(thin.drawn, parameters)
     rows = [
         _row("client: mask, 7 partners", client, "s", raw, "raw AES-CTR of the same bytes"),
-        {"name": "client: goal", "value": 0.25, "unit": "s", "beside": "met" if client <= 0.25 else "missed"},
-        _row("client: upload", upload, "bytes", 4 * parameters, "4 bytes a parameter"),
-        {"name": "server: recover secrets", "value": recovery, "unit": "s", "beside": "100 clients, 10 dropouts"},
-        {"name": "server: sum and unmask", "value": summing, "unit": "s", "beside": "100 clients, 10 dropouts"},
-        {"name": "server: goal", "value": 6.0, "unit": "s", "beside": "met" if recovery + summing <= 6 else "missed"},
-        _row("server: peak memory", peak, "bytes", 4 * parameters, "one model"),
+        _goal("client: goal", 0.25, client),
     ]
-    return {"parameters": parameters, "rows": rows + _flower_rows(bench, position, client, recovery + summing)}
+    for clients in (_CLIENTS, _MANY):
+        rows += _default_rows(clients, parameters)
+    releases = thin.releases()
+    recovery, record = _timed(lambda: thin.recovered(releases))
+    summing = _server_seconds(thin, record)
+    usual = MaskingRound(Drawn.make(_CLIENTS, partners_of_all(_CLIENTS, DEFAULT_ASSUMED)), *model(parameters), {})
+    usual_summing = _server_seconds(usual, usual.true_record())
+    published = 4 * parameters + len(thin.blobs[thin.typical]) + len(releases[thin.typical])
+    rows += [
+        _row("client: upload", published, "bytes", 4 * parameters, "4 bytes a parameter"),
+        {"name": "server: recover secrets", "value": recovery, "unit": "s", "beside": _SERVED},
+        {"name": "server: sum and unmask, 7 partners", "value": summing, "unit": "s", "beside": _SERVED},
+        {"name": "server: sum and unmask, default terms", "value": usual_summing, "unit": "s", "beside": _SERVED},
+        _goal("server: goal", 6.0, recovery + usual_summing),
+        _row("server: peak memory", _peak_bytes(thin, record), "bytes", 4 * parameters, "one model"),
+    ]
+    flower = flower_rows(thin, thin.typical, client, recovery + summing)
+    return {"parameters": parameters, "rows": rows + flower}
+
+
+def _default_rows(clients: int, parameters: int) -> list[dict]:
+    """What the default terms cost a client of a round of so many: its masks, and the shares of its secrets."""
+    drawn = Drawn.make(clients, partners_of_all(clients, DEFAULT_ASSUMED))
+    masking, raw = _mask_seconds(drawn, parameters)
+    graph, position = drawn.graph, drawn.typical
+    (sealing,) = _best(lambda: seal_shares(graph, position, drawn.secrets[position], Random(0).randbytes))
+    beside = f"default terms, {clients:,} clients"
+    holders = f"{len(graph.holders[position])} holders"
+    return [
+        _row(f"client: mask, {drawn.partners} partners", masking, "s", raw, f"raw AES-CTR; {beside}"),
+        {"name": f"client: seal shares, {holders}", "value": sealing, "unit": "s", "beside": beside},
+        {
+            "name": f"client: shares, {holders}",
+            "value": shares_bytes(graph, position),
+            "unit": "bytes",
+            "beside": f"{graph.threshold} of them recover a secret",
+        },
+    ]
+
+
+def _mask_seconds(drawn: Drawn, parameters: int) -> tuple[float, ...]:
+    """Seconds to mask an update, and of raw AES-CTR of the same bytes."""
+    layout, vector = model(parameters)
+    return _best(
+        lambda: drawn.masked(drawn.typical, vector, layout), lambda: _raw_aes_ctr(4 * parameters, drawn.partners + 1)
+    )
+
+
+def model(parameters: int) -> tuple[Layout, np.ndarray]:
+    """A model of one tensor, and weights of it."""
+    vector = np.random.default_rng(0).normal(0, 0.1, parameters).astype(np.float32)
+    return Layout(("model",), ((parameters,),)), vector
 
 
 def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
@@ -148,7 +235,7 @@ def _raw_aes_ctr(size: int, streams: int) -> None:
             cipher.update_into(zeros[: min(len(zeros), size - start)], out)
 
 
-def _flower_rows(bench: MaskingRound, position: int, client: float, server: float) -> list[dict]:
+def flower_rows(bench: MaskingRound, position: int, client: float, server: float) -> list[dict]:
     """Flower's figures for the same neighbours and dropouts, or how to get them."""
     python = os.environ.get(FLOWER_VARIABLE)
     name = "Flower SecAgg+"
@@ -187,6 +274,10 @@ def _flower_rows(bench: MaskingRound, position: int, client: float, server: floa
 
 def _flower_row(name: str, theirs: float, ours: float) -> dict:
     return {"name": name, "value": theirs, "unit": "s", "beside": f"{theirs / ours:.1f} times fedgrove's"}
+
+
+def _goal(name: str, goal: float, value: float) -> dict:
+    return {"name": name, "value": goal, "unit": "s", "beside": "met" if value <= goal else "missed"}
 
 
 def _row(name: str, value: float, unit: str, limit: float, limit_name: str) -> dict:

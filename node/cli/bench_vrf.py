@@ -5,7 +5,8 @@ from collections.abc import Callable
 from statistics import mean
 
 from chain import curve, vrf
-from chain.contract import Contract, creation
+from chain.abi import creation
+from chain.contract import Contract
 from chain.keys import Keys
 from chain.networks import embedded
 

@@ -31,6 +31,7 @@ from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
 from node.network_settings import NetworkSettings
 from node.service import GivenUp, Participant, Service
+from node.twins import TwinRunning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,6 +219,8 @@ def _serve(
         Service(roles, heads, place.log, metrics, reach.patience_seconds, once).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
+    except TwinRunning as fault:
+        raise CommandError(str(fault)) from None
     place.log.write("info", "ended: one round is over" if once else "ended: no round is left")
     return 0
 

@@ -2,8 +2,8 @@
 
 It has everything but the members' keys: it can write any event, transaction, receipt, header and blob, and makes
 everything fit that needs no key. What stops it: a record counts only if its author signed it, for this chain and this
-contract, once and in its author's order (step 4 of ``node.auditor``); seeds and orders follow from hashes of blocks, and
-each closing names a block's hash under the signature of who closes, so that up to there nothing can be left out or
+contract, once and in its author's order (step 4 of ``node.auditor``); seeds and orders follow from hashes of blocks,
+and each closing names a block's hash under the signature of who closes, so that up to there nothing can be left out or
 moved either (step 6). What is left is the end of a history: for that there are published heads (step 10).
 """
 

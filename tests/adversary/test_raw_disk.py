@@ -75,7 +75,7 @@ class Thief:
         """Where a nonce may begin: everywhere but in long runs of zeros."""
         zero = np.frombuffer(self._raw, np.uint8) == 0
         runs = np.convolve(zero, np.ones(NONCE, np.uint8), "valid") == NONCE
-        return np.flatnonzero(~runs)[: -NONCE - TAGGED_KEY].tolist()
+        return np.flatnonzero(~runs[: -NONCE - TAGGED_KEY]).tolist()
 
     def _opened(self, key: bytes) -> Iterator[bytes]:
         for at in self._offsets:

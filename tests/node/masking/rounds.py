@@ -81,13 +81,21 @@ class Round:
             kappa=self.kappa,
         )
 
-    def released(self, position: int, blobs: dict[int, bytes], survivors: Collection[int], **options) -> bytes:
+    def released(
+        self,
+        position: int,
+        blobs: dict[int, bytes],
+        survivors: Collection[int],
+        sharers: Collection[int] | None = None,
+        **options,
+    ) -> bytes:
+        """What a holder releases; by default those whose blobs are there are those that shared."""
         held = held_shares(self.graph, position, self.secrets[position], blobs)
         return release(
             self.graph,
             position,
             held,
-            blobs,
+            blobs if sharers is None else sharers,
             survivors,
             **{"committed": position in survivors, "kappa": self.kappa, "tensors": len(self.layout.names)} | options,
         )
@@ -95,9 +103,25 @@ class Round:
     def seed_hashes(self, survivors: Collection[int]) -> dict[int, bytes]:
         return {p: hashlib.sha256(self.secrets[p].self_seed).digest() for p in survivors}
 
-    def record(self, blobs: dict[int, bytes], survivors: Collection[int], holders: Collection[int]) -> RecoveryRecord:
+    def record(
+        self,
+        blobs: dict[int, bytes],
+        survivors: Collection[int],
+        holders: Collection[int],
+        left_out: Collection[int] = (),
+    ) -> RecoveryRecord:
         releases = {p: self.released(p, blobs, survivors) for p in holders}
-        return recover(self.graph, set(blobs), survivors, self.seed_hashes(survivors), releases)
+        return self.recovered(blobs, survivors, releases, left_out)
+
+    def recovered(
+        self,
+        blobs: dict[int, bytes],
+        survivors: Collection[int],
+        releases: dict[int, bytes],
+        left_out: Collection[int] = (),
+    ) -> RecoveryRecord:
+        hashes = self.seed_hashes(survivors)
+        return recover(self.graph, set(blobs), survivors, hashes, releases, blobs, left_out)
 
     def closed(self, sharers: Collection[int], survivors: Collection[int], record: RecoveryRecord) -> np.ndarray:
         aggregate = Aggregate(self.graph, sharers, survivors, record, self.layout, self.bound, kappa=self.kappa)

@@ -7,18 +7,39 @@ import pytest
 from node.cli import bench_masking
 
 
-@pytest.fixture
-def rows(monkeypatch):
-    monkeypatch.delenv(bench_masking.FLOWER_VARIABLE, raising=False)
-    return {row["name"]: row for row in bench_masking.run(2_000)["rows"]}
+@pytest.fixture(scope="module")
+def rows():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(bench_masking.FLOWER_VARIABLE, raising=False)
+        return {row["name"]: row for row in bench_masking.run(2_000)["rows"]}
 
 
 def test_the_figures_of_the_specification_are_there(rows):
     client = rows["client: mask, 7 partners"]
     assert client["value"] > 0 and client["ratio"] == pytest.approx(client["value"] / client["limit"], rel=0.1)
-    assert rows["server: recover secrets"]["value"] > 0 and rows["server: sum and unmask"]["value"] > 0
-    assert rows["client: upload"]["value"] == 4 * 2_000 + 4_312
+    assert rows["server: recover secrets"]["value"] > 0
+    assert all(rows[f"server: sum and unmask, {which}"]["value"] > 0 for which in ("7 partners", "default terms"))
+    shares, released = 40 + 190 * 99, 52 + 54 * 99
+    assert rows["client: upload"]["value"] == 4 * 2_000 + shares + released
     assert rows["server: peak memory"]["value"] > 4 * 2_000
+
+
+@pytest.mark.parametrize(("clients", "partners", "holders"), [("100", 55, 99), ("1,000", 100, 260)])
+def test_what_the_default_terms_ask_for_is_there(rows, clients, partners, holders):
+    """The random partners that ``partners_of_all`` gives, and those of the tree that are not among them."""
+    mask = rows[f"client: mask, {partners} partners"]
+    assert mask["limit_name"].endswith(f"default terms, {clients} clients") and mask["value"] > mask["limit"] > 0
+    assert rows[f"client: shares, {holders} holders"]["value"] == 40 + 190 * holders
+    assert rows[f"client: seal shares, {holders} holders"]["value"] > 0
+
+
+def test_the_record_of_the_default_round_is_the_one_that_its_shares_would_give():
+    bench = bench_masking.MaskingRound.make(10)
+    assert bench.true_record() == bench.recovered(bench.releases())
+
+
+def test_a_typical_client_has_the_trees_seven_partners():
+    assert bench_masking.Drawn.make().partners == 7
 
 
 def test_without_flower_the_row_says_how_to_get_it(rows):
@@ -28,5 +49,6 @@ def test_without_flower_the_row_says_how_to_get_it(rows):
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
 def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(bench_masking.FLOWER_VARIABLE, python)
-    row = bench_masking.run(1_000)["rows"][-1]
+    bench = bench_masking.MaskingRound(bench_masking.Drawn.make(), *bench_masking.model(1_000), {})
+    (row,) = bench_masking.flower_rows(bench, bench.typical, 1.0, 1.0)
     assert row["value"] == "failed" and bench_masking.FLOWER_VARIABLE in row["beside"] and hint in row["beside"]

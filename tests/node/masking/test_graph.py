@@ -1,4 +1,4 @@
-"""The mask graph: partners, share-holders, thresholds, and what cannot be a graph."""
+"""The mask graph: partners, share-holders, witnesses, the threshold, and what cannot be a graph."""
 
 import dataclasses
 
@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from chain import tree
 from node.masking.context import Participant, RoundContext
-from node.masking.graph import InvalidGraph, build_graph, nearest, random_regular
+from node.masking.graph import MIN_CLIENTS, WITNESSES, InvalidGraph, build_graph, random_regular
+from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
 
 def people(n: int) -> list[Participant]:
-    return [Participant(p, p + 1, 10 + p, bytes([p + 2]) * 32, bytes([p + 3]) * 32) for p in range(n)]
+    return [Participant(p, p + 1, 10 + p, (p + 2).to_bytes(2) * 16, (p + 3).to_bytes(2) * 16) for p in range(n)]
 
 
 def build(n: int, **options):
@@ -41,43 +42,100 @@ def test_random_graphs_are_symmetric_and_regular(n, degree, seed):
 
 
 @given(st.integers(3, 40), st.integers(0, 12))
-def test_extra_partners_come_on_top_of_the_trees(n, extra):
-    plain, more = build(n), build(n, extra_partners=extra)
+def test_random_partners_come_on_top_of_the_trees(n, degree):
+    plain, more = build(n), build(n, degree=degree)
     for own, all_of_them in zip(plain.neighbours, more.neighbours, strict=True):
-        assert set(own) <= set(all_of_them) and len(all_of_them) >= min(extra, n - 1)
+        assert set(own) <= set(all_of_them) and len(all_of_them) >= min(degree, n - 1)
 
 
-def test_extra_partners_depend_on_the_public_seed_only():
-    assert build(40, extra_partners=4) == build(40, extra_partners=4)
-    assert build(40, extra_partners=4).neighbours != build(40, extra_partners=4, seed=b"other").neighbours
+def test_random_partners_depend_on_the_public_seed_only():
+    assert build(40, degree=4) == build(40, degree=4)
+    assert build(40, degree=4).neighbours != build(40, degree=4, seed=b"other").neighbours
 
 
-@pytest.mark.parametrize("n", [3, 31, 32, 33, 34, 50])
-def test_share_holders_are_all_others_or_the_32_nearest_on_the_ring(n):
-    graph = build(n)
+def test_random_partners_and_holders_are_drawn_apart():
+    """Of two graphs of the same degree; who knows one from the seed knows nothing else of the other."""
+    graph = build(80, degree=40, shares=Sharing(40, 30))
+    assert graph.neighbours != graph.holders
+    assert build_graph(CONTEXT, people(80), [()] * 80, degree=40, seed=b"s").holders == build(80).holders
+
+
+def test_with_all_others_for_random_partners_masks_are_those_of_every_pair():
+    assert build(12, degree=11).neighbours == build(12, degree=50).neighbours == build(12, mode="pairwise").neighbours
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_partners_spread_over_all_positions(n):
+    """Over many seeds a position's partners are no more often these or those than uniform sets would have them."""
+    degree, seeds = 20, 40
+    hits = [0] * n
+    for seed in range(seeds):
+        for partner in random_regular(n, degree, seed.to_bytes(4))[0]:
+            hits[partner] += 1
+    chance = degree / (n - 1)
+    spread = (seeds * chance * (1 - chance)) ** 0.5
+    assert hits[0] == 0 and sum(hits) == seeds * degree
+    assert max(hits) < seeds * chance + 5 * spread
+
+
+# --- holders ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 31, 32, 33, 34, 100, 256])
+def test_share_holders_are_as_many_as_the_default_terms_ask_for(n):
+    graph, needed = build(n), sharing(n, DEFAULT_ASSUMED)
+    assert graph.threshold == needed.threshold and graph.min_survivors == max(MIN_CLIENTS, needed.threshold)
     for position, holders in enumerate(graph.holders):
-        distance = {q: min((q - position) % n, (position - q) % n) for q in range(n) if q != position}
-        if n <= 32:
-            assert set(holders) == set(distance)
-        else:
-            assert len(holders) == 32 and max(distance[q] for q in holders) <= 16
+        assert len(holders) == needed.holders and position not in holders
         assert holders == tuple(sorted(holders))
         assert all(position in graph.held_by[holder] for holder in holders)
     assert sum(map(len, graph.held_by)) == sum(map(len, graph.holders))
 
 
-@pytest.mark.parametrize(("n", "threshold"), [(3, 2), (4, 3), (5, 3), (8, 5), (32, 21), (33, 22), (100, 22)])
-def test_the_threshold_is_two_thirds_of_the_holders_and_one(n, threshold):
-    graph = build(n)
-    assert set(graph.thresholds) == {threshold}
-    assert graph.min_survivors == max(3, threshold)
+@pytest.mark.parametrize(("n", "holders"), [(40, 12), (41, 12), (300, 33)])
+def test_share_holders_are_a_random_set_of_the_size_that_is_given(n, holders):
+    graph, other = (build(n, shares=Sharing(holders, holders), seed=seed) for seed in (b"s", b"t"))
+    assert {len(own) for own in graph.holders} == {holders} == {len(own) for own in graph.held_by}
+    assert graph.holders != other.holders
+
+
+@pytest.mark.parametrize("shares", [Sharing(7, 1), Sharing(7, 8), Sharing(8, 5), Sharing(0, 0), Sharing(7, 0)])
+def test_a_threshold_that_does_not_fit_is_refused(shares):
+    with pytest.raises(InvalidGraph, match=f"a threshold of {shares.threshold} does not fit {shares.holders} holders"):
+        build(8, shares=shares)
 
 
 def test_a_threshold_can_be_set_within_the_holders():
-    assert set(build(8, threshold=7).thresholds) == {7}
-    for wrong in (1, 8, 0, -1):
-        with pytest.raises(InvalidGraph, match="set it from 2 to 7"):
-            build(8, threshold=wrong)
+    assert build(8, shares=Sharing(7, 2)).min_survivors == 3
+    assert build(8, shares=Sharing(4, 4)).threshold == 4
+
+
+def test_holders_are_the_same_where_groups_are_summed_apart():
+    """Else fewer shares, or none, would recover the secrets of a small group."""
+    assert build(9, groups=((0, 1, 2), (3, 4, 5, 6))).holders == build(9).holders
+
+
+# --- witnesses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "shares"), [(3, None), (6, None), (8, None), (60, Sharing(20, 11)), (256, None)])
+def test_witnesses_are_the_holders_that_follow_on_the_ring(n, shares):
+    graph = build(n, shares=shares)
+    for owner in range(n):
+        found = graph.witnesses(owner)
+        assert len(found) == min(WITNESSES, len(graph.holders[owner]))
+        after = [p % n for p in range(owner + 1, owner + n) if p % n in graph.holders[owner]]
+        assert list(found) == after[: len(found)]
+
+
+def test_nobody_is_witness_of_many():
+    """Each looks for as many updates as it has witnesses itself, give or take what the random graph brings."""
+    graph = build(300)
+    load = [sum(holder in graph.witnesses(owner) for owner in graph.held_by[holder]) for holder in range(300)]
+    assert sum(load) == 300 * WITNESSES and max(load) <= 3 * WITNESSES
+
+
+# --- what cannot be a graph -------------------------------------------------------------------------------------------
 
 
 @given(st.integers(2, 40))
@@ -98,7 +156,9 @@ def test_the_digest_depends_on_everything():
     first = base.participants[0]
     others = [
         dataclasses.replace(base, context=RoundContext(CONTEXT.chain_id, CONTEXT.ledger, CONTEXT.round + 1)),
-        dataclasses.replace(base, thresholds=(4, *base.thresholds[1:])),
+        dataclasses.replace(base, threshold=4),
+        dataclasses.replace(base, groups=((0, 1, 2),)),
+        dataclasses.replace(base, groups=((0, 1), (2,))),
         dataclasses.replace(base, neighbours=((1,), *base.neighbours[1:])),
         dataclasses.replace(base, holders=((1,), *base.holders[1:])),
     ]
@@ -125,11 +185,6 @@ def test_the_digest_depends_on_everything():
 def test_what_is_no_graph_is_refused(participants, partners, fault):
     with pytest.raises(InvalidGraph, match=fault):
         build_graph(CONTEXT, participants, partners, seed=b"s")
-
-
-@pytest.mark.parametrize("n", [33, 200])
-def test_nearest_wraps_around_the_ring(n):
-    assert nearest(0, n) == tuple(sorted([*range(1, 17), *range(n - 16, n)]))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from node.masking.aggregate import Aggregate
 from node.masking.client import MaskingRefused
-from node.masking.graph import InvalidGraph
-from node.masking.recovery import recover, unavailable_updates
+from node.masking.graph import InvalidGraph, encode_positions
+from node.masking.recovery import (
+    InvalidRecovery,
+    RecoveryRecord,
+    TooFewShares,
+    most_record_bytes,
+    recover,
+    unavailable_updates,
+)
 from node.masking.ring import WORD, encode
-from node.masking.survivors import needed_secrets, summed_groups
+from node.masking.survivors import needed_secrets, opened_groups, summed_groups
 from tests.node.masking.rounds import Round
 
 
@@ -51,7 +58,7 @@ def test_each_group_has_its_exact_sum_or_none(n, seed, data):
     record = work.record(blobs, survivors, survivors)
     for group, summed in zip(groups, summed_groups(work.graph, survivors), strict=True):
         left = set(group) - silent
-        assert summed == (left if len(left) >= 3 else set())
+        assert summed == (left if len(left) >= 3 and 2 * len(left) > len(group) else set())
         if summed:
             assert (group_sum(work, summed, sharers, survivors, record) == plain(work, summed)).all()
         else:
@@ -78,14 +85,120 @@ def test_who_is_in_no_sum_stops_no_other_by_taking_its_upload_away():
     blobs = {p: work.blob(p) for p in everybody}
     releases = {p: work.released(p, blobs, survivors, unavailable=(2, 5, 8)) for p in survivors}
     assert unavailable_updates(work.graph, everybody, survivors, releases) == (2,)
-    record = recover(work.graph, everybody, survivors, work.seed_hashes(survivors), releases)
+    record = work.recovered(blobs, survivors, releases)
     assert tuple(record.self_seeds) == (0, 1, 2, 3)
 
 
-def test_partners_are_of_the_own_group():
-    work = Round.make(12, groups=(tuple(range(5)), tuple(range(5, 12))), extra_partners=3)
+@pytest.mark.parametrize("mode", ["bbtsa", "pairwise"])
+def test_partners_are_all_others_of_the_own_group_and_nobody_else(mode):
+    """Who is in which group may be known before the draw, so neither the tree nor random partners are enough."""
+    work = Round.make(12, groups=(tuple(range(5)), tuple(range(5, 12))), degree=3, mode=mode)
     for group in work.graph.groups:
-        assert all(set(work.graph.neighbours[p]) <= set(group) - {p} for p in group)
+        assert all(set(work.graph.neighbours[p]) == set(group) - {p} for p in group)
+
+
+# --- groups that are left out -----------------------------------------------------------------------------------------
+
+GROUPS = ((0, 1, 2, 3), (4, 5, 6), (7, 8, 9, 10))
+DROPPED = 3
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    """A round of three groups, one of whose members dropped out; its blobs and releases."""
+    work = Round.make(11, groups=GROUPS, mode="pairwise")
+    survivors = [p for p in range(11) if p != DROPPED]
+    blobs = {p: work.blob(p) for p in range(11)}
+    return work, blobs, survivors, {p: work.released(p, blobs, survivors) for p in survivors}
+
+
+@pytest.mark.parametrize("left_out", [(), (0,), (1,), (0, 2), (1, 2)])
+def test_a_record_opens_every_group_but_those_left_out(grouped, left_out):
+    work, blobs, survivors, releases = grouped
+    record = work.recovered(blobs, survivors, releases, left_out)
+    assert record.left_out == left_out
+    opened = opened_groups(work.graph, survivors, left_out)
+    for number, (group, summed) in enumerate(zip(GROUPS, opened, strict=True)):
+        assert summed == (set() if number in left_out else set(group) - {DROPPED})
+        if summed:
+            assert (group_sum(work, summed, blobs, survivors, record) == plain(work, summed)).all()
+        else:
+            assert not set(group) & {*record.self_seeds, *record.mask_secrets}
+
+
+def test_of_a_group_left_out_no_secret_is_in_the_record(grouped):
+    work, blobs, survivors, releases = grouped
+    data = work.recovered(blobs, survivors, releases, (0,)).to_bytes()
+    assert not any(work.secrets[p].self_seed in data or work.secrets[p].mask_secret in data for p in GROUPS[0])
+    assert all(work.secrets[p].self_seed in data for p in GROUPS[1] + GROUPS[2])
+
+
+def test_a_spoilt_group_is_left_out_and_the_others_summed(grouped):
+    """A member's shares are gone: without leaving its group out nothing is recovered, with it all the rest is."""
+    work, blobs, survivors, _ = grouped
+    known = {p: blob for p, blob in blobs.items() if p != 5}
+    releases = {p: work.released(p, known, survivors, sharers=blobs) for p in survivors}
+    hashes = work.seed_hashes(survivors)
+    with pytest.raises(TooFewShares) as lack:
+        recover(work.graph, blobs, survivors, hashes, releases, known)
+    assert lack.value.client == work.graph.client(5) and lack.value.owner_lied
+    record = recover(work.graph, blobs, survivors, hashes, releases, known, (1,))
+    assert set(record.self_seeds) == {0, 1, 2, 7, 8, 9, 10}
+
+
+def test_all_groups_cannot_be_left_out(grouped):
+    work, blobs, survivors, releases = grouped
+    with pytest.raises(TooFewShares, match="every group is left out"):
+        work.recovered(blobs, survivors, releases, (0, 1, 2))
+
+
+@pytest.mark.parametrize("left_out", [(), (1,), (0, 2)])
+def test_a_record_says_itself_what_it_leaves_out(grouped, left_out):
+    work, blobs, survivors, releases = grouped
+    record = work.recovered(blobs, survivors, releases, left_out)
+    assert RecoveryRecord.parse(record.to_bytes(), work.graph, blobs, survivors, work.seed_hashes(survivors)) == record
+    assert len(record.to_bytes()) <= most_record_bytes(work.graph)
+
+
+@pytest.mark.parametrize("listed", [(1, 1), (2, 1), (3,), (2**32 - 1,), (0, 1, 2, 2), (0, 1, 2)])
+def test_a_record_that_leaves_out_what_there_is_not_is_refused(grouped, listed):
+    """Twice, out of order, beyond the groups; and one that leaves out everything."""
+    work, blobs, survivors, releases = grouped
+    data = work.recovered(blobs, survivors, releases, (0,)).to_bytes()
+    wrong = data[:36] + encode_positions(listed) + data[44:]
+    with pytest.raises(InvalidRecovery):
+        RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
+
+
+@pytest.mark.parametrize("count", [4, 1000, 2**32 - 1])
+def test_a_count_of_groups_beyond_the_groups_is_refused_unread(grouped, count):
+    work, blobs, survivors, releases = grouped
+    data = work.recovered(blobs, survivors, releases).to_bytes()
+    with pytest.raises(InvalidRecovery, match="groups that there are not, or is cut short"):
+        wrong = data[:36] + count.to_bytes(4) + data[40:]
+        RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
+
+
+def test_without_groups_a_record_leaves_nothing_out():
+    work = Round.make(6)
+    blobs = {p: work.blob(p) for p in range(6)}
+    data = work.record(blobs, range(6), range(6)).to_bytes()
+    with pytest.raises(InvalidRecovery, match="groups that there are not"):
+        wrong = data[:36] + encode_positions((0,)) + data[40:]
+        RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
+
+
+# --- a group counts while more than half of it survives ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("left", "counts"), [(8, True), (5, True), (4, False), (3, False)])
+def test_a_group_counts_while_more_than_half_of_it_survived(left, counts):
+    """Colluders may be most of what is left of a group of which half is gone."""
+    work = Round.make(20, groups=(tuple(range(8)), tuple(range(8, 20))), mode="pairwise")
+    survivors = [*range(left), *range(8, 20)]
+    assert bool(summed_groups(work.graph, survivors)[0]) is counts
+    seeds = set(needed_secrets(work.graph, range(20), survivors).seeds)
+    assert seeds & set(range(8)) == (set(range(left)) if counts else set())
 
 
 @pytest.mark.parametrize("groups", [((0, 1, 2), (2, 3, 4)), ((0, 1, 7),)])

@@ -23,7 +23,7 @@ def sent(work: Round, position: int) -> np.ndarray:
 def test_what_is_opened_is_what_was_sent(n, seed, mode, data):
     """Any tree, who did not share, who dropped out, who tells its secret: exact, or closed to who lacks a mask."""
     everybody = range(n)
-    work = Round.make(n, seed, mode=mode, extra_partners=data.draw(st.integers(0, 3)))
+    work = Round.make(n, seed, mode=mode, degree=data.draw(st.integers(0, 3)))
     subsets = st.lists(st.sampled_from(everybody), unique=True)
     unshared = set(data.draw(subsets)[: n // 5])
     sharers = set(everybody) - unshared

@@ -4,8 +4,16 @@ import dataclasses
 
 import pytest
 
-from node.masking.release import InvalidRelease, ReleaseRefused, held_shares, parse_release, release
-from node.masking.sealing import open_shares, parse_shares
+from node.masking.parameters import Sharing
+from node.masking.release import (
+    InvalidRelease,
+    ReleaseRefused,
+    held_shares,
+    most_release_bytes,
+    parse_release,
+    release,
+)
+from node.masking.sealing import Kind, open_shares, parse_shares
 from node.masking.shamir import PRIME
 from tests.node.masking.rounds import Round
 
@@ -13,6 +21,8 @@ N = 8
 SHARERS = (0, 1, 2, 3, 4, 5, 6)
 SURVIVORS = (0, 1, 2, 3, 4, 5)
 HEADER = 40
+FIRST, ENTRY = HEADER + 12, 54
+"""Where the entries begin when nothing is unavailable or bad, and their length."""
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +40,7 @@ def parse(work, data, position=0, sharers=SHARERS, survivors=SURVIVORS):
 
 
 def shares_of(work, blobs, owner, holder):
-    message = parse_shares(blobs[owner], work.graph, owner)[holder]
-    return open_shares(work.graph, owner, holder, work.secrets[holder], message)
+    return open_shares(work.graph, owner, holder, work.secrets[holder], parse_shares(blobs[owner], work.graph, owner))
 
 
 def test_of_each_client_one_kind_of_share_is_released_and_never_the_other(work, blobs):
@@ -42,9 +51,9 @@ def test_of_each_client_one_kind_of_share_is_released_and_never_the_other(work, 
         assert set(parsed.shares) == set(SHARERS) - {holder}
         for owner in parsed.shares:
             pair = shares_of(work, blobs, owner, holder)
-            kept, let_go = (pair.key, pair.seed) if owner in SURVIVORS else (pair.seed, pair.key)
-            assert parsed.shares[owner] == let_go
-            assert kept.to_bytes(33) not in data
+            right, wrong = (Kind.SEED, Kind.KEY) if owner in SURVIVORS else (Kind.KEY, Kind.SEED)
+            assert parsed.shares[owner] == pair[right]
+            assert pair[wrong].share.to_bytes(33) not in data and pair[wrong].salt not in data
 
 
 def test_clients_out_of_the_mask_graph_are_left_out(work, blobs):
@@ -61,7 +70,7 @@ def test_a_dropout_without_surviving_partners_keeps_its_secret():
     work = Round.make(N)
     lonely = 0
     survivors = tuple(p for p in range(N) if p not in (lonely, *work.graph.neighbours[lonely]))
-    graph = dataclasses.replace(work.graph, thresholds=(3,) * N)
+    graph = dataclasses.replace(work.graph, threshold=3)
     work = dataclasses.replace(work, graph=graph)
     blobs = {p: work.blob(p) for p in range(N)}
     released = parse_release(work.released(7, blobs, survivors), graph, 7, range(N), survivors)
@@ -87,7 +96,7 @@ def test_nothing_is_released_for_lists_that_cannot_be(work, blobs, position, sur
 
 def test_nothing_is_released_if_a_survivor_lost_all_its_partners():
     """With its self-mask off, its update would be readable."""
-    work = Round.make(16, threshold=3)
+    work = Round.make(16, shares=Sharing(15, 3))
     lonely = 5
     survivors = tuple(p for p in range(16) if p not in work.graph.neighbours[lonely])
     blobs = {p: work.blob(p) for p in range(16)}
@@ -97,7 +106,7 @@ def test_nothing_is_released_if_a_survivor_lost_all_its_partners():
 
 def test_with_kappa_below_one_nothing_is_released_if_a_tensor_would_be_bare():
     """Levels 0 to 2 of the tree cover tensors 0–1, 2–3, 0–1: without its partner of level 1 a client's 2–3 are bare."""
-    work = Round.make(8, kappa=0.5, threshold=3)
+    work = Round.make(8, kappa=0.5, shares=Sharing(7, 3))
     blobs = {p: work.blob(p) for p in range(8)}
     work.released(1, blobs, range(8))
     survivors = tuple(p for p in range(8) if p != 2)
@@ -107,20 +116,46 @@ def test_with_kappa_below_one_nothing_is_released_if_a_tensor_would_be_bare():
 
 def test_a_bad_or_missing_blob_is_reported_and_done_without(work, blobs):
     garbage = bytearray(blobs[2])
-    garbage[-1] ^= 1  # the last message is for holder 7
+    garbage[-1] ^= 1  # the last entry is for holder 7: what it opens is not what was committed to
     held = held_shares(work.graph, 7, work.secrets[7], {**blobs, 1: b"nonsense", 2: bytes(garbage)} | {7: b"own"})
     assert set(held.bad) == {1, 2} and set(held.shares) == {0, 3, 4, 5, 6}
     data = release(work.graph, 7, held, SHARERS, SURVIVORS, committed=False)
-    assert set(parse(work, data, 7).shares) == {0, 3, 4, 5, 6}
-    del (missing := dict(blobs))[3]
-    assert 3 not in held_shares(work.graph, 7, work.secrets[7], missing).shares
+    parsed = parse(work, data, 7)
+    assert parsed.bad == (1, 2) and set(parsed.shares) == {0, 3, 4, 5, 6}
+
+
+def test_shares_that_cannot_be_had_are_as_bad_as_wrong_ones(work, blobs):
+    missing = {owner: blob for owner, blob in blobs.items() if owner != 3}
+    held = held_shares(work.graph, 7, work.secrets[7], missing)
+    assert held.bad == {3: "the shares of client 11 cannot be had"}
+    assert parse(work, release(work.graph, 7, held, SHARERS, SURVIVORS, committed=False), 7).bad == (3,)
+
+
+def test_nobody_is_called_bad_who_did_not_share(work, blobs):
+    """Position 7 is not on the list of shares: there is nothing that it should have sealed."""
+    held = held_shares(work.graph, 0, work.secrets[0], blobs)
+    assert 7 in held.bad
+    assert parse(work, release(work.graph, 0, held, SHARERS, SURVIVORS, committed=True)).bad == ()
+
+
+def test_a_blob_of_megabytes_is_bad_whatever_is_in_it(work, blobs):
+    held = held_shares(work.graph, 7, work.secrets[7], {**blobs, 2: bytes(1 << 20)})
+    assert "take 1048576 bytes, 1370 were expected" in held.bad[2]
+
+
+@pytest.mark.parametrize("survivors", [SURVIVORS, SHARERS])
+def test_no_release_is_longer_than_the_most_that_is_fetched(work, blobs, survivors):
+    for holder in range(N):
+        full = work.released(holder, blobs, survivors, unavailable=survivors)
+        none = work.released(holder, {owner: b"" for owner in blobs}, survivors, unavailable=survivors)
+        assert max(len(full), len(none)) <= most_release_bytes(work.graph, holder)
 
 
 def test_an_unavailable_update_is_reported_and_its_key_kept(work, blobs):
     data = work.released(0, blobs, SURVIVORS, unavailable=(4, 2))
     parsed = parse(work, data)
     assert parsed.unavailable == (2, 4)
-    assert parsed.shares[4] == shares_of(work, blobs, 4, 0).seed
+    assert parsed.shares[4] == shares_of(work, blobs, 4, 0)[Kind.SEED]
     with pytest.raises(ReleaseRefused, match="never committed"):
         work.released(0, blobs, SURVIVORS, unavailable=(6,))
 
@@ -129,16 +164,24 @@ def test_the_same_lists_give_the_same_blob(work, blobs):
     assert work.released(0, blobs, SURVIVORS) == work.released(0, dict(reversed(blobs.items())), SURVIVORS[::-1])
 
 
-@pytest.mark.parametrize("byte", [0, 4, 35, 36, 39, 40, 43, 44, 47, 48, 51, 52])
-def test_a_flipped_bit_in_any_field_but_the_share_is_found(work, blobs, byte):
-    """Magic, transcript, holder, count of unavailable, count of shares, owner, kind."""
+@pytest.mark.parametrize("byte", [0, 4, 35, 36, 39, 40, 43, 44, 47, 48, 51, 52, 55, 56])
+def test_a_flipped_bit_in_any_field_but_share_and_salt_is_found(work, blobs, byte):
+    """Magic, transcript, holder, counts of unavailable, of bad, of shares; owner, kind."""
     data = bytearray(work.released(0, blobs, SURVIVORS))
     data[byte] ^= 1
     with pytest.raises(InvalidRelease):
         parse(work, bytes(data))
 
 
-@pytest.mark.parametrize("cut", [0, 10, 39, 40, 43, 44, 47, 48, 60, -1])
+@pytest.mark.parametrize("byte", [58, 89, 90, 105])
+def test_another_share_or_salt_parses_and_is_not_the_one_committed_to(work, blobs, byte):
+    """Whoever has the commitments sees it (``test_liars``); the blob alone does not show it."""
+    data = bytearray(work.released(0, blobs, SURVIVORS))
+    data[byte] ^= 1
+    assert parse(work, bytes(data)).shares[1] != shares_of(work, blobs, 1, 0)[Kind.SEED]
+
+
+@pytest.mark.parametrize("cut", [0, 10, 39, 40, 43, 44, 47, 48, 51, 52, 60, -1])
 def test_a_cut_or_padded_blob_is_found(work, blobs, cut):
     data = work.released(0, blobs, SURVIVORS)
     for wrong in (data[:cut], data + b"\0"):
@@ -148,17 +191,17 @@ def test_a_cut_or_padded_blob_is_found(work, blobs, cut):
 
 def test_a_share_outside_the_field_is_found(work, blobs):
     data = bytearray(work.released(0, blobs, SURVIVORS))
-    data[53 : 53 + 33] = PRIME.to_bytes(33)
-    with pytest.raises(InvalidRelease, match="should not have"):
+    data[FIRST + 5 : FIRST + 5 + 33] = PRIME.to_bytes(33)
+    with pytest.raises(InvalidRelease, match=r"released what is no share \(position 1\)"):
         parse(work, bytes(data))
 
 
 def test_entries_out_of_order_or_twice_are_found(work, blobs):
     data = work.released(0, blobs, SURVIVORS)
-    entries = [data[48 + 38 * i : 48 + 38 * (i + 1)] for i in range(6)]
+    entries = [data[FIRST + ENTRY * i : FIRST + ENTRY * (i + 1)] for i in range(6)]
     for wrong in ([entries[1], entries[0], *entries[2:]], [entries[0], entries[0], *entries[2:]]):
         with pytest.raises(InvalidRelease, match="should not have"):
-            parse(work, data[:48] + b"".join(wrong))
+            parse(work, data[:FIRST] + b"".join(wrong))
 
 
 def test_unavailable_positions_must_be_survivors_in_order(work, blobs):
@@ -172,6 +215,28 @@ def test_unavailable_positions_must_be_survivors_in_order(work, blobs):
         parse(work, data[:HEADER] + b"\xff" * 4 + body)
 
 
+def test_bad_positions_must_be_owners_of_held_shares_in_order(work, blobs):
+    """And no share comes with a complaint about it."""
+    data = work.released(0, blobs, SURVIVORS)
+    start = HEADER + 4
+    for wrong in ([7], [0], [9], [2, 1], [1, 1], [2**32 - 1], [1]):
+        listed = len(wrong).to_bytes(4) + b"".join(p.to_bytes(4) for p in wrong)
+        with pytest.raises(InvalidRelease):
+            parse(work, data[:start] + listed + data[start + 4 :])
+    without_first = (5).to_bytes(4) + data[FIRST + ENTRY :]
+    parsed = parse(work, data[:start] + (1).to_bytes(4) + (1).to_bytes(4) + without_first)
+    assert parsed.bad == (1,) and set(parsed.shares) == set(SHARERS) - {0, 1}
+
+
+@pytest.mark.parametrize("field", [HEADER, HEADER + 4])
+@pytest.mark.parametrize("count", [8, 1 << 20, 2**32 - 1])
+def test_a_list_that_is_longer_than_what_is_held_is_refused_unread(work, blobs, field, count):
+    data = work.released(0, blobs, SURVIVORS)
+    padded = data[:field] + count.to_bytes(4) + b"".join(p.to_bytes(4) for p in range(min(count, 1 << 16)))
+    with pytest.raises(InvalidRelease, match="cut short, or reports on too many"):
+        parse(work, padded + data[field + 4 :])
+
+
 @pytest.mark.parametrize(
     ("position", "sharers", "survivors"),
     [(1, SHARERS, SURVIVORS), (0, SHARERS, SHARERS), (0, range(N), SURVIVORS), (0, SHARERS, (0, 1))],
@@ -183,4 +248,6 @@ def test_a_release_for_other_lists_or_another_holder_is_found(work, blobs, posit
 
 def test_held_shares_are_not_shown(work, blobs):
     held = held_shares(work.graph, 0, work.secrets[0], blobs)
-    assert repr(held) == "HeldShares(holder=0, bad={})"
+    assert repr(held) == "HeldShares(holder=0, bad={7: 'the shares of client 23 cannot be had'})"
+    released = parse(work, work.released(0, blobs, SURVIVORS))
+    assert repr(released) == "Release(holder=0, unavailable=(), bad=())"
