@@ -30,7 +30,7 @@ def closing(number: int) -> SimpleNamespace:
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
-    closings = Closings(None, terms, None, 0.0, lambda end: Client._lot(SimpleNamespace(_keys=keys), end))
+    closings = Closings(None, terms, None, 0.0, lambda end: Client._lot(SimpleNamespace(_keys=keys), end), bytes, 0)
     closings._recompute = lambda entry, end: seen.append(entry.number) or "it is a lie"
     return closings
 

@@ -125,8 +125,9 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
         metrics = replace(metrics, clusters=replace(metrics.clusters, signature=signature))
     end = replace(place.entry.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     place = replace(place, entry=replace(place.entry, end=end))
+    chain = (story.history.block_hash, story.history.first_block)
     looking = {
-        client: Closings(store, config, lambda entry: place, 0.0).fault(place.entry, client)
+        client: Closings(store, config, lambda entry: place, 0.0, lambda end: 1.0, *chain).fault(place.entry, client)
         for client in range(1, CLIENTS + 1)
     }
     cases = story.states()[9].cases if number == 9 else ()

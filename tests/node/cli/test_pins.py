@@ -109,7 +109,7 @@ def test_a_pin_that_does_not_match_is_a_bad_record(run, place, options, field):
         (("--expect-head", "latest:" + "00" * 32), "BLOCK:HASH"),
         (("--expect-head", "1" * 19 + ":" + "00" * 32), "BLOCK:HASH"),
         (("--expect-ledger", "0x12"), "--expect-ledger must be an address"),
-        (("--expect-chain", "mainnet"), "mainnet"),
+        (("--expect-chain", "mainnet"), "valid integer"),
         (("--expect-statement", "nowhere.json"), "cannot read nowhere.json"),
         (("--expect-statement", "folder.json"), "cannot read folder.json"),
         (("--expect-statement", "text.json"), "no statement of a head"),
