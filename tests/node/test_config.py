@@ -162,7 +162,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
     config, _ = load_config(write(tmp_path, CLUSTERING))
     assert config.model is None and config.clustering.k == 4 and config.mechanism == "none"
     assert FederationConfig.from_bytes(config.to_bytes()) == config
-    assert set(config.to_tables()) == {"clustering", "federation", "ledger", "masking", "membership"}
+    assert set(config.to_tables()) == {"clustering", "federation", "ledger", "masking", "membership", "start"}
     plain, _ = load_config(write(tmp_path, MINIMAL))
     assert b"clustering" not in plain.to_bytes()
 

@@ -119,11 +119,12 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     entry = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
     entry.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in entry.order}
     disclosure = Disclosure(Journal(tmp_path, bytes(32)), store, config, lambda entry: SimpleNamespace(graph=graph))
-    assert disclosure.unpublished(entry) == []
+    disclosure._kind.expected_bytes = lambda round, client: 1
+    assert disclosure.unpublished(entry, 7) == []
     for client in (5, 9):
         entry.commits[client].digest = bytes(32)
-    assert disclosure.unpublished(entry) == [9]
+    assert disclosure.unpublished(entry, 7) == [9]
     store.available = lambda digest, most: False  # of the others nobody asks: they could be of any size
-    assert disclosure.unpublished(entry) == [3, 4, 7, 9]
+    assert disclosure.unpublished(entry, 7) == [3, 4, 9]
     entry.commits = {}
-    assert disclosure.unpublished(entry) == []
+    assert disclosure.unpublished(entry, 7) == []
