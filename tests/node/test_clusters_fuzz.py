@@ -20,12 +20,14 @@ import pytest
 
 from chain.records import Closed, RoundOpened
 from chain.signatures import sign_message
-from ipfs.store import StoreError
+from ipfs.disk import DiskStore
+from ipfs.store import StoreError, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import recovery
 from node.auditing.archive import chain_facts
 from node.auditing.verdict import AuditFailure
 from node.auditor import Auditor
+from node.client import Client
 from node.clustering.comparing import Party, comparing
 from node.clustering.ecdh import Comparison, read_points
 from node.clustering.evidence import Evidence, Rule
@@ -171,12 +173,41 @@ def _keyed(value: object) -> object:
     return {int(key) if numbers else key: _keyed(each) for key, each in value.items()}
 
 
+class Overlay:
+    """The story's store, with the mutants' blobs beside it in memory."""
+
+    def __init__(self, under: DiskStore) -> None:
+        self._under, self._own = under, {}
+
+    def keep(self, data: bytes) -> bytes:
+        """The digest of a blob that is there until the next mutant's."""
+        digest = cid_of(data).digest
+        self._own[digest] = data
+        return digest
+
+    def forget(self) -> None:
+        self._own.clear()
+
+    def fetch(self, digest: bytes, most: int) -> bytes:
+        if digest not in self._own:
+            return self._under.fetch(digest, most)
+        if len(self._own[digest]) > most:
+            raise TooLarge(digest.hex(), f"more than {most} bytes")
+        return self._own[digest]
+
+    def stream(self, digest: bytes, most: int) -> Iterator[bytes]:
+        yield self.fetch(digest, most)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._under, name)
+
+
 class Arena:
     """The story's blobs, and everybody who reads them."""
 
     def __init__(self, story: Story, count: int) -> None:
         self.story, self.random, self.count = story, Random(count), count
-        self.config, self.store = story.federation.config, story.federation.store
+        self.config, self.store = story.federation.config, Overlay(story.federation.store)
         self.course, self.kind = course_of(self.config), ClusterUploads(self.config)
         self.account = story.federation.coordinator_keys.account
         self.used = 0
@@ -195,6 +226,13 @@ class Arena:
     def stated(self) -> list[Metrics]:
         return self.story.stated()
 
+    @cached_property
+    def member(self) -> Client:
+        """A client that looks back."""
+        client = self.story.federation.client(8, store=self.store)
+        client.view.refresh()
+        return client
+
     def mutants(self) -> Iterator[Random]:
         """So many turns, each of which must end in time and without much memory."""
         tracemalloc.start()
@@ -203,6 +241,7 @@ class Arena:
                 tracemalloc.reset_peak()
                 before, start = tracemalloc.get_traced_memory()[0], time.process_time()
                 yield self.random
+                self.store.forget()
                 assert time.process_time() - start < SECONDS
                 assert tracemalloc.get_traced_memory()[1] - before < BYTES
         finally:
@@ -323,8 +362,7 @@ def test_metrics_that_a_round_closed_with(arena):
     auditor._content.closed |= {number, number + 1}
     assert auditor.run().verdict == "verified"
     truth = records[place]
-    member = story.member
-    entry = member.view.rounds.rounds[number]
+    member, entry = arena.member, arena.member.view.rounds.rounds[number]
     # The sum is the same for all; it is the metrics that are read anew.
     right = member._closings._kind.outcome(member._place(entry), _recovery(story, number))
     member._closings._kind = Known(member._closings._kind, right)
@@ -332,10 +370,11 @@ def test_metrics_that_a_round_closed_with(arena):
         value = json.loads(arena.stated[number - 1].to_bytes())
         value = mutated(mutated(value, random), random) if random.random() < 0.8 else mutated(value, random)
         data = canonical(value) if random.random() < 0.9 else flipped(canonical(value), random)
-        digest = arena.store.put(data).digest
-        fault = story.fault(number, metrics_digest=digest)
+        end = replace(truth, metrics_digest=arena.store.keep(data))
+        entry.end = end
+        fault = member._closings.fault(entry)
+        entry.end = truth
         assert isinstance(fault, str) and "ends in" not in fault
-        end = replace(truth, metrics_digest=digest)
         auditor.rounds.rounds[number].end = end
         try:
             auditor._content._check(after)
@@ -379,16 +418,14 @@ def test_closings_in_an_audit(arena):
         said = mutated(json.loads(metrics.to_bytes()), random)
         data = canonical(head)
         whole = len(data).to_bytes(8) + data + state.to_bytes()[8 + len(state.head()) :]
-        end = replace(
-            truth, model_digest=arena.store.put(whole).digest, metrics_digest=arena.store.put(canonical(said)).digest
-        )
+        end = replace(truth, model_digest=arena.store.keep(whole), metrics_digest=arena.store.keep(canonical(said)))
         try:
             auditor._content._check(end)
         except AuditFailure as failure:
             assert failure.record.round == number
             arena.used += 1
         # And those that would go on from it, before anybody has disputed it.
-        rounds = story.member.view.rounds
+        rounds = arena.member.view.rounds
         entry, before = rounds.rounds[number], rounds.rounds[number].end
         entry.end = end
         try:
@@ -468,9 +505,9 @@ def test_sealed_answers_to_the_counter(arena):
         sealed = flipped(uploads[client], random)
         _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), NotForReader)
         if random.random() < 0.1:  # to count all pairs takes a while
-            digest = arena.store.put(sealed).digest
+            digest = arena.store.keep(sealed)
             commits = {**place.entry.commits, client: replace(place.entry.commits[client], digest=digest)}
-            odd = replace(place, entry=replace(place.entry, commits=commits))
+            odd = replace(place, entry=replace(place.entry, commits=commits), store=arena.store)
             counted = replace(story.states()[1], stage="count")
             overlaps = counter._overlaps(odd, counted)
             arena.course.clustered(counted, overlaps)
@@ -498,14 +535,14 @@ def test_what_members_show(arena):
     state = place.previous
     (case,) = state.cases
     judge = case.committee[0]
-    work = story.federation.client(judge)._work._committee
+    work = story.federation.client(judge, store=arena.store)._work._committee
     base = place.rounds.base_of(11)
     member = case.members[0]
     shown_blob, truth = arena.store.fetch(base.commits[member].digest, 1 << 16), base.commits[member]
     try:
         for random in arena.mutants():
             odd = flipped(shown_blob, random)
-            base.commits[member] = replace(truth, digest=arena.store.put(odd).digest)
+            base.commits[member] = replace(truth, digest=arena.store.keep(odd))
             told = work._told(place, state, case, judge)
             assert all(len(secret) == 32 for secret in told.values())
             arena.used += member not in told
