@@ -116,9 +116,10 @@ class DiskReader(BlockReader):
         try:
             yield
         except OSError as fault:
+            reason = f"the store at {self.path} cannot be used: {fault.strerror or fault}"
             if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskFull(f"the disk of the store at {self.path} is full: make room and run it again") from fault
-            raise StoreError(f"the store at {self.path} cannot be used: {fault.strerror or fault}") from fault
+                raise DiskFull(f"{reason}; make room and run the command again") from fault
+            raise StoreError(reason) from fault
 
 
 class DiskStore(DiskReader):
