@@ -5,12 +5,13 @@ transaction holds the record's content, under its author's signature. What the c
 account is the client that a record names, that a phase was open) is for ``node.ledger_rules``.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from chain.abi import functions
 from chain.deployment import Deployment, created_address, creation_data
-from chain.draws import SignedDraw, batched_draw, is_signed
+from chain.draws import SignedDraw, batched_draw, batched_draws, is_signed
 from chain.records import (
     AbsenceRecorded,
     Approved,
@@ -69,6 +70,18 @@ _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
 }
 """The functions whose calls leave a record."""
 
+_LEAVES = {
+    "draw": "(SeedFixed )?Drawn ",
+    "drawBatch": "(SeedFixed )?((Drawn|DrawRejected) )*",
+    "sealChunk": "SealChunk (Sealed )?",
+    "disputeRound": "Disputed (Voided ){0,2}",
+    "reportAbsences": "(AbsenceRecorded )*",
+    "register": "(Registered )?",
+    "approve": "(Approved )?",
+    "revoke": "(Revoked )?",
+}
+"""What a call that took effect leaves where that is not one record: nothing where it changed nothing."""
+
 
 def author_of(record: Record, transaction: SignedTransaction, deployment: Deployment, item: int = 0) -> str:
     """The account that answers for a record: the transaction's sender, or who signed a draw in a batch.
@@ -98,6 +111,24 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     if not _says(record, words, transaction.sender):
         raise ValueError("its calldata says something else")
     return transaction.sender
+
+
+def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], deployment: Deployment) -> str:
+    """In what records of these kinds are not all that a transaction left that took effect, in a sentence; or empty."""
+    name = ""
+    if transaction.to == deployment.registry:
+        name, _ = _call("ClientRegistry", transaction.data)
+    elif transaction.to == deployment.ledger:
+        name, _ = _call("TrainingLedger", transaction.data)
+    own = next((kind.__name__ for kind, names in _FUNCTIONS.items() if names[0] == name), "")
+    expected = _LEAVES.get(name, f"{own} " if own else "")
+    if transaction.to is None:
+        expected = f"({RegistryFounded.__name__} |{LedgerFounded.__name__} )?"
+    if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
+        return f"a transaction that took effect did not leave the records of a call of {name or 'a constructor'}"
+    if name == "drawBatch" and sum(kind is not SeedFixed for kind in kinds) != batched_draws(transaction.data):
+        return "a batch of draws did not leave a record of each"
+    return ""
 
 
 def _founder(record: Record, transaction: SignedTransaction, deployment: Deployment) -> str:

@@ -3,11 +3,12 @@
 What is made here is not checked: whoever hashes the result sees whether it is right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import rlp
+from eth_bloom import BloomFilter
 from eth_utils import keccak
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
@@ -16,6 +17,8 @@ from chain.hexadecimal import Malformed, to_bytes, to_int
 
 MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4
+# What a block's limit of gas allows is for the chain to say; whoever answers is bounded already (``endpoints``).
+MAX_DATA_BYTES = 1 << 25
 _EMPTY_ROOT = keccak(rlp.encode(b""))
 _HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 _QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
@@ -44,12 +47,14 @@ def header_rlp(block: dict[str, Any]) -> bytes:
 
 def receipt_rlp(receipt: dict[str, Any]) -> bytes:
     """EIP-2718 encoding of a receipt (EIP-658 status)."""
-    logs = [
-        [to_bytes(log["address"], 20), [to_bytes(topic, 32) for topic in log["topics"]], to_bytes(log["data"])]
-        for log in receipt["logs"]
-    ]
+    logs = [_log(log) for log in receipt["logs"]]
     body = [to_int(receipt["status"]), to_int(receipt["cumulativeGasUsed"]), to_bytes(receipt["logsBloom"], 256), logs]
     return _typed(to_int(receipt.get("type", "0x0")), body)
+
+
+def _log(log: dict[str, Any]) -> list:
+    topics = [to_bytes(topic, 32) for topic in log["topics"]]
+    return [to_bytes(log["address"], 20), topics, to_bytes(log["data"], most=MAX_DATA_BYTES)]
 
 
 def transaction_rlp(fields: dict[str, Any]) -> bytes:
@@ -57,7 +62,7 @@ def transaction_rlp(fields: dict[str, Any]) -> bytes:
     kind = to_int(fields.get("type", "0x0"))
     to = to_bytes(fields["to"], 20) if fields.get("to") else b""
     numbers = {name: to_int(fields[name]) for name in ("nonce", "gas", "value")}
-    data = to_bytes(fields["input"])
+    data = to_bytes(fields["input"], most=MAX_DATA_BYTES)
     signature = [to_int(fields["r"]), to_int(fields["s"])]
     if kind == 0:
         price = to_int(fields["gasPrice"])
@@ -109,24 +114,29 @@ _SIZES = (32, 32, 20, 32, 32, 32, 256, 0, 0, 0, 0, 0, 0, 32, 8)
 
 @dataclass(frozen=True, slots=True)
 class DecodedReceipt:
-    """Whether it took effect, gas used in the block up to it; logs as [address, topics, data], of checked sizes."""
+    """EIP-2718 type, whether it took effect, gas used in the block up to it, bloom filter (256 bytes); logs as
+    [address, topics, data], of checked sizes."""
 
+    kind: int
     succeeded: bool
     cumulative_gas: int
+    bloom: bytes
     logs: list[list[Any]]
 
 
 def decode_receipt(encoded: bytes) -> DecodedReceipt:
     """Read an EIP-2718 receipt. Raises ValueError on anything else."""
     try:
-        fields = rlp.decode(encoded[1:] if encoded and encoded[0] < 0x80 else encoded)
-        status, gas, _, logs = fields
+        kind = type_of(encoded)
+        status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
+        if status not in (b"", b"\x01") or not isinstance(gas, bytes) or not _is_word(bloom, 256):
+            raise ValueError("a receipt of another form")
         for address, topics, data in logs:
             if not (_is_word(address, 20) and isinstance(topics, list) and isinstance(data, bytes)):
                 raise ValueError("a log of another shape")
             if len(topics) > MAX_TOPICS or not all(_is_word(topic, 32) for topic in topics):
                 raise ValueError("a log with other topics")
-        return DecodedReceipt(status == b"\x01", int.from_bytes(gas, "big"), logs)
+        return DecodedReceipt(kind, status == b"\x01", int.from_bytes(gas, "big"), bloom, logs)
     except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a receipt: {fault}") from None
 
@@ -142,6 +152,19 @@ def decode_header(encoded: bytes) -> list[bytes]:
     if any(size and len(field) != size for field, size in zip(fields, _SIZES, strict=False)):
         raise ValueError("a header with fields of other sizes")
     return fields
+
+
+def type_of(encoded: bytes) -> int:
+    """The EIP-2718 type of a transaction or a receipt; 0 for legacy ones."""
+    return encoded[0] if encoded and encoded[0] < 0x80 else 0
+
+
+def bloom_of(logs: Iterable[Sequence[Any]]) -> bytes:
+    """The bloom filter over the addresses and topics of logs, 256 bytes."""
+    bits = BloomFilter()
+    for address, topics, _ in logs:
+        bits.extend((address, *topics))
+    return int(bits).to_bytes(256, "big")
 
 
 def _is_word(item: Any, size: int) -> bool:

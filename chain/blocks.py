@@ -5,14 +5,15 @@ record is checked further: the transaction that left it took effect, went to a c
 signed by the account that answers for the record, with the record's content as calldata (``chain.authors``).
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 
-from chain.authors import author_of
-from chain.block_rlp import DecodedReceipt, decode_header, decode_receipt, trie_root
+from chain.authors import author_of, incomplete
+from chain.block_rlp import DecodedReceipt, bloom_of, decode_header, decode_receipt, trie_root, type_of
 from chain.deployment import Deployment
 from chain.errors import ChainError, InvalidLog
 from chain.events import decode_from
@@ -72,7 +73,7 @@ def check_block(number: int, block: Block, parent: bytes | None, addresses: froz
     # (2) the body: there when it may hold records, and hashing to the header's roots
     if block.body is not None:
         check_body(number, block.header, block.body)
-    elif _may_hold(fields[_BLOOM], addresses):
+    elif may_hold_records(fields, addresses):
         raise BadHistory(number, "its receipts are missing, though it may hold records")
 
 
@@ -94,11 +95,20 @@ def check_body(number: int, header: bytes, body: Body) -> None:
         raise BadHistory(number, "its transactions do not hash to the root in its header")
     if trie_root(body.receipts) != fields[_RECEIPTS]:
         raise BadHistory(number, "its receipts do not hash to the root in its header")
+    bloom = 0
+    for raw, encoded in zip(body.transactions, body.receipts, strict=True):
+        receipt = _receipt(number, encoded)
+        if receipt.kind != type_of(raw) or receipt.bloom != bloom_of(receipt.logs):
+            raise BadHistory(number, "one of its receipts is not that of its transaction, or not of its logs")
+        bloom |= int.from_bytes(receipt.bloom, "big")
+    if bloom != int.from_bytes(fields[_BLOOM], "big"):
+        raise BadHistory(number, "its bloom filter is not that of its receipts")
 
 
-def may_hold_records(number: int, header: bytes, addresses: frozenset[bytes]) -> bool:
-    """Whether a block may hold records, by the bloom filter in its header."""
-    return _may_hold(header_fields(number, header)[_BLOOM], addresses)
+def may_hold_records(fields: list[bytes], addresses: frozenset[bytes]) -> bool:
+    """Whether a block may hold records, by the bloom filter among the fields of its header."""
+    bits = int.from_bytes(fields[_BLOOM], "big")
+    return any(bits & mask == mask for mask in map(_bloom_of, addresses))
 
 
 def header_fields(number: int, header: bytes) -> list[bytes]:
@@ -109,6 +119,16 @@ def header_fields(number: int, header: bytes) -> list[bytes]:
         raise BadHistory(number, "its header cannot be decoded") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A transaction that left records: its hash, what its author signed, the gas it used, and the records in order."""
+
+    hash: bytes
+    signed: SignedTransaction
+    gas_used: int
+    records: tuple[Record, ...]
+
+
 def records_of(number: int, body: Body, deployment: Deployment) -> list[Record]:
     """The records in a block, in order, each with the account that answers for it (``at.author``).
 
@@ -117,25 +137,37 @@ def records_of(number: int, body: Body, deployment: Deployment) -> list[Record]:
     BadHistory
         A log of a contract is no record, or its transaction does not imply it.
     """
-    found: list[Record] = []
-    for raw, receipt, logs in _transactions(number, body, addresses_of(deployment)):
-        if not logs:
-            continue
-        if not receipt.succeeded:
+    return [record for call in calls_of(number, body, deployment) for record in call.records]
+
+
+def calls_of(number: int, body: Body, deployment: Deployment) -> Iterator[Call]:
+    """The transactions of a block that left records, in order; raises as ``records_of``."""
+    before, addresses = 0, addresses_of(deployment)
+    for raw, receipt, logs in _transactions(number, body, addresses):
+        # (4) it took effect, and left all that it must
+        if logs and not receipt.succeeded:
             raise BadHistory(number, "a record lies in a transaction that failed")
-        found += records_in(number, decoded_transaction(number, raw), logs, deployment)
-    return found
+        if logs or (receipt.succeeded and any(address in raw for address in addresses)):
+            signed = decoded_transaction(number, raw)
+            records = tuple(records_in(number, signed, logs, deployment))
+            if records:
+                yield Call(keccak(raw), signed, receipt.cumulative_gas - before, records)
+        before = receipt.cumulative_gas
 
 
 def records_in(
     number: int, transaction: SignedTransaction, logs: Sequence[Log], deployment: Deployment
 ) -> Iterator[Record]:
     """The records in the logs that a transaction left, in order, each with its author; raises as ``records_of``."""
-    draws = 0
+    draws, kinds = 0, []
     for log in logs:
         record = _record(number, log, transaction, draws, deployment)
         draws += isinstance(record, Drawn | DrawRejected)
+        kinds.append(type(record))
         yield record
+    fault = incomplete(transaction, kinds, deployment)
+    if fault:
+        raise BadHistory(number, fault)
 
 
 def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
@@ -144,18 +176,6 @@ def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
         return decode_transaction(raw)
     except ValueError:
         raise BadHistory(number, "one of its transactions has no valid signature") from None
-
-
-def transaction_facts(number: int, body: Body, addresses: frozenset[bytes]) -> dict[bytes, TransactionFacts]:
-    """Sender and gas of each transaction of a block that left a record, by transaction hash."""
-    found, before = {}, 0
-    for raw, receipt, logs in _transactions(number, body, addresses):
-        if logs:
-            found[keccak(raw)] = TransactionFacts(
-                decoded_transaction(number, raw).sender, receipt.cumulative_gas - before
-            )
-        before = receipt.cumulative_gas
-    return found
 
 
 def _record(number: int, log: Log, transaction: SignedTransaction, item: int, deployment: Deployment) -> Record:
@@ -196,9 +216,10 @@ def _check_lengths(number: int, body: Body) -> None:
         raise BadHistory(number, "it has not as many receipts as transactions")
 
 
-def _may_hold(bloom: bytes, addresses: frozenset[bytes]) -> bool:
-    bits = BloomFilter(int.from_bytes(bloom, "big"))
-    return any(address in bits for address in addresses)
+@functools.cache
+def _bloom_of(address: bytes) -> int:
+    """The bits that an address sets."""
+    return int(BloomFilter.from_iterable([address]))
 
 
 def _receipt(number: int, encoded: bytes) -> DecodedReceipt:

@@ -1,10 +1,11 @@
 """Draws that a client signs and somebody else submits (EIP-712), so that one transaction can carry many."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eth_abi import encode
 from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
+from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils import keccak, to_checksum_address
 
@@ -56,9 +57,14 @@ def sign_draw(
     """Prove the VRF output over ``alpha`` (``tree.draw_alpha``) and sign the draw for ``Ledger.draw_batch``."""
     x, y = vrf.coordinates(keys.vrf_public)
     message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
-    values = (keys.address, x, y, mask_key, seal_key, samples, message)
-    signature = bytes(keys.account.sign_message(_signable(deployment, round, values)).signature)
-    return SignedDraw(*values, signature)
+    unsigned = SignedDraw(keys.address, x, y, mask_key, seal_key, samples, message, b"")
+    return signed_by(keys.account, deployment, round, unsigned)
+
+
+def signed_by(account: LocalAccount, deployment: Deployment, round: int, item: SignedDraw) -> SignedDraw:
+    """The draw with this account's signature, whatever was there before."""
+    message = _signable(deployment, round, item.as_tuple()[:-1])
+    return replace(item, signature=bytes(account.sign_message(message).signature))
 
 
 def batched_draw(data: bytes, index: int) -> SignedDraw:
@@ -74,6 +80,11 @@ def batched_draw(data: bytes, index: int) -> SignedDraw:
     address = to_checksum_address((account % (1 << 160)).to_bytes(20, "big"))
     round_keys = (mask_key.to_bytes(_WORD, "big"), seal_key.to_bytes(_WORD, "big"))
     return SignedDraw(address, x, y, *round_keys, samples, message, signature)
+
+
+def batched_draws(data: bytes) -> int:
+    """How many draws the calldata of a batch holds."""
+    return _word(data, _ARGUMENTS + _word(data, _ARGUMENTS + _WORD))
 
 
 def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:

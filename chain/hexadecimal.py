@@ -16,9 +16,9 @@ def to_int(value: Any) -> int:
     return int(value[2:], 16)
 
 
-def to_bytes(value: Any, size: int | None = None) -> bytes:
-    """Data such as 0x00ff, of exactly ``size`` bytes where given, of at most 1 MiB otherwise."""
-    if not isinstance(value, str) or not value.startswith("0x") or len(value) > 2 + 2 * MAX_BYTES:
+def to_bytes(value: Any, size: int | None = None, most: int = MAX_BYTES) -> bytes:
+    """Data such as 0x00ff, of exactly ``size`` bytes where given, of at most ``most`` otherwise."""
+    if not isinstance(value, str) or not value.startswith("0x") or len(value) > 2 + 2 * most:
         raise Malformed("not data")
     data = bytes.fromhex(value[2:])
     if size is not None and len(data) != size:

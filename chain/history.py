@@ -23,12 +23,12 @@ from chain.blocks import (
     BadHistory,
     Block,
     Body,
+    Call,
     TransactionFacts,
     addresses_of,
+    calls_of,
     check_block,
     header_fields,
-    records_of,
-    transaction_facts,
 )
 from chain.deployment import Deployment
 from chain.errors import ConnectionFailed
@@ -94,14 +94,26 @@ class History:
     @cached_property
     def transactions(self) -> dict[bytes, TransactionFacts]:
         """Sender and gas of each transaction that left a record, by transaction hash."""
-        found, addresses = {}, addresses_of(self.deployment)
-        for number, body in self._bodies():
-            found |= transaction_facts(number, body, addresses)
-        return found
+        return {call.hash: TransactionFacts(call.signed.sender, call.gas_used) for call in self._calls}
 
     @cached_property
     def _records(self) -> tuple[Record, ...]:
-        return tuple(record for number, body in self._bodies() for record in records_of(number, body, self.deployment))
+        return tuple(record for call in self._calls for record in call.records)
+
+    @cached_property
+    def _calls(self) -> tuple[Call, ...]:
+        """The transactions that left records, in order. An account's come by its nonces, none twice."""
+        found: list[Call] = []
+        nonces: dict[str, int] = {}
+        for number, body in self._bodies():
+            for call in calls_of(number, body, self.deployment):
+                # (4) no transaction stands twice, or before one that its author signed earlier
+                sender = call.signed.sender
+                if call.signed.nonce <= nonces.get(sender, -1):
+                    raise BadHistory(number, f"a transaction of {sender} stands twice, or out of its author's order")
+                nonces[sender] = call.signed.nonce
+                found.append(call)
+        return tuple(found)
 
     def _bodies(self) -> Iterator[tuple[int, Body]]:
         for number, block in enumerate(self.blocks, self.first_block):

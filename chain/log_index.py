@@ -19,6 +19,7 @@ from chain.blocks import (
     addresses_of,
     check_body,
     check_header,
+    header_fields,
     may_hold_records,
     records_of,
 )
@@ -50,12 +51,13 @@ class Span:
     @classmethod
     def of(cls, headers: Sequence[bytes], first: int, addresses: frozenset[bytes]) -> "Span":
         """Raises BadHistory where the headers, from number ``first`` on, do not link up."""
-        span = cls(first, check_header(first, headers[0], None)[PARENT_FIELD])
+        span = cls(first, b"")
         for number, header in enumerate(headers, first):
             fields = check_header(number, header, span.last_hash or None)
+            span.parent = span.parent or fields[PARENT_FIELD]
             span.hashes += keccak(header)
             span.mixes += fields[MIX_FIELD]
-            if may_hold_records(number, header, addresses):
+            if may_hold_records(fields, addresses):
                 span.wanted[number] = header
         return span
 
@@ -107,7 +109,13 @@ class LogIndex(RecordIndex):
             if not self._is_behind(latest):
                 self._keep(latest)
             return
-        span = self._headers(latest, latest_hash)
+        try:
+            span = self._headers(latest, latest_hash)
+        except BadHistory as fault:
+            if self._hashes:
+                raise
+            # Not one block held together: rather a chain whose headers are not Ethereum's than a lie.
+            raise BadHistory(fault.block, f"{fault.what} (if all nodes say so, see network.proofs)") from None
         self._keep(span.first - 1)
         self._take(span)
 
@@ -171,6 +179,6 @@ def read_blocks(network: "Network", deployment: Deployment, headers: Sequence[by
     """Blocks with these headers, from number ``first`` on, and the bodies of those that may hold records; unchecked."""
     addresses = addresses_of(deployment)
     numbered = list(enumerate(headers, first))
-    wanted = [number for number, header in numbered if may_hold_records(number, header, addresses)]
+    wanted = [number for number, header in numbered if may_hold_records(header_fields(number, header), addresses)]
     bodies = dict(zip(wanted, network.bodies(wanted), strict=True)) if wanted else {}
     return tuple(Block(header, keccak(header), bodies.get(number)) for number, header in numbered)

@@ -10,6 +10,7 @@ from eth_utils import keccak, to_checksum_address
 from rlp.exceptions import RLPException
 
 _UNPROTECTED = (27, 28)
+_MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
 _LEGACY_FIELDS = 9
 _TYPED_FIELDS = {1: 11, 2: 12, 3: 14, 4: 13}
 """Fields of each EIP-2718 type: access list, dynamic fee, blob, set code; the last three are the signature."""
@@ -80,12 +81,14 @@ def _signed(
 ) -> SignedTransaction:
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
         raise ValueError("a recipient or calldata of another shape")
+    if signature[2] > _MAX_S:
+        raise ValueError("the mirrored form of a signature, which no chain takes")
     signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(content))
     recipient = to_checksum_address(to) if to else None
     return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data)
 
 
 def _number(word: Any) -> int:
-    if not isinstance(word, bytes) or len(word) > 32:
-        raise ValueError("not a number")
+    if not isinstance(word, bytes) or len(word) > 32 or word[:1] == b"\0":
+        raise ValueError("not a number in its one form")
     return int.from_bytes(word, "big")

@@ -102,10 +102,15 @@ class Auditor:
 
     def _unpinned(self) -> str:
         """What a verdict leaves open for want of something to hold the history against."""
-        known = [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements]
-        if not known:
-            return "not checked against a published head: whoever delivered the history may have left out its end"
-        return f"nothing published goes beyond block {max(known)}" if max(known) < self._head_block else ""
+        known = max(
+            [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1
+        )
+        if known >= self._head_block:
+            return ""
+        what = "not checked against a published head" if known < 0 else f"nothing published goes beyond block {known}"
+        vouched = self._content.vouched
+        after = f", after block {vouched}, whose hash the last closing signs" if vouched > known else ""
+        return f"{what}: whoever delivered the history may have left out its end{after}"
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""

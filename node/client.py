@@ -38,6 +38,7 @@ from node.masking.ring import InvalidVector
 from node.rounds import Member, RoundRecords
 from node.step import Step, attempt, missing, name_clients
 from node.tensors import InvalidModel
+from node.twins import Twins
 from node.uploads.kind import UploadRound
 from node.uploads.kinds import kind_of, upload_round
 from node.uploads.spending import Spending
@@ -93,7 +94,9 @@ class Client:
             config, store, samples, self._journal, executor, lambda: self.view.rounds, self._place, keys
         )
         self._disclosure = Disclosure(self._journal, store, config, self._place)
-        self._closings = Closings(store, config, self._place, check_rounds, self._lot)
+        chain = (ledger.block_hash, ledger.deployment.block)
+        self._closings = Closings(store, config, self._place, check_rounds, self._lot, *chain)
+        self._twins = Twins(self._journal)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._released = 0
@@ -108,6 +111,11 @@ class Client:
     @property
     def account(self) -> str:
         return self._keys.address
+
+    @property
+    def alarm(self) -> str:
+        """What people must hear of at once, in one sentence; empty when there is nothing."""
+        return self._twins.alarm
 
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
@@ -130,6 +138,7 @@ class Client:
             return self.register()
         if entry is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
+        self._twins.look(self.view.rounds, member.client, self.view.block)
         running = entry.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in entry.draws):
             return self._leave(entry)
@@ -209,7 +218,7 @@ class Client:
             return Step.wait("sit out", "this client: it did not draw in time", deadlines.close_end)
         if member.active_from > entry.opened.opened_at:
             return Step.wait("sit out", "this client: it is active from the next round", deadlines.close_end)
-        barred = self.view.rules.barred(member, entry) or self._unaffordable(entry, member)
+        barred = self._barred(entry, member) or self._unaffordable(entry, member)
         if barred:
             return Step.wait("sit out", barred, deadlines.close_end)
         alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, self.view.seed(entry))
@@ -224,6 +233,11 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
         return self._send(entry, "draw", "drew", send)
+
+    def _barred(self, entry: RoundRecords, member: Member) -> str:
+        """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
+        waiting = self._twins.waiting(self.view.rounds, member.client, entry.number)
+        return f"this client: {waiting}" if waiting else self.view.rules.barred(member, entry)
 
     def _unaffordable(self, entry: RoundRecords, member: Member) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""

@@ -8,7 +8,7 @@ from ipfs.store import ContentStore, Malformed, StoreError, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import outcome, overspent, recovery
 from node.config import FederationConfig
-from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, model_bytes
+from node.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault, model_bytes
 from node.masking.aggregate import InvalidUpdate
 from node.masking.recovery import InvalidRecovery, most_record_bytes
 from node.privacy.records import difference
@@ -38,6 +38,8 @@ class Closings:
         member leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
     lot : callable
         The member's lot for a closed round, uniform in [0, 1); nobody else may know it.
+    block_hash : callable
+        Maps the number of a block, from ``first`` on, to its hash.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class Closings:
         place: Callable[[RoundRecords], UploadRound],
         fraction: float,
         lot: Callable[[Closed], float],
+        block_hash: Callable[[int], bytes],
+        first: int,
     ) -> None:
         self._store = store
         self._config = config
@@ -55,6 +59,8 @@ class Closings:
         self._place = place
         self._fraction = fraction
         self._lot = lot
+        self._block_hash = block_hash
+        self._first = first
         self._has_to: dict[Key, bool] = {}
         self._found: dict[Key, str] = {}
 
@@ -119,6 +125,7 @@ class Closings:
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"
         wrong = difference(metrics.privacy, right.privacy) or self._kind.fault_of(right.model, metrics)
+        wrong = wrong or head_fault(metrics, self._block_hash, self._first, end)
         return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
 
 

@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from chain.records import Record, RoundOpened, Withdrawn
+from chain.records import Closed, Record, RoundOpened, Withdrawn
 from chain.strict_json import parse_json
 from ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from node.clustering.state import ClusterState
@@ -44,6 +44,9 @@ class Metrics:
         What the round released about its clients; None where the terms ask for no such mechanism.
     clusters : Stated or None
         What the coordinator states of clusters; None where the round calls for nothing.
+    head : (int, bytes) or None
+        A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
+        for what nobody signed, as which block a record lies in.
     """
 
     round: int
@@ -52,6 +55,7 @@ class Metrics:
     samples: int
     privacy: PrivacyRecord | None = None
     clusters: Stated | None = None
+    head: tuple[int, bytes] | None = None
 
     def to_bytes(self) -> bytes:
         table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
@@ -59,6 +63,8 @@ class Metrics:
             table["privacy"] = self.privacy.to_table()
         if self.clusters is not None:
             table["clusters"] = self.clusters.to_table()
+        if self.head is not None:
+            table["head"] = [self.head[0], self.head[1].hex()]
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -69,7 +75,7 @@ class Metrics:
             privacy = record_from(table["privacy"]) if "privacy" in table else None
             numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
             clusters = Stated.from_table(table["clusters"]) if "clusters" in table else None
-            metrics = cls(*numbers, privacy, clusters)
+            metrics = cls(*numbers, privacy, clusters, _head(table["head"]) if "head" in table else None)
         except (InvalidRecord, InvalidStatement) as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -79,6 +85,33 @@ class Metrics:
         if not (0 <= metrics.accuracy <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
             raise InvalidBlob("the metrics are out of range")
         return metrics
+
+
+def _head(pair: list) -> tuple[int, bytes]:
+    block, block_hash = pair
+    if type(block) is not int or block < 0 or len(bytes.fromhex(block_hash)) != 32:
+        raise ValueError("not a block and its hash")
+    return block, bytes.fromhex(block_hash)
+
+
+def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int, end: Closed) -> str:
+    """How the block that a closing names differs from the chain's, in one clause; empty where it does not.
+
+    Parameters
+    ----------
+    block_hash : callable
+        Maps the number of a block to its hash.
+    first : int
+        The first block of the history.
+    end : Closed
+        The closing.
+    """
+    if metrics.head is None:
+        return ""
+    number, named = metrics.head
+    if not first <= number < end.at.block:
+        return f"block {number}, which they name, does not lie between the deployment and the closing"
+    return "" if block_hash(number) == named else f"block {number} has another hash than the one that they name"
 
 
 def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:

@@ -306,7 +306,9 @@ class Coordinator:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         privacy, stated = self._outcome(round, record).privacy, self._statements(round, model)
         accuracy, loss, samples = self._evaluate(self._kind.standing(model, stated))
-        metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated)
+        seen = entry.recovered.at.block
+        head = (seen, self._ledger.block_hash(seen))
+        metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated, head)
         fault = self._kind.fault_of(model, metrics)
         if fault:
             return Step.wait("close", f"the coordinator that counts for the clusters: {fault}", deadlines.close_end)

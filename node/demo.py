@@ -100,7 +100,9 @@ def make_config(
     """
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
-        federation=FederationSettings(name=f"{dataset.name} demo", rounds=plan.ledger_rounds, seed=plan.seed),
+        federation=FederationSettings(
+            name=f"{dataset.name} demo", rounds=plan.ledger_rounds, repeats=plan.ledger_rounds, seed=plan.seed
+        ),
         training=default_settings(dataset.name),
         strategy=StrategySettings(plan.strategy),
         masking=MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),

@@ -65,6 +65,8 @@ class RuleBroken(Exception):
 
 
 _FOUNDING = (RegistryFounded, LedgerFounded)
+_JOINING = (Registered, VrfKeyRotated, MailboxKeyRotated, Approved, Revoked, Withdrawn)
+_MOST_ABSENCES = 0xFFFF  # at which the registry's count stays
 
 
 def bad(field: str, reason: str, round: int | None = None, client: int | None = None) -> RuleBroken:
@@ -117,8 +119,7 @@ class LedgerRules:
 
     def check(self, record: Record) -> None:
         """Raise RuleBroken if the record breaks a rule."""
-        if self._founded < len(_FOUNDING) and type(record) is not _FOUNDING[self._founded]:
-            raise bad("founding", "the records do not begin with the founding of registry and ledger")
+        self._check_founding(record)
         if self._to_be_voided and not isinstance(record, Voided):
             raise bad(
                 "disputes", "most of its members disputed the round, and it was not voided", self._to_be_voided[0][0]
@@ -128,9 +129,7 @@ class LedgerRules:
             raise bad("absence", "the client was left out of the report", self.rounds.ended()[-1].number, client)
         match record:
             case RegistryFounded() | LedgerFounded():
-                if self._founded == len(_FOUNDING):
-                    raise bad("founding", "the federation was founded twice")
-                self._founded += 1
+                pass  # checked above
             case Registered() | VrfKeyRotated() | MailboxKeyRotated() | Approved() | Revoked() | Withdrawn():
                 self._membership(record)
             case AbsenceRecorded():
@@ -155,6 +154,15 @@ class LedgerRules:
         """Whether an account is a member's that may act for the coordinator in a block."""
         member = self.rounds.member(account)
         return member is not None and member.active_from <= block and self._is_approved(account, block)
+
+    def _check_founding(self, record: Record) -> None:
+        """The registry comes first, then the ledger; whoever is quick may join between the two."""
+        if isinstance(record, _FOUNDING):
+            if self._founded == len(_FOUNDING) or type(record) is not _FOUNDING[self._founded]:
+                raise bad("founding", "registry and ledger were not founded once, in this order")
+            self._founded += 1
+        elif self._founded < (1 if isinstance(record, _JOINING) else len(_FOUNDING)):
+            raise bad("founding", "the records do not begin with the founding of registry and ledger")
 
     # --- membership -------------------------------------------------------------------------------------------------
 
@@ -232,7 +240,7 @@ class LedgerRules:
             self._to_be_absent = self._absent(entry)
         if not self._to_be_absent or self._to_be_absent.pop(0) != client:
             raise bad("absence", "the client was not absent, or another one comes first", entry.number, client)
-        count = self._absences.get(client, 0) + 1
+        count = min(self._absences.get(client, 0) + 1, _MOST_ABSENCES)
         if record.absences != count:
             raise bad("absence.count", f"{record.absences} recorded, {count} counted", entry.number, client)
         self._absences[client] = count

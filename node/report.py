@@ -15,10 +15,12 @@ from chain.records import (
     Drawn,
     DrawRejected,
     Failed,
+    LedgerFounded,
     MailboxKeyRotated,
     Record,
     Recovered,
     Registered,
+    RegistryFounded,
     Released,
     Revoked,
     RoundOpened,
@@ -39,6 +41,8 @@ from node.rounds import RoundRecords, Rounds
 from node.uploads.cluster_rounds import state_after
 
 CALLS: dict[type[Record], str] = {
+    RegistryFounded: "deploy",
+    LedgerFounded: "deploy",
     Registered: "register",
     Approved: "approve",
     Revoked: "revoke",

@@ -58,8 +58,8 @@ class RoundRecords:
 
     ``members`` counts the clients that were active when the round was opened. ``order`` holds the client indices along
     the leaves of the cooperation tree, once the round is sealed. A closed round that its members disputed keeps its end
-    and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds before it were spoilt, so
-    it is not summed as a whole (``node.uploads.regrouping``).
+    and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds before it were spoilt,
+    so it is not summed as a whole (``node.uploads.regrouping``).
     """
 
     opened: RoundOpened

@@ -14,6 +14,7 @@ from chain.heads import Heads
 from node.logs import ServiceLog
 from node.metrics import Metrics
 from node.step import Step
+from node.twins import TwinRunning
 from node.view import LedgerView
 
 _PAUSE_SECONDS = 1.0
@@ -74,6 +75,7 @@ class Service:
         self._once = once
         self._first_round = 0
         self._ended: set[str] = set()
+        self._alarms: set[str] = set()
         self._reached = time.monotonic()
 
     def run(self) -> None:
@@ -83,6 +85,8 @@ class Service:
         ------
         GivenUp
             Chain or store stayed away.
+        TwinRunning
+            Another process acts with the same keystore.
         """
         self._reached = time.monotonic()
         while True:
@@ -96,8 +100,12 @@ class Service:
         """One step of a role; whether it did something."""
         try:
             step = role.step()
+            self._heed(name, getattr(role, "alarm", ""))
             if role.finished:
                 self._ended.add(name)
+        except TwinRunning as fault:
+            self._heed(name, str(fault))
+            raise
         except (FeeAboveCap, InsufficientFunds) as fault:
             # The chain is there: it is for the member to pay, or to wait until gas is cheaper.
             self._reached = time.monotonic()
@@ -123,6 +131,13 @@ class Service:
         self._log.step(name, number, role.view.block, step)
         self._reached = time.monotonic()
         return bool(step.acted)
+
+    def _heed(self, name: str, alarm: str) -> None:
+        """Log once, as an error, what people must hear of."""
+        if alarm and alarm not in self._alarms:
+            self._alarms.add(alarm)
+            self._metrics.fault("twin")
+            self._log.write("error", alarm, role=name)
 
     def _away(self, name: str, kind: str, sentence: str) -> None:
         self._metrics.fault(kind)

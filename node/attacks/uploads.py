@@ -17,9 +17,10 @@ from node.attacks.played_round import Terms, draw_round
 from node.masking.client import mask_update
 from node.masking.keys import Random
 from node.masking.ring import decode
-from node.privacy.client_level import Grid, decode_sum, grid_for, quantise
+from node.privacy.client_level import decode_sum, quantise
 from node.privacy.clipping import l2_norm
 from node.privacy.discrete import add_noise
+from node.privacy.grid import Grid, grid_for
 from node.privacy.settings import MAX_CLIP, MAX_NOISE, MIN_CLIP, MIN_NOISE, ClientLevelSettings
 from node.tensors import Layout, Tensors, flatten, unflatten
 

@@ -29,6 +29,7 @@ from node.content import (
     Model,
     fetch_config,
     fetch_model,
+    head_fault,
     layout_of,
     model_bytes,
     parameters_of,
@@ -77,6 +78,8 @@ class ContentRules:
         What members did wrong without spoiling a model.
     spent : Spent or None
         Of the privacy budget, up to the last closed round.
+    vouched : int
+        The last block that a closing names: up to it the history is signed by who closed; 0 for none.
     """
 
     facts: ChainFacts
@@ -86,6 +89,7 @@ class ContentRules:
     void: frozenset[int] = frozenset()
     remarks: list[BadRecord] = field(default_factory=list)
     spent: Spent | None = None
+    vouched: int = 0
     _config: FederationConfig | None = None
     _model: Model | None = None
     _recovery: RecoveryRecord | None = None
@@ -323,8 +327,10 @@ class ContentRules:
             raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
         wrong = privacy_difference(metrics.privacy, right.privacy)
         wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
+        wrong = wrong or head_fault(metrics, self.facts.block_hash, self.facts.deployment.block, record)
         if wrong:
             raise bad("closed.metrics", wrong, number)
+        self.vouched = metrics.head[0] if metrics.head else self.vouched
         # (8) within everybody's budget
         spending = self._spending()
         beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)

@@ -11,8 +11,9 @@ from node.masking.client import RoundSecrets, mask_words, seal_shares
 from node.masking.graph import build_graph
 from node.masking.release import held_shares, release
 from node.masking.ring import encode
-from node.privacy.client_level import Grid, encode_update, grid_for
+from node.privacy.client_level import encode_update
 from node.privacy.discrete import discrete_gaussian
+from node.privacy.grid import Grid, grid_for
 from node.privacy.settings import ClientLevelSettings
 
 _REPEATS = 9

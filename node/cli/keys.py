@@ -107,6 +107,8 @@ def attest(
     """
     keys = load(keystore, read_password(password_file))
     with open_ledger(config, keys) as ledger:
+        if ledger.client_of(keys.address).client == 0:
+            raise CommandError(f"account {keys.address} is not registered: only a member's statement counts")
         ledger.records()
         block = ledger.confirmed_block(load_config(config)[1].confirmations)
         place = (ledger.chain_id, ledger.address, block, ledger.block_hash(block))

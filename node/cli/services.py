@@ -24,13 +24,14 @@ from node.config import FederationConfig, load_config
 from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
 from node.founding import difference
-from node.key_slots import copies_on_write
+from node.key_slots import keeps_overwritten
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
 from node.metrics import Metrics, PortTaken
 from node.network_settings import NetworkSettings
 from node.service import GivenUp, Participant, Service
+from node.twins import TwinRunning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,6 +219,8 @@ def _serve(
         Service(roles, heads, place.log, metrics, reach.patience_seconds, once).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
+    except TwinRunning as fault:
+        raise CommandError(str(fault)) from None
     place.log.write("info", "ended: one round is over" if once else "ended: no round is left")
     return 0
 
@@ -239,7 +242,7 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
 
 def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
     """Say once where what the journal destroys may stay on the disk."""
-    kind = copies_on_write(directory)
+    kind = keeps_overwritten(directory)
     if kind:
         sentence = (
             "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"

@@ -108,7 +108,10 @@ class Course:
         except (Inconsistent, ValueError) as fault:
             raise InvalidStatement(str(fault)) from None
         clusters = tuple(tuple(state.clients[k] for k in each.members) for each in greedy_cover(found))
-        return replace(compared, stage="labels" if self.terms.seats else "train", clusters=clusters)
+        # Nothing but the comparisons has happened yet, whatever the state says.
+        found = ClusterState("labels" if self.terms.seats else "train", state.models[:1])
+        compared = {name: getattr(state, name) for name in ("session", "sets", "clients")}
+        return replace(found, **compared, overlaps=overlaps, clusters=clusters)
 
     # --- who judges whom --------------------------------------------------------------------------------------------
 

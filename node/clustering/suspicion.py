@@ -122,7 +122,7 @@ def seated(terms: ProCflSettings, state: ClusterState, lots: bytes, opens: Opens
 
 
 def _seated(terms: ProCflSettings, state: ClusterState, case: Case, lots: bytes, opens: Opens | None) -> Case:
-    own = lots + case.cluster.to_bytes(4)
+    own, case = lots + case.cluster.to_bytes(4), Case(case.cluster, case.suspects, case.pool)
     members = drawn_members(case.suspects, len(state.groups[case.cluster]) // 2, own, state.judged, opens)
     committee = by_lot(case.pool, own, "judge")[: terms.seats]
     if not members or len(committee) < terms.seats:

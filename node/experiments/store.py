@@ -26,10 +26,10 @@ class RunStore:
     def find(self, label: str, plan: Plan) -> Record | None:
         """The finished record of this plan, if there is one."""
         own = self._path(label, plan.seed)
-        if own.is_file() and (record := read_record(own)).plan == plan:
+        if own.is_file() and (record := _record_of(own, plan)):
             return record
         for path in sorted(self._beside.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
-            if path != own and (record := read_record(path)).plan == plan:
+            if path != own and (record := _record_of(path, plan)):
                 self.put(label, record)
                 return record
         return None
@@ -63,6 +63,15 @@ class RunStore:
 
     def _path(self, label: str, seed: int) -> Path:
         return self._runs / f"{label}-seed{seed}.json"
+
+
+def _record_of(path: Path, plan: Plan) -> Record | None:
+    """The record of this very plan; None for another, also for one of before there was some setting.
+
+    What a setting's default does now was not done then.
+    """
+    record = read_record(path)
+    return record if record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json() else None
 
 
 def read_record(path: Path) -> Record:

@@ -6,7 +6,10 @@ discrete      discrete Gaussian noise on the integers, exact, for millions of co
 triangles     the same up to a width, as a mixture that is drawn by look-ups
 residue       what the mixture leaves, by integers of 256 bits
 stream        random words for whole vectors, from one key
-client_level  clipped updates and shares of the noise on one grid, for the ring (Geyer et al. 2017)
+grid          the integers that clipped updates and noise become, and what their sums can be
+client_level  clipped updates and shares of the noise on that grid, for the ring (Geyer et al. 2017)
+repeatable    noise from a key, the same on every machine
+sampling      when drawing members by lot is the sampling that the accounting counts on
 accountant    what everything released has cost, and what a budget still affords
 plan          σ, noise to signal and rounds, from clients, rate and budget
 local         local differential privacy: each client's own Gaussian noise (Balle and Wang 2018)

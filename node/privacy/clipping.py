@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from node.privacy.settings import MAX_CLIP, MIN_CLIP
+from node.privacy.settings import CLIP_RANGE, MAX_CLIP, MIN_CLIP, ClientLevelSettings
 
 _CHUNK = 1 << 13  # parameters at a time; BLAS starts no thread for so few
 
@@ -41,8 +41,8 @@ def clip_factor(norm: float, clip: float) -> float:
     return min(1.0, clip / norm) if norm > 0 else 1.0
 
 
-def next_clip(clip: float, below: float, quantile: float, rate: float) -> float:
-    """S of the next round: S · exp(−η(b̃ − γ)), within the limits of the settings.
+def next_clip(clip: float, below: float, settings: ClientLevelSettings) -> float:
+    """S of the next round: S · exp(−η(b̃ − γ)), within ``clip_range``.
 
     Parameters
     ----------
@@ -50,14 +50,24 @@ def next_clip(clip: float, below: float, quantile: float, rate: float) -> float:
         S of this round.
     below : float
         b̃, the noisy fraction of this round's updates with a norm of at most S; taken as 0 … 1.
-    quantile, rate : float
-        γ and η.
+    settings : ClientLevelSettings
+        γ, η and the first S.
 
     The exponential is rounded correctly (by ``decimal``), so that all machines compute the same S.
     """
-    exponent = -rate * (min(max(below, 0.0), 1.0) - quantile)
+    exponent = -settings.quantile_rate * (min(max(below, 0.0), 1.0) - settings.quantile)
     factor = float(Context(prec=40).exp(Decimal(exponent)))
-    return min(max(clip * factor, MIN_CLIP), MAX_CLIP)
+    least, most = clip_range(settings)
+    return min(max(clip * factor, least), most)
+
+
+def clip_range(settings: ClientLevelSettings) -> tuple[float, float]:
+    """The least and the largest S that a quantile may lead to.
+
+    Votes are hidden: one member can cast those of all. It must not make S, and with it the noise, so large or so small
+    that training never recovers.
+    """
+    return max(settings.clip / CLIP_RANGE, MIN_CLIP), min(settings.clip * CLIP_RANGE, MAX_CLIP)
 
 
 def median_clip(norms: Iterable[float]) -> float:

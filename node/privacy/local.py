@@ -10,7 +10,7 @@ MindSpore takes Δ = C, which at its defaults (ε = 50, δ = 0.01) gives σ = 0.
 Noise: floats with noise in their last bits betray the value below it (Mironov 2012), so clipped values are integers on
 a grid of γ = σ/2²⁴ and the noise is a discrete Gaussian there. Rounding may lengthen the vector by γ√d/2, which the
 clip allows for. A discrete Gaussian of the variance v is the continuous one of v − 9 after a random rounding to the
-grid (``client_level`` has the proof), which is post-processing; v = 2⁴⁸, so σ is short by a factor of 2·10⁻¹⁴.
+grid (``grid`` has the proof), which is post-processing; v = 2⁴⁸, so σ is short by a factor of 2·10⁻¹⁴.
 
 Composition: T uploads with the same σ are one Gaussian mechanism of sensitivity √T·Δ (Dong, Roth and Su 2022), which is
 exact. Nothing is gained from sampling, since the ledger shows who took part.

@@ -13,6 +13,8 @@ MIN_NOISE = 0.01
 MAX_NOISE = 1000.0
 MIN_CLIP = 1e-6
 MAX_CLIP = 1e6
+CLIP_RANGE = 10.0
+"""S follows a quantile from its first value over this to its first value times this."""
 MAX_DIMENSIONS = 1024
 
 
@@ -27,7 +29,8 @@ class ClientLevelSettings:
     participation : str
         What ε counts on. ``public``: everybody may know who was drawn, as the ledger tells; a client spends in the
         rounds that it takes part in. ``secret``: only the models are seen, and all clients spend in every round, less
-        by far where few are drawn (amplification by Poisson sampling).
+        by far where few are drawn (amplification by Poisson sampling); ε towards readers of the ledger is larger, and
+        stated besides.
     noise_multipliers : tuple of float
         σ of the first and later phases: the noise in the sum has the standard deviation σS.
     sampling_rates : tuple of float
@@ -38,7 +41,8 @@ class ClientLevelSettings:
         How S follows the updates. ``fixed``; ``quantile``: S tracks a quantile of the norms, privately; ``median``: the
         paper's, of the norms themselves, which no guarantee covers, and simulations only.
     clip : float
-        S, or with ``quantile`` its first value: largest L2 norm of a whole update.
+        S, or with ``quantile`` its first value: largest L2 norm of a whole update. S then stays within a tenth of it
+        and ten times it, whatever the votes.
     quantile : float
         Fraction of the updates that should be left as they are.
     quantile_rate : float

@@ -16,16 +16,10 @@ import numpy as np
 from node.masking.ring import WORD, decode
 from node.privacy import local, signds
 from node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of, spending
-from node.privacy.client_level import (
-    Grid,
-    between_clients_variance,
-    decode_sum,
-    divisor_for,
-    grid_for,
-    update_scale,
-)
+from node.privacy.client_level import between_clients_variance, decode_sum, divisor_for, update_scale
 from node.privacy.clipping import median_clip, next_clip
 from node.privacy.discrete import add_noise
+from node.privacy.grid import Grid, grid_for
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation.plan import Plan
 from node.simulation.record import Released, RoundResult
@@ -159,7 +153,7 @@ class ClientLevel:
         sigma = grid.multiplier_of(max(1, count))
         self._spend(round, [client.client for client in clients], sigma)
         if below is not None:
-            self._clip = next_clip(self._clip, below, self._settings.quantile, self._settings.quantile_rate)
+            self._clip = next_clip(self._clip, below, self._settings)
         epsilon, delta, towards_readers = self._spending()
         return vector, {
             "noise_multiplier": grid.noise_multiplier,

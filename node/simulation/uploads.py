@@ -15,7 +15,8 @@ import numpy as np
 from node.masking import keys
 from node.masking.ring import WORD, encode
 from node.privacy import local, signds
-from node.privacy.client_level import Grid, quantise
+from node.privacy.client_level import quantise
+from node.privacy.grid import Grid
 from node.privacy.settings import LocalSettings, SignDsSettings
 from node.tensors import Layout
 

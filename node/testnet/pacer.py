@@ -42,7 +42,7 @@ class Pacer:
             rounds = self._view.rounds
             active = (m.client for m in rounds.members.values() if m.active_from <= deadlines.opened_at)
             eligible = (client for client in active if not rounds.left(client))
-            return deadlines.draw_end if all(client in entry.draws for client in eligible) else 0
+            return deadlines.order_block + 1 if all(client in entry.draws for client in eligible) else 0
         if block < deadlines.share_end:
             return deadlines.share_end if entry.shares.keys() >= entry.draws.keys() else 0
         return deadlines.commit_end if entry.commits.keys() >= entry.shares.keys() else 0

@@ -19,20 +19,12 @@ from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
 from node.masking.survivors import opened_groups
 from node.privacy.accountant import GaussianRelease, Release
-from node.privacy.client_level import (
-    Grid,
-    RingTooSmall,
-    decode_sum,
-    divisor_for,
-    encode_update,
-    fill_up,
-    grid_for,
-    upload_layout,
-)
-from node.privacy.clipping import next_clip
+from node.privacy.client_level import decode_sum, divisor_for, encode_update, fill_up, upload_layout
+from node.privacy.clipping import clip_range, next_clip
+from node.privacy.grid import Grid, RingTooSmall, grid_for
 from node.privacy.records import ClientLevelRecord
 from node.privacy.sampling import sampling_fault
-from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings
+from node.privacy.settings import ClientLevelSettings
 from node.rounds import RoundRecords
 from node.tensors import Layout, Tensors, flatten, unflatten
 from node.uploads.kind import Outcome, UploadKind, UploadRound
@@ -144,7 +136,8 @@ class ClientLevelUploads(UploadKind):
         base = round.base if self._settings.clipping == "quantile" else None
         if not isinstance(base, ClientLevelRecord):
             return self._settings.clip
-        if not MIN_CLIP <= base.next_clip <= MAX_CLIP:
+        least, most = clip_range(self._settings)
+        if not least <= base.next_clip <= most:
             raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which no round can leave")
         return base.next_clip
 
@@ -156,7 +149,7 @@ class ClientLevelUploads(UploadKind):
         settings, survivors = self._settings, self._survivors(entry)
         following = grid.clip
         if below is not None:
-            following = next_clip(grid.clip, below, settings.quantile, settings.quantile_rate)
+            following = next_clip(grid.clip, below, settings)
         return ClientLevelRecord(
             epsilon=None,
             ledger_epsilon=None,

@@ -208,10 +208,11 @@ def label_layout(labels: int) -> Layout:
 
 def ballots_in(data: bytes, cases: Iterable[Case], client: int, rule: Rule) -> dict[int, Ballot]:
     """A judge's ballots in what it uploaded, by cluster; those whose evidence does not open are void."""
-    found = {}
-    for case in cases:
-        if client not in case.committee:
-            continue
+    found: dict[int, Ballot] = {}
+    own_cases = [case for case in cases if client in case.committee]
+    if len(data) != sum(vote_bytes(len(case.members)) for case in own_cases):
+        return found
+    for case in own_cases:
         size = vote_bytes(len(case.members))
         own, data = data[:size], data[size:]
         with suppress(ValueError):

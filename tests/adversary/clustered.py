@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from chain.keys import Keys
 from chain.networks import Network
 from chain.records import Closed
 from chain.signatures import sign_message
@@ -38,11 +39,11 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     """A federation with a member for each entry of ``groups``, which says whose labels it has."""
     settings = FederationSettings(rounds=rounds, seed=5)
     training = terms.pop("training", QUICK)
-    made = Federation.found(network, directory, len(groups), federation=settings, training=training)
-    keys = made.coordinator_keys
+    keys = Keys.generate()
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
     clusters = ClusterTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
-    made.config = replace(made.config, clusters=clusters)
+    changes = {"federation": settings, "training": training, "clusters": clusters}
+    made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
     made.samples = dealt(groups)
     return made
 
@@ -94,13 +95,15 @@ def reversed_update(trained: Tensors, start: Tensors, times: float) -> Tensors:
     return unflatten(np.clip(wrong, -8, 8), layout)
 
 
-def says_only(label: int, start: Tensors) -> Tensors:
-    """A model that always gives one label, whatever the others of a small group send."""
-    biases = {name: tensor.copy() for name, tensor in start.items()}
-    name = next(name for name in biases if biases[name].shape == (10,))
-    biases[name][:] = -8
-    biases[name][label] = 8
-    return biases
+def says_only(label: int, start: Tensors, members: int) -> Tensors:
+    """What makes the mean of a group a model that always gives one label: it takes out what the others have learned."""
+    sent = {name: tensor.copy() for name, tensor in start.items()}
+    bias = next(name for name, tensor in sent.items() if tensor.shape == (10,))
+    weight = next(name for name, tensor in sent.items() if tensor.ndim == 2 and len(tensor) == 10)
+    sent[weight] = np.clip((1 - members) * start[weight], -8, 8)
+    sent[bias] = np.full(10, -8, np.float32)
+    sent[bias][label] = 8
+    return sent
 
 
 def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterState, Stated], Stated]) -> None:

@@ -33,7 +33,7 @@ def nobody_looks_around(monkeypatch):
 def played(directory) -> Federation:
     """A lawful round of all, then rounds from which all but the victim and two accomplices are kept."""
     with embedded() as network:
-        federation = Federation.found(network, directory, clients=MEMBERS, rounds=2)
+        federation = Federation.found(network, directory, clients=MEMBERS, rounds=2, repeats=2)
         federation.register()
         coordinator, clients = federation.coordinator(), federation.clients()
         while coordinator.round < 2 and federation.turn(coordinator, clients):

@@ -19,8 +19,12 @@ from node.client import Client
 from node.config import MaskingSettings
 from node.coordinator import Coordinator
 from node.learning.settings import TrainingSettings
+from node.masking.limits import check_sum
 from node.masking.ring import WORD, encode, fraction_bits
-from node.privacy.settings import ClientLevelSettings, LocalSettings
+from node.privacy.client_level import decode_sum
+from node.privacy.clipping import next_clip
+from node.privacy.grid import grid_for
+from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings, LocalSettings
 from node.tensors import flatten, load
 from tests.node.federation import Federation
 
@@ -180,6 +184,22 @@ def test_a_model_at_the_bound_can_be_trained_from(attacked):
     assert federation.audit().verdict == "verified"
 
 
+def voted_down(rounds: int) -> float:
+    """S after so many rounds whose votes a member has outvoted, as far as a sum of honest votes goes: none below S."""
+    grid = grid_for(TRACKED, 1, 10, 0.5, clients=4, rate=1.0, sharers=4)
+    clip = TRACKED.clip
+    for _ in range(rounds):
+        words = np.zeros(grid.length, np.uint32)
+        words[-1:] -= np.uint32(4 * grid.vote)
+        check_sum(words, grid.limits(4, 4))
+        clip = next_clip(clip, decode_sum(grid, words, 4)[1], TRACKED)
+    return clip
+
+
+def test_votes_that_one_member_casts_for_all_leave_s_in_its_range():
+    assert voted_down(1000) == 10 * TRACKED.clip
+
+
 # --- the mend taken out -----------------------------------------------------------------------------------------------
 
 
@@ -212,3 +232,8 @@ def test_clients_that_refuse_what_is_beyond_the_bound_never_train_again(attacked
     assert {record.round for record in of_kind(federation, Closed)} == {1}
     assert {record.client for record in of_kind(federation, Committed) if record.round > 1} <= {POISONER}
     assert honest_absences(federation) == {1, 2, 3}
+
+
+def test_votes_without_a_range_raise_s_and_the_noise_for_good(monkeypatch):
+    monkeypatch.setattr("node.privacy.clipping.clip_range", lambda settings: (MIN_CLIP, MAX_CLIP))
+    assert voted_down(1000) == MAX_CLIP

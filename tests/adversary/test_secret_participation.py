@@ -23,9 +23,11 @@ from node.config import MaskingSettings
 from node.content import Metrics
 from node.learning.settings import TrainingSettings
 from node.privacy import client_level
+from node.privacy import grid as grids
 from node.privacy.accountant import GaussianRelease, epsilon_of
-from node.privacy.client_level import Grid, encode_update, fill_up, grid_for
+from node.privacy.client_level import encode_update, fill_up
 from node.privacy.discrete import add_noise
+from node.privacy.grid import Grid, grid_for
 from node.privacy.plan import Training, cost, outlook
 from node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
 from node.privacy.settings import ClientLevelSettings
@@ -61,7 +63,7 @@ def told_apart(others: int, gone: int) -> float:
 
 def full_shares_of_whole_clients(grid: Grid) -> Fraction:
     """As it was: what is needed was rounded up to whole clients, and each gave so much."""
-    full = Fraction(grid.noise_multiplier) ** 2 * grid.sensitivity**2 + client_level._SMOOTHING
+    full = Fraction(grid.noise_multiplier) ** 2 * grid.sensitivity**2 + grids._SMOOTHING
     return full / ceil(grid.sharers * (1 - grid.dropouts))
 
 

@@ -73,7 +73,7 @@ def with_garbage(blob: bytes) -> bytes:
 def played(spoiler: type[Client], directory, most: int = 60) -> Federation:
     """A federation in which one member is a spoiler, after at most so many openings."""
     with embedded() as network:
-        federation = Federation.found(network, directory, clients=MEMBERS, rounds=ROUNDS)
+        federation = Federation.found(network, directory, clients=MEMBERS, rounds=ROUNDS, repeats=100)
         federation.register()
         coordinator, clients = federation.coordinator(), federation.clients()
         clients[SPOILER] = federation.client(SPOILER, spoiler)

@@ -1,12 +1,10 @@
 """Chains for the tests: an embedded one for each test, one anvil for each file."""
 
-import os
-
 import pytest
 from federations import found
+from nodes import anvil_or_skip
 
-from chain.errors import ConnectionFailed
-from chain.networks import anvil, embedded, find_anvil
+from chain.networks import embedded
 
 
 @pytest.fixture
@@ -17,11 +15,5 @@ def federation():
 
 @pytest.fixture(scope="module")
 def anvil_network():
-    try:
-        find_anvil()
-    except ConnectionFailed as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with anvil() as network:
+    with anvil_or_skip() as network:
         yield network

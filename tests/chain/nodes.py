@@ -1,12 +1,34 @@
 """Nodes that do not do what they should: real HTTP servers in threads, most of them in front of a real node."""
 
 import json
+import os
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
 import requests
+
+from chain import networks
+from chain.errors import ConnectionFailed
+from chain.networks import anvil_command, find_anvil
+
+
+@contextmanager
+def anvil_or_skip(*options):
+    """A real node, with more of anvil's options; where none is installed, and not in CI, the test is skipped."""
+    try:
+        find_anvil()
+    except ConnectionFailed as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(networks, "anvil_command", lambda *parts: [*anvil_command(*parts), *options])
+        network = networks.anvil()
+    with network:
+        yield network
 
 
 class Proxy:

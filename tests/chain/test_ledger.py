@@ -309,12 +309,13 @@ def test_a_report_of_absences_is_complete_or_refused(federation):
     refused("ReportNotAscending", ledger.report_absences, first, accounts[2:3] * 2)
     assert not any(isinstance(record, AbsenceRecorded) for record in ledger.records())
     running = federation.open()
+    refused("DrawStillOpen", ledger.report_absences, first, accounts[2:])
+    federation.network.advance_to(ledger.round(running).draw_end)
     ledger.report_absences(first, accounts[2:])
     told = [record for record in ledger.records() if isinstance(record, AbsenceRecorded)]
     assert [record.client for record in told] == sorted((3, 4), key=lambda client: int(accounts[client - 1], 16))
     ledger.report_absences(first, accounts[2:])
     assert ledger.records()[-2:] == told
-    federation.network.advance_to(ledger.round(running).draw_end)
     ledger.skip(running)
     refused("NotLatestClosed", ledger.report_absences, first, accounts[2:])
     with pytest.raises(ValueError, match="at least one"):

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from chain.history import History
+from chain.keys import Keys
 from chain.networks import embedded
 from chain.records import Closed, Committed
 from node.auditing.archive import chain_facts
@@ -27,7 +28,7 @@ from node.clustering.committee import drawn_members
 from node.clustering.poisoning import SignFlip
 from node.clustering.settings import ClusterTerms, ProCflSettings
 from node.clustering.state import ClusterState
-from node.config import FederationSettings, MaskingSettings
+from node.config import FederationSettings
 from node.content import Metrics
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
@@ -171,12 +172,11 @@ def _tell(directory: Path) -> Iterator[Story]:
     results.close()
     with embedded() as network:
         settings = FederationSettings(rounds=ROUNDS, seed=SEED)
-        masking = MaskingSettings(extra_partners=CLIENTS)  # all of a group mask with each other
-        made = Federation.found(network, directory, CLIENTS + 1, federation=settings, training=QUICK, masking=masking)
-        keys = made.coordinator_keys
+        keys = Keys.generate()
         named = {"counter": keys.mailbox_public.hex(), "signer": keys.address}
         terms = ClusterTerms(**SETTINGS, **named, shown="upload")
-        made.config = replace(made.config, clusters=terms)
+        changes = {"federation": settings, "training": QUICK, "clusters": terms}
+        made = Federation.found(network, directory, CLIENTS + 1, coordinator=keys, **changes)
         data = simulation.data
         made.samples = [data.training.take(part) for part in (*data.parts, data.parts[0])]
         made.test = data.test

@@ -1,6 +1,6 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,12 @@ from chain.history import History, capture
 from chain.keys import Keys
 from chain.ledger import Ledger
 from ipfs.disk import DiskStore
+from ipfs.unixfs import cid_of
 from node.auditing.archive import chain_facts
 from node.auditing.verdict import Verdict
 from node.auditor import Auditor
 from node.client import Client
-from node.config import FederationConfig
+from node.config import FederationConfig, StartSettings
 from node.coordinator import Coordinator
 from node.demo import Plan, make_config
 from node.evaluation import evaluator, initial_model
@@ -43,13 +44,32 @@ class Federation:
     log: list[tuple[str, Step]] = field(default_factory=list)
 
     @classmethod
-    def found(cls, network: Network, directory: Path, clients: int = 4, rounds: int = 1, **changes) -> "Federation":
-        """Deploy a federation on digits, fund and make its members; ``changes`` replace parts of the terms."""
+    def found(
+        cls,
+        network: Network,
+        directory: Path,
+        clients: int = 4,
+        rounds: int = 1,
+        repeats: int = 0,
+        first_model: bytes | None = None,
+        coordinator: Keys | None = None,
+        **changes,
+    ) -> "Federation":
+        """Deploy a federation on digits, fund and make its members; ``changes`` replace parts of the terms.
+
+        ``first_model`` is what the founder says that training starts from, if not what follows from the terms;
+        ``coordinator`` whose keys the terms name already.
+        """
         dataset = load_dataset("digits")
         config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
-        config = with_first_model(FederationConfig(**{**values, **changes}))
-        coordinator, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
+        config = FederationConfig(**{**values, **changes})
+        config = replace(config, federation=replace(config.federation, repeats=repeats))
+        if first_model is None:
+            config = with_first_model(config)
+        else:
+            config = replace(config, start=StartSettings(cid_of(first_model).digest.hex()))
+        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
         deployment = deploy_federation(network, coordinator.account, config, coordinator.address)

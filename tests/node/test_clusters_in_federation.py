@@ -354,8 +354,8 @@ def test_rsa_finds_the_overlaps_with_no_counter(tmp_path):
     """The paper's protocol among three members: all of it follows from the ledger, and is verified."""
     with embedded() as network:
         settings = FederationSettings(rounds=5)
-        made = Federation.found(network, tmp_path, 3, federation=settings, training=QUICK)
-        made.config = replace(made.config, clusters=ClusterTerms(alpha=0.3, psi="rsa"))
+        clusters = ClusterTerms(alpha=0.3, psi="rsa")
+        made = Federation.found(network, tmp_path, 3, federation=settings, training=QUICK, clusters=clusters)
         made.samples = [samples.take(np.arange(12)) for samples in made.samples]
         made.register()
         tasks = coordinator_tasks(made.config, made.coordinator_keys, made.test)

@@ -20,9 +20,11 @@ from chain.records import (
     Skipped,
     VrfKeyRotated,
 )
+from node.client import Client
 from node.config import FederationSettings, MembershipSettings
 from node.learning.settings import TrainingSettings
 from node.masking.client import RoundSecrets
+from node.step import Step
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(batch_size=20)
@@ -77,7 +79,7 @@ def test_members_are_approved_revoked_and_approved_again(found):
             changed.pop(coordinator.round)(accounts[3])
     assert federation.audit().verdict == "verified"
     rounds_of_fourth = [record.round for record in of(federation, Drawn) if record.client == 4]
-    assert 1 in rounds_of_fourth and 2 not in rounds_of_fourth
+    assert rounds_of_fourth == [1, 2]  # a revocation acts from the next round on, and so does an approval
 
 
 def test_a_key_rotated_in_the_middle_of_a_round_waits_for_the_next(found):
@@ -95,17 +97,32 @@ def test_a_key_rotated_in_the_middle_of_a_round_waits_for_the_next(found):
     assert federation.audit().verdict == "verified"
 
 
-def test_who_withholds_its_draw_is_counted_absent_and_sits_out(found):
+class Idle(Client):
+    """Draws and shares, and never commits."""
+
+    def _train_and_commit(self, entry, member, deadlines):
+        return Step.wait("train", "nobody: it is idle", deadlines.commit_end)
+
+
+def test_who_draws_and_never_commits_is_counted_absent_and_sits_out(found):
     federation = found(clients=5, rounds=5)
     federation.register()
-    coordinator, clients = federation.coordinator(), federation.clients()
-    withheld = clients.pop(5)
-    while federation.turn(coordinator, clients):
-        if coordinator.round == 4 and 5 not in clients:
-            clients[5] = withheld
+    clients = {**federation.clients(), 5: federation.client(5, Idle)}
+    federation.run(clients=clients)
     absences = [(record.client, record.absences) for record in of(federation, AbsenceRecorded)]
-    assert absences == [(5, 1), (5, 2), (5, 3)]
-    assert [record.round for record in of(federation, Drawn) if record.client == 5] == [5]
+    assert absences == [(5, 1), (5, 2), (5, 3), (5, 4)]
+    assert [record.round for record in of(federation, Drawn) if record.client == 5] == [1, 2, 3, 5]
+    assert federation.audit().verdict == "verified"
+
+
+def test_who_does_not_draw_is_not_absent(found):
+    """Nobody can be kept from drawing, and then be barred for it."""
+    federation = found(clients=5, rounds=2)
+    federation.register()
+    clients = federation.clients()
+    del clients[5]
+    federation.run(clients=clients)
+    assert not of(federation, AbsenceRecorded)
     assert federation.audit().verdict == "verified"
 
 

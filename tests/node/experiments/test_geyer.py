@@ -7,6 +7,7 @@ import pytest
 
 from node.experiments import geyer
 from node.experiments.base import Findings
+from node.privacy.accountant import GaussianRelease, epsilon_of
 from node.simulation.draws import last_round
 from node.simulation.plan import Plan
 from node.simulation.record import Record, RoundResult
@@ -16,7 +17,8 @@ PLANS = geyer.arms(Path("results"))
 
 
 def record_of(plan: Plan, accuracies: list[float], epsilon: float = 7.9) -> Record:
-    privacy = {"epsilon": epsilon, "median_norm": 2.0, "between_clients_variance": 3e-6, "update_scale": 1e-7}
+    scales = {"between_clients_variance": 3e-6, "update_scale": 1e-7}
+    privacy = {"epsilon": epsilon, "median_norm": 2.0, "effective_multiplier": 1.0, **scales}
     rounds = [
         RoundResult(number, accuracy, 1.0, 1.0, (1, 2, 3), 900, None, privacy if plan.privacy else None)
         for number, accuracy in enumerate(accuracies, 1)
@@ -49,7 +51,9 @@ def test_the_table_has_the_last_rounds_accuracy_beside_the_papers():
     arms = found.results["arms"]
     assert arms["K100"]["accuracy"]["mean"] == pytest.approx(0.72) and arms["K100"]["paper"] == 0.78
     assert arms["K1000"]["uploads"]["mean"] == 54 * 3 and arms["K1000"]["epsilon"] == 7.9
-    assert arms["K100-open"]["epsilon"] is None
+    assert arms["K100-open"]["epsilon"] is arms["K100-open"]["ledger_epsilon"] is None
+    # Clients 1, 2 and 3 took part in all rounds, which readers of a ledger would know.
+    assert arms["K100"]["ledger_epsilon"] == epsilon_of([GaussianRelease(1.0, count=11)], 1e-3)
     assert found.results["grows_with_clients"] is True
     assert "| K100 | 2 | 11 | 0.720 ± 0.028 | 0.78 |" in found.text
 

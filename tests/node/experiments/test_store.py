@@ -1,9 +1,13 @@
 """A finished run is used again where its plan is the same, and only there."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from node.clustering.settings import ProCflSettings
 from node.experiments.base import InvalidExperiment
-from node.experiments.store import RunStore
+from node.experiments.store import RunStore, read_record
 from node.simulation.plan import Plan
 from tests.node.experiments.records import record_of
 
@@ -25,6 +29,20 @@ def test_a_run_of_another_experiment_is_taken_over(tmp_path):
     other = RunStore(tmp_path / "b")
     assert other.find("mnist-fedavg", PLAN) == record
     assert other.gathered(["mnist-fedavg"]) == {"mnist-fedavg": [record]}
+
+
+def test_a_record_of_before_there_was_a_setting_is_not_used_again(tmp_path):
+    """What the setting's default does now was not done then."""
+    plan = replace(PLAN, clustering=ProCflSettings(seats=3))
+    store = RunStore(tmp_path / "a")
+    store.put("guarded", record_of([0.1, 0.2], plan))
+    assert store.find("guarded", plan) and RunStore(tmp_path / "b").find("guarded", plan)
+    for path in tmp_path.glob("*/runs/*.json"):
+        table = json.loads(path.read_bytes())
+        del table["plan"]["clustering"]["least_pool"]
+        path.write_text(json.dumps(table))
+        assert read_record(path).plan == plan  # it can be reported
+    assert store.find("guarded", plan) is None and RunStore(tmp_path / "c").find("guarded", plan) is None
 
 
 def test_equal_records_are_equal_files(tmp_path):

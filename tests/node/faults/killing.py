@@ -31,7 +31,7 @@ from node.key_slots import SlotKey, Slots
 
 PASSED, KILLED = "passed", "killed"
 _FUNCTIONS = {f.selector: name for book in ("ClientRegistry", "TrainingLedger") for name, f in functions(book).items()}
-_MAGIC = {b"FGS1": "shares", b"FGR1": "release", b"FGV1": "recovery"}
+_MAGIC = {b"FGS2": "shares", b"FGR2": "release", b"FGV2": "recovery"}
 _WORDS = {b'"accuracy"': "metrics", b'"federation"': "config", b'"round"': "evidence"}
 
 
@@ -148,7 +148,8 @@ def _watch_records(injector: Injector, renaming: _Renaming) -> None:
         save(self, note)
 
     def watched(path: Path, data: bytes, mode: int) -> None:
-        name = path.name.removesuffix(".sealed").partition("-")[2]
+        stem = path.name.removesuffix(".sealed")
+        name = stem.partition("-")[2] or stem
         renaming.name = f"record {noted[0] if name == 'note' else name}"
         injector.passes(f"{renaming.name}: before")
         write(path, data, mode)

@@ -33,12 +33,12 @@ def every(kind, names, moments):
 REGISTRATION = every("transaction", ["register"], TRANSACTION)
 CLIENT_STEPS = [
     *every("record", ["secrets", "order", "summed", "committed"], RECORD),
-    *every("record", ["shares", "state", "update", "masked", "released"], RECORD),
+    *every("record", ["shares", "state", "update", "masked", "released", "begun"], RECORD),
     *every("record", ["made shares", "made masked", "made released"], RECORD),
     *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
     *every("blob", ["shares", "masked update", "release"], BLOB),
     *("destruction: before", "destruction: half", "destruction: after"),
-    *every("key of", ["round", "state"], KEYS),
+    *every("key of", ["round", "state", "kept"], KEYS),
     *every("destruction", ["of keys"], KEYS),
 ]
 COORDINATOR_STEPS = [
@@ -104,8 +104,10 @@ def plan(clients):
     # Once a commitment is confirmed, nothing of it is done again: a client dies there once in each of two rounds.
     committing = [step for step in CLIENT_STEPS if "commit" in step and not step.endswith("commit: before")]
     hands = chance.sample(clients * 2, 2 * len(clients))
+    # What a journal begins with is written once: nobody dies there a second time.
+    beginning = dict(zip(["record begun: renamed", "record begun: after"], chance.sample(clients, 2), strict=True))
     for step in CLIENT_STEPS:
-        kills[hands.pop() if step in committing else chance.choice(clients)][step] += 1
+        kills[hands.pop() if step in committing else beginning.get(step) or chance.choice(clients)][step] += 1
     kills[chance.choice(clients)].update(DISPUTE)
     return kills
 

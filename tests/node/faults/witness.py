@@ -11,11 +11,13 @@ from pathlib import Path
 from ipfs.unixfs import cid_of
 from node.masking.graph import MaskGraph
 from node.masking.release import InvalidRelease, parse_release
+from node.masking.sealing import OPENING_BYTES
 from node.rounds import RoundRecords
 from tests.node.faults.killing import kind_of
 
 ONCE = ("shares", "masked update", "release")
-_SHARE_BYTES = 4 + 1 + 33
+_HEADER_BYTES = 4 + 32 + 4
+_SHARE_BYTES = 4 + 1 + OPENING_BYTES
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ def _both(blobs: list[Told]) -> list[int]:
     """Positions of whom shares of both kinds were released, by any of these blobs or all of them together."""
     kinds = defaultdict(set)
     for one in blobs:
-        unavailable = int.from_bytes(one.data[40:44])
-        start = 44 + 4 * unavailable + 4
-        for at in range(start, len(one.data), _SHARE_BYTES):
+        start = _HEADER_BYTES
+        for _ in ("unavailable", "bad"):
+            start += 4 + 4 * int.from_bytes(one.data[start : start + 4])
+        for at in range(start + 4, len(one.data), _SHARE_BYTES):
             kinds[int.from_bytes(one.data[at : at + 4])].add(one.data[at + 4])
     return [owner for owner, both in kinds.items() if len(both) > 1]
 

@@ -13,7 +13,8 @@ from node.masking.client import mask_words
 from node.masking.keys import pair_mask_key
 from node.masking.prg import Mask, apply_masks
 from node.masking.ring import encode
-from node.privacy.client_level import encode_update, grid_for
+from node.privacy.client_level import encode_update
+from node.privacy.grid import grid_for
 from node.privacy.local import mechanism_for, randomize
 from node.privacy.settings import ClientLevelSettings, LocalSettings
 from node.tensors import Layout

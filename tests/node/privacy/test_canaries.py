@@ -17,7 +17,8 @@ from node.config import FederationConfig, MaskingSettings
 from node.learning.settings import ModelSpec
 from node.privacy import client_level, local, signds
 from node.privacy.accountant import epsilon_of
-from node.privacy.client_level import Grid, fill_up, quantise
+from node.privacy.client_level import fill_up, quantise
+from node.privacy.grid import Grid
 from node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
 from node.rounds import RoundRecords, Rounds
 from node.tensors import flatten
@@ -264,7 +265,7 @@ def a_member_without_noise(patch):
 
 def votes_counted_once(patch):
     patch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2 - grid.vote**2))
-    patch.setattr(client_level, "_MOST_VOTE", 2)
+    patch.setattr("node.privacy.grid._MOST_VOTE", 2)
 
 
 def encoded_twice(patch):

@@ -16,20 +16,18 @@ from node.masking.aggregate import InvalidUpdate
 from node.masking.limits import check_sum
 from node.privacy.accountant import GaussianRelease
 from node.privacy.client_level import (
-    Grid,
-    RingTooSmall,
     between_clients_variance,
     decode_sum,
     divisor_for,
     encode_update,
     fill_up,
-    grid_for,
     quantise,
     update_scale,
     upload_layout,
 )
 from node.privacy.clipping import l2_norm
 from node.privacy.discrete import add_noise
+from node.privacy.grid import Grid, RingTooSmall, grid_for
 from node.privacy.settings import ClientLevelSettings
 from node.tensors import Layout
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from node.privacy.clipping import clip_factor, l2_norm, median_clip, next_clip
+from node.privacy.clipping import clip_factor, clip_range, l2_norm, median_clip, next_clip
+from node.privacy.settings import ClientLevelSettings
 
 ANY_UPDATE = arrays(np.float32, st.integers(0, 200), elements=st.floats(width=32))
 
@@ -43,23 +44,31 @@ def test_a_small_update_is_left_as_it_is():
     assert clip_factor(4.0, 1.0) == 0.25
 
 
+def terms(quantile: float = 0.5, rate: float = 0.2, first: float = 2.0) -> ClientLevelSettings:
+    return ClientLevelSettings(clipping="quantile", clip=first, quantile=quantile, quantile_rate=rate)
+
+
 def test_the_next_s_by_hand():
-    assert next_clip(2.0, below=0.75, quantile=0.5, rate=0.2) == pytest.approx(2 * math.exp(-0.05), rel=1e-15)
-    assert next_clip(2.0, below=0.5, quantile=0.5, rate=0.2) == 2.0
-    assert next_clip(2.0, below=-7.0, quantile=0.5, rate=0.2) == next_clip(2.0, below=0.0, quantile=0.5, rate=0.2)
-    assert next_clip(1e6, below=0.0, quantile=0.9, rate=10) == 1e6
-    assert next_clip(1e-6, below=1.0, quantile=0.1, rate=10) == 1e-6
+    assert next_clip(2.0, 0.75, terms()) == pytest.approx(2 * math.exp(-0.05), rel=1e-15)
+    assert next_clip(2.0, 0.5, terms()) == 2.0
+    assert next_clip(2.0, -7.0, terms()) == next_clip(2.0, 0.0, terms())
+
+
+def test_s_stays_within_a_tenth_and_ten_times_its_first_value():
+    assert clip_range(terms()) == (0.2, 20.0)
+    assert next_clip(20.0, 0.0, terms(0.9, 10)) == 20.0 and next_clip(0.2, 1.0, terms(0.1, 10)) == 0.2
+    assert clip_range(terms(first=1e-6))[0] == 1e-6 and clip_range(terms(first=1e6))[1] == 1e6
 
 
 @pytest.mark.parametrize("quantile", [0.25, 0.5, 0.9])
-@pytest.mark.parametrize("start", [0.01, 300.0])
+@pytest.mark.parametrize("start", [0.5, 20.0])
 def test_s_converges_to_the_quantile_of_the_norms(quantile, start):
     rng = np.random.default_rng(7)
     clip, seen = start, []
     for _ in range(600):
         norms = rng.lognormal(mean=1.0, sigma=0.5, size=100)
         below = ((norms <= clip).sum() + rng.normal(0, 5)) / 100  # σ_b = m/20, as Andrew et al. do
-        clip = next_clip(clip, below, quantile, 0.2)
+        clip = next_clip(clip, below, terms(quantile, first=start))
         seen.append(clip)
     settled = np.array(seen[300:])
     share_below = np.mean(rng.lognormal(1.0, 0.5, 100_000) <= np.exp(np.log(settled).mean()))

@@ -8,8 +8,8 @@ import pytest
 
 from node.learning.training import DivergedTraining
 from node.privacy.accountant import GaussianRelease, epsilon_of
-from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
+from node.privacy.grid import grid_for
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.simulation import work
 from node.simulation.executors import InlineExecutor, open_executor
@@ -114,7 +114,7 @@ def test_a_tracked_quantile_moves_s_by_the_noisy_fraction(updates):
     _, released, _ = round_of(settings, updates)
     norms = np.array([l2_norm(update) for update in updates])
     assert released["below"] == pytest.approx((norms <= 0.3).mean(), abs=4 * 0.5 / 20)
-    assert released["next_clip"] == next_clip(0.3, released["below"], 0.5, 0.2)
+    assert released["next_clip"] == next_clip(0.3, released["below"], settings)
 
 
 def test_a_round_of_nobody_has_noise_where_it_is_secret_and_changes_nothing_where_all_know():

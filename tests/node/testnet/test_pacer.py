@@ -31,7 +31,7 @@ def test_phases_end_when_all_have_acted_and_not_before(federation):
                 return
         raise AssertionError(f"client {number} has not {what}")
 
-    for what, end in (("drew", ends.draw_end), ("shared", ends.share_end), ("committed", ends.commit_end)):
+    for what, end in (("drew", ends.order_block + 1), ("shared", ends.share_end), ("committed", ends.commit_end)):
         for number in (1, 2, 3):
             act(number, what)
             assert pacer.step() == 0, f"client 4 has not {what}"

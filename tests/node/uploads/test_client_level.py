@@ -14,8 +14,8 @@ from node.explorer.pages import Pages
 from node.explorer.sources import LiveSource
 from node.explorer.survey import survey
 from node.explorer.watch import Watch
-from node.privacy.client_level import grid_for
 from node.privacy.clipping import clip_factor, l2_norm, next_clip
+from node.privacy.grid import grid_for
 from node.tensors import flatten
 from tests.node.uploads.conftest import DIVERGES, FALLS_SILENT
 
@@ -82,7 +82,7 @@ def test_the_records_say_what_was_released(run):
     assert first.effective_multiplier == pytest.approx(math.sqrt(5 / 4), abs=1e-3)  # nobody dropped out
     assert second.effective_multiplier == 1.0
     assert (first.clip, first.clients, first.rate, first.delta) == (0.5, 5, 1.0, 1e-3)
-    assert first.next_clip == next_clip(0.5, first.below, 0.5, 0.2) == second.clip != 0.5
+    assert first.next_clip == next_clip(0.5, first.below, run.federation.config.privacy) == second.clip != 0.5
     assert 0 < first.epsilon < second.epsilon < 20
     assert second.to_table()["mechanism"] == "client"
 

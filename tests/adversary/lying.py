@@ -1,0 +1,186 @@
+"""What lying endpoints share: a federation that goes on around a victim, and how its hidden update is read."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from eth_abi import encode as abi_encode
+
+from chain import events, tree, vrf
+from chain.access import Network
+from chain.deployment import Deployment
+from chain.errors import ChainError
+from chain.ledger import Ledger
+from chain.phases import Deadlines
+from chain.records import Committed, Drawn, Record, Released, RoundOpened, Sealed, Shared
+from node.client import Client
+from node.content import Update
+from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
+from node.masking.prg import Mask, apply_masks
+from node.masking.ring import WORD, encode
+from node.masking.sealing import Kind, open_shares, parse_shares
+from node.masking.shamir import combine
+from node.rounds import RoundRecords
+from tests.adversary.forged_chain import ForgedChain
+from tests.node.federation import Federation
+
+
+class Watched(Client):
+    """A client, and what it was going to hide."""
+
+    hidden: Update | None = None
+
+    def __init__(self, *parts: object, **options: object) -> None:
+        super().__init__(*parts, **options)
+        mask = self._disclosure.masked
+
+        def masked(entry: RoundRecords, client: int, update: Update) -> bytes:
+            self.hidden = update
+            return mask(entry, client, update)
+
+        self._disclosure.masked = masked
+
+    def words(self, entry: RoundRecords) -> np.ndarray:
+        """The hidden update as the ring's words, before any mask."""
+        place, client = self._place(entry), self.view.rounds.member(self.account).client
+        graph, samples = place.graph, entry.draws[client].samples
+        return encode(
+            self._kind.vector(place, self.hidden),
+            place.layout,
+            samples,
+            graph.total_samples,
+            self._config.masking.bound,
+        )
+
+
+def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:
+    """The victim's words, by the secrets behind the keys that it took for those of all others; nothing of its own."""
+    entry = victim.view.rounds.latest
+    place, client = victim._place(entry), victim.view.rounds.member(victim.account).client
+    graph, owner = place.graph, entry.order.index(client)
+    sealed = parse_shares(federation.store.fetch(entry.shares[client].digest, 1 << 20), graph, owner)
+    opened = {
+        number: open_shares(graph, owner, holder, stolen[graph.client(holder)], sealed)[Kind.SEED].share
+        for number, holder in enumerate(graph.holders[owner])
+    }
+    seed = combine(dict(list(opened.items())[: graph.threshold])).to_bytes(32)
+    everything = ((0, place.layout.length),)
+    masks = [Mask(self_mask_key(graph.context, seed, client), True, everything)]
+    for partner in graph.neighbours[owner]:
+        other = graph.client(partner)
+        if other in entry.shares:
+            key = graph.participants[owner].mask_key
+            mask = pair_mask_key(graph.context, stolen[other].mask_secret, key, client, other)
+            masks.append(Mask(mask, partner > owner, everything))
+    words = np.frombuffer(federation.store.fetch(entry.commits[client].digest, 1 << 24), WORD).copy()
+    apply_masks(words, masks)
+    return words
+
+
+class MadeUp(ForgedChain):
+    """Shows a chain that follows the true one, with the changes that ``lie`` makes; the order fits its own blocks."""
+
+    def __init__(self, truth: Network, deployment: Deployment) -> None:
+        super().__init__(truth)
+        self.deployment = deployment
+
+    def agreed_head(self) -> tuple[int, bytes]:
+        first = self.block_number() + 1
+        self.follow()
+        for record in self.seen(first):
+            self.lie(record)
+        for record in self.seen(first):
+            if isinstance(record, Sealed):
+                self.reorder(record)
+        return super().agreed_head()
+
+    def lie(self, record: Record) -> None:
+        """Change what the record's block holds, or leave it."""
+
+    def seen(self, first: int = 0) -> list[Record]:
+        """Records as shown, from a block on."""
+        addresses = (self.deployment.registry, self.deployment.ledger)
+        return [
+            events.decode(log) for log in self.logs(max(first, self.deployment.block), self.block_number(), addresses)
+        ]
+
+    def reorder(self, sealed: Sealed) -> None:
+        """Order the shown draws by the shown block: nobody signs an order."""
+        shown = [
+            record for record in self.seen() if isinstance(record, RoundOpened | Drawn) and record.round == sealed.round
+        ]
+        opened, *draws = shown
+        block = Deadlines.of(opened.opened_at, self.deployment.settings).order_block
+        seed = tree.order_seed(self.chain_id, self.deployment.ledger, sealed.round, self.block_hash(block))
+        tickets = [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
+        root = tree.order_root(tree.order(tickets, seed))
+        self.alter(sealed.at, abi_encode(["uint32", "bytes32", "bytes32"], (len(draws), seed, root)))
+
+
+class SwappedKeys(MadeUp):
+    """Has keys of its own in all draws but the victim's; ``stolen`` holds their secrets, by client."""
+
+    def __init__(self, truth: Network, deployment: Deployment, victim: int) -> None:
+        super().__init__(truth, deployment)
+        self.victim, self.stolen = victim, {}
+
+    def lie(self, record: Record) -> None:
+        if isinstance(record, Drawn) and record.client != self.victim:
+            secrets = self.stolen.setdefault(record.client, RoundSecrets.generate(os.urandom))
+            values = (record.samples, secrets.mask_key, secrets.seal_key, record.proof)
+            self.alter(record.at, abi_encode(["uint32", "bytes32", "bytes32", "bytes"], values))
+
+
+class OmittedMembers(MadeUp):
+    """Hides all that some members do in rounds. It leaves their transactions, one of which may fix the seed."""
+
+    def __init__(self, truth: Network, deployment: Deployment, omitted: set[int]) -> None:
+        super().__init__(truth, deployment)
+        self.omitted = omitted
+
+    def lie(self, record: Record) -> None:
+        if isinstance(record, Drawn | Shared | Committed | Released) and record.client in self.omitted:
+            self.hide(record.at.transaction, record.client)
+
+
+@dataclass
+class Story:
+    """What a victim did, and what it called a fault of the chain, while the others went on."""
+
+    victim: Watched
+    others: dict[int, Client] = field(default_factory=dict)
+    did: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def turn(self) -> int:
+        """One step; until which block it waits, 0 for no time."""
+        try:
+            step = self.victim.step()
+        except ChainError as fault:
+            self.faults.append(str(fault))
+            return 0
+        self.did += [step.acted or step.waiting]
+        return 0 if step.acted else step.until
+
+
+def victim_of(federation: Federation, network: Network, number: int = 1) -> Watched:
+    """A member that reaches the ledger through this network alone."""
+    keys = federation.keys[number - 1]
+    return federation.client(number, Watched, ledger=Ledger(network, federation.deployment, keys.account))
+
+
+def live(federation: Federation, victim: Watched, turns: int = 60) -> Story:
+    """Let all act, the first member as the victim, until the commit phase of round 1 is over."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    del clients[1]
+    story = Story(victim, clients)
+    ledger, network = federation.ledger(federation.coordinator_keys), federation.network
+    for _ in range(turns):
+        if ledger.current_round() and network.block_number() >= ledger.round(1).commit_end:
+            return story
+        block = network.block_number()
+        waits = [coordinator.step().until, *(client.step().until for client in clients.values()), story.turn()]
+        if network.block_number() == block:
+            network.advance_to(min((until for until in waits if until > block), default=block + 1))
+    raise AssertionError(f"the round does not end: {story.did[-3:]} {story.faults[-3:]}")

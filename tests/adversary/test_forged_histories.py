@@ -1,0 +1,131 @@
+"""Somebody who delivers a history that never was, to make a training look better, or other, than it was.
+
+It has everything but the members' keys: it can write any event, transaction, receipt, header and blob, and makes
+everything fit that needs no key. What stops it: a record counts only if its author signed it, for this chain and this
+contract, once and in its author's order (step 4 of ``node.auditor``); seeds and orders follow from hashes of blocks,
+and each closing names a block's hash under the signature of who closes, so that up to there nothing can be left out or
+moved either (step 6). What is left is the end of a history: for that there are published heads (step 10).
+"""
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from chain.history import History
+from node.auditing.archive import audit_directory
+from node.auditing.pins import Pins
+from node.auditing.verdict import Verdict
+from tests.adversary.forgeries import Draft, Forgery, catalogue
+from tests.adversary.kept_runs import KINDS, Kept, forged_run, kept
+
+SOME = {"weights": 44, "quantile": 8, "kmeans": 8}
+"""Kinds of runs, and how many forgeries of each the default run tries."""
+
+
+@dataclass
+class Outcome:
+    """What became of the forgeries of one run."""
+
+    verified: list[str] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)
+    refused: Counter = field(default_factory=Counter)
+    at_the_end: list[str] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return self.refused.total() + len(self.at_the_end) + len(self.verified) + len(self.unnamed)
+
+
+def forged(run: Kept, forgery: Forgery, target: Path) -> tuple[Path, History]:
+    """The directory of a forged run, and the history in it."""
+    draft = Draft(run, run.tape)
+    forgery.edit(draft)
+    history = draft.tape.encode()
+    return forged_run(run, target, history, draft.blobs, draft.report), history
+
+
+def vouched_block(run: Kept) -> int:
+    """The block that the last closing names."""
+    from chain.records import Recovered
+
+    return [record for record in run.history.records() if isinstance(record, Recovered)][-1].at.block
+
+
+def first_difference(one: History, other: History) -> int:
+    """The first block that is not the same in both."""
+    pairs = zip(one.blocks, other.blocks, strict=False)
+    same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one.blocks), len(other.blocks)))
+    return one.first_block + same
+
+
+def try_all(run: Kept, forgeries: list[Forgery], directory: Path) -> Outcome:
+    """Deliver each forgery, and say what the audit made of it; whatever it raises is a failure."""
+    outcome, vouched = Outcome(), vouched_block(run)
+    head = (run.history.head_block, run.history.block_hash(run.history.head_block))
+    for forgery in forgeries:
+        target, history = forged(run, forgery, directory / "forged")
+        verdict = audit_directory(target)
+        assert isinstance(verdict, Verdict)
+        if verdict.verdict == "bad record":
+            named = verdict.first_bad_record
+            if named is not None and named.field and named.reason:
+                outcome.refused[named.field] += 1
+            else:
+                outcome.unnamed.append(forgery.name)
+        elif forgery.hides and first_difference(run.history, history) > vouched and verdict.unpinned:
+            assert audit_directory(target, pins=Pins(heads=(head,))).verdict == "bad record", forgery.name
+            outcome.at_the_end.append(forgery.name)
+        else:
+            outcome.verified.append(f"{forgery.name}: {verdict.verdict}, {verdict.reason}")
+        shutil.rmtree(target)
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Kept runs by kind, each made once."""
+    made: dict[str, Kept] = {}
+
+    def of(kind: str) -> Kept:
+        if kind not in made:
+            made[kind] = kept(kind, tmp_path_factory.mktemp(kind))
+        return made[kind]
+
+    return of
+
+
+def check(outcome: Outcome, tried: int) -> None:
+    print(f"{outcome.tried} tried, {outcome.refused.total()} refused, behind the last closing: {outcome.at_the_end}")
+    assert not outcome.verified
+    assert not outcome.unnamed
+    assert outcome.tried == tried
+
+
+@pytest.mark.parametrize("kind", list(SOME))
+def test_no_forgery_of_some_is_verified(runs, kind, tmp_path):
+    run = runs(kind)
+    forgeries = catalogue(run)
+    chosen = forgeries[3 :: len(forgeries) // SOME[kind]][: SOME[kind]]
+    check(try_all(run, chosen, tmp_path), SOME[kind])
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_forgery_is_verified(runs, kind, tmp_path):
+    run = runs(kind)
+    forgeries = catalogue(run)
+    assert len({forgery.name for forgery in forgeries}) == len(forgeries) >= 200
+    check(try_all(run, forgeries, tmp_path), len(forgeries))
+
+
+@pytest.mark.parametrize("kind", list(SOME))
+def test_the_run_that_they_begin_from_is_verified(runs, kind):
+    """Taken apart and put together again it is the same."""
+    run = runs(kind)
+    assert run.tape.encode() == run.history
+    verdict = audit_directory(run.directory)
+    assert verdict.verdict == "verified", verdict.reason
+    assert f"after block {vouched_block(run)}" in verdict.unpinned

@@ -1,0 +1,264 @@
+"""A member records things in ways that the contracts take and no library makes, so that nobody can read the ledger on.
+
+It wants every client, coordinator and auditor to stop at its record, for good: a reader that refuses what the contract
+took cannot go on. What stops it: readers take whatever the contracts take, whatever the type of the transaction and
+the encoding of its calldata; a random walk over hundreds of odd calls compares the two.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from eth_account import Account
+from eth_utils import keccak
+
+from chain import authors, block_rlp, blocks, draws, endpoints
+from chain.blocks import BadHistory
+from chain.contract import Contract
+from chain.deployment import Deployment, created_address, creation_data
+from chain.draws import sign_draw
+from chain.errors import ConnectionFailed, InvalidLog
+from chain.founding import LEDGER_GAS, REGISTRY_GAS
+from chain.history import capture
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import connect, embedded
+from chain.records import Drawn, LedgerFounded, Registered, RegistryFounded
+from chain.signed_transactions import decode_transaction
+from node import ledger_rules
+from node.auditing.archive import chain_facts
+from node.ledger_rules import LedgerRules, RuleBroken
+from node.rounds import Rounds
+from node.view import LedgerView
+from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
+from tests.adversary.odd_walk import Walk, copied
+from tests.chain.federations import SETTINGS, TERMS, found
+from tests.chain.nodes import anvil_or_skip
+
+STEPS, MANY_STEPS = 150, 600
+STOPPED = (BadHistory, InvalidLog, RuleBroken)
+"""What a reader cannot go on after."""
+
+
+@pytest.fixture
+def federation():
+    with embedded() as network:
+        yield found(network)
+
+
+@pytest.fixture(scope="module")
+def anvil_network():
+    with anvil_or_skip("--no-request-size-limit") as network:
+        yield network
+
+
+def odd(network, seed: int = 0) -> Odd:
+    return Odd(network, random.Random(seed))
+
+
+def readable(network, deployment) -> bool:
+    """Whether a client and an auditor who come now can read the ledger up to its latest record."""
+    ledger = Ledger(network, deployment)
+    ledger.forget()
+    try:
+        LedgerView(ledger).refresh()
+        history = capture(network, deployment)
+        rules = LedgerRules(chain_facts(history), Rounds())
+        for record in history.records():
+            rules.check(record)
+            rules.rounds.add(record)
+    except STOPPED:
+        return False
+    return True
+
+
+def rotate(federation, kind: str, rest: bytes = b"", **options) -> bool:
+    """The first member replaces its mailbox key by a transaction of this kind; whether all can read on."""
+    network, deployment = federation.network, federation.deployment
+    data = Contract(network, "ClientRegistry", deployment.registry).data("rotateMailboxKey", b"k" * 32)
+    assert odd(network).send(federation.keys[0].account, deployment.registry, data + rest, kind, **options)
+    return readable(network, deployment)
+
+
+# --- types of transactions --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_type_of_transaction_stops_the_readers(federation, kind):
+    assert rotate(federation, kind)
+
+
+def test_nor_does_it_behind_json_rpc(anvil_network):
+    """The encodings that the roots hash are made of the node's answers there."""
+    federation = found(anvil_network, clients=1)
+    assert all(rotate(federation, kind) for kind in KINDS if kind != BLOB)
+
+
+def test_a_blob_transaction_is_encoded_as_the_chain_hashes_it(anvil_network):
+    """Anvil puts blobs under its root, against EIP-4844, so that the block itself cannot be proven there."""
+    keys, network = Keys.generate(), anvil_network
+    network.fund(keys.address, 1)
+    fields = {"type": 3, "chainId": network.chain_id, "nonce": 0, "gas": GAS, "value": 0, "to": keys.address}
+    fees = {"maxFeePerGas": FEE, "maxPriorityFeePerGas": 0, "maxFeePerBlobGas": FEE}
+    raw = bytes(keys.account.sign_transaction(fields | fees, blobs=[bytes(1 << 17)]).raw_transaction)
+    with connect(network.url, timeout=120) as patient:  # for a first blob the node prepares its tables
+        sent = patient.request("eth_sendRawTransaction", "0x" + raw.hex())
+    encoded = network.signed_transaction(bytes.fromhex(sent[2:]))
+    assert keccak(encoded).hex() == sent[2:]
+    assert decode_transaction(encoded).sender == keys.address
+
+
+def test_a_transaction_for_any_chain_stops_readers_that_want_this_one(federation, monkeypatch):
+    def of_this_chain(raw):
+        signed = decode_transaction(raw)
+        return replace(signed, chain_id=signed.chain_id or 0)
+
+    monkeypatch.setattr(blocks, "decode_transaction", of_this_chain)
+    assert not rotate(federation, UNPROTECTED)
+
+
+def test_an_authorization_that_nobody_signed_stops_readers_that_check_what_the_chain_passes_over(
+    federation, monkeypatch
+):
+    def by_the_library(raw):
+        try:
+            Account.recover_transaction(raw)
+        except Exception:
+            raise ValueError("not a signed transaction") from None
+        return decode_transaction(raw)
+
+    monkeypatch.setattr(blocks, "decode_transaction", by_the_library)
+    assert not rotate(federation, SET_CODE)
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def batch_with_copy(federation, encode) -> bool:
+    """The second member hands in the first one's draw, and before it a copy of it that it signed itself."""
+    number = federation.open()
+    federation.to_draw(number)
+    first, second = federation.keys[:2]
+    signed = sign_draw(federation.deployment, number, first, federation.alpha(number), b"m" * 32, b"s" * 32, 5)
+    items = [copied(signed, second, federation.deployment, number), signed]
+    assert odd(federation.network).send(second.account, federation.deployment.ledger, encode(number, items), KINDS[3])
+    return readable(federation.network, federation.deployment)
+
+
+def plain(federation):
+    ledger = Contract(federation.network, "TrainingLedger", federation.deployment.ledger)
+    return lambda number, items: ledger.data("drawBatch", number, [item.as_tuple() for item in items])
+
+
+def test_a_copy_of_a_draw_beside_it_changes_nobodys_authorship(federation):
+    assert batch_with_copy(federation, plain(federation))
+    (drawn,) = [record for record in federation.coordinator.records() if isinstance(record, Drawn)]
+    assert (drawn.client, drawn.at.author) == (1, federation.keys[0].address)
+
+
+def test_a_copy_stops_readers_that_take_the_first_item_that_fits(federation, monkeypatch):
+    monkeypatch.setattr(authors, "batched_draw", lambda data, item: draws.batched_draw(data, 0))
+    assert not batch_with_copy(federation, plain(federation))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_batch_in_any_order_is_read(federation, seed):
+    assert batch_with_copy(federation, odd(federation.network, seed).batch)
+
+
+def test_offsets_that_wrap_around_stop_readers_that_only_go_forwards(federation, monkeypatch):
+    forwards = draws._word
+    monkeypatch.setattr(draws, "_word", lambda data, place: forwards(data, place) if place < len(data) else 0)
+    assert not batch_with_copy(federation, odd(federation.network).batch)
+
+
+# --- founding ---------------------------------------------------------------------------------------------------------
+
+
+def founded_with_an_early_member() -> bool:
+    """Somebody registers after the registry was created and before the ledger was."""
+    with embedded() as network:
+        founder, quick = Keys.generate(), Keys.generate()
+        for keys in (founder, quick):
+            network.fund(keys.address, 10)
+        addresses = [created_address(founder.address, nonce) for nonce in (0, 1)]
+        block = network.block_number() + 1
+        rest = (block, founder.address, founder.address, True, 1, SETTINGS, TERMS)
+        deployment = Deployment(network.chain_id, *addresses, *rest)
+        sender = network.sender(founder.account)
+        sender.transact(None, creation_data("ClientRegistry", deployment), REGISTRY_GAS)
+        Ledger(network, deployment, quick.account).register(quick)
+        sender.transact(None, creation_data("TrainingLedger", deployment), LEDGER_GAS)
+        kinds = [type(record) for record in Ledger(network, deployment).records()]
+        assert kinds == [RegistryFounded, Registered, LedgerFounded]
+        return readable(network, deployment)
+
+
+def test_who_registers_before_the_ledger_is_there_stops_nobody():
+    assert founded_with_an_early_member()
+
+
+def test_it_stops_readers_that_want_both_contracts_first(monkeypatch):
+    monkeypatch.setattr(ledger_rules, "_JOINING", ())
+    assert not founded_with_an_early_member()
+
+
+# --- size -------------------------------------------------------------------------------------------------------------
+
+
+HUGE = bytes((1 << 20) + 1)
+
+
+def rotate_hugely(anvil_network) -> bool:
+    federation = found(anvil_network, clients=1)
+    return rotate(federation, KINDS[3], HUGE, gas=15_000_000)
+
+
+def test_rubbish_behind_the_arguments_stops_nobody(anvil_network):
+    assert rotate_hugely(anvil_network)
+
+
+def test_rubbish_stops_readers_that_bound_calldata(anvil_network, monkeypatch):
+    monkeypatch.setattr(block_rlp, "MAX_DATA_BYTES", 1 << 20)
+    with pytest.raises(ConnectionFailed, match="answers what no EVM node answers"):
+        rotate_hugely(anvil_network)
+
+
+def test_blocks_that_fill_an_answer_are_read_one_by_one(anvil_network, monkeypatch):
+    """Each of many blocks is read, and all of them together are more than is read of one answer."""
+    federation = found(anvil_network, clients=1)
+    monkeypatch.setattr(endpoints, "MAX_ANSWER_BYTES", 1 << 20)
+    for _ in range(12):
+        rotate(federation, KINDS[3], HUGE[: 1 << 17])
+    with connect(anvil_network.url) as network:
+        assert len(Ledger(network, federation.deployment).records()) == 15
+
+
+# --- everything at random ---------------------------------------------------------------------------------------------
+
+
+def walk(seed: int, steps: int) -> Walk:
+    with embedded() as network:
+        found = Walk(network, seed, open_membership=seed % 2 == 0)
+        for _ in range(steps):
+            found.step()
+        assert readable(network, found.federation.deployment)
+        return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_contracts_take_is_read(seed):
+    taken = walk(seed, STEPS)
+    assert sum(taken.taken.values()) > STEPS // 4, taken.taken
+
+
+@pytest.mark.statistics
+def test_thousands_of_odd_calls_are_read():
+    taken, kinds = Counter(), Counter()
+    for seed in range(100, 120):
+        walked = walk(seed, MANY_STEPS)
+        taken.update(walked.taken)
+        kinds.update(walked.odd.taken)
+    assert all(taken.values()) and sum(taken.values()) > 3_000, taken
+    assert all(kinds[kind] > 300 for kind in KINDS), kinds
