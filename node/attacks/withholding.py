@@ -33,15 +33,16 @@ def find_trap(honest: Sequence[int], colluders: Sequence[int], partners: Partner
     """
     order = sorted(honest)
     gaps = _gaps(order, sorted(colluders))
+    room = [len(gap) for gap in gaps]
     for drawing in range(len(colluders), 0, -1):
         n = len(order) + drawing
         for position in range(n):
             own = sum(1 << partner for partner in partners(position, n))
-            for victim in range(max(0, position - drawing), min(len(order), position + 1)):
-                chosen = _choose([len(gap) for gap in gaps], victim, position - victim, own, drawing)
-                if chosen is not None:
-                    picked = [ticket for gap, count in zip(gaps, chosen, strict=True) for ticket in gap[:count]]
-                    return Trap(tuple(picked), order[victim])
+            found = _choose(room, position, own, drawing)
+            if found is not None:
+                victim, chosen = found
+                picked = [ticket for gap, count in zip(gaps, chosen, strict=True) for ticket in gap[:count]]
+                return Trap(tuple(picked), order[victim])
     return None
 
 
@@ -53,35 +54,63 @@ def _gaps(honest: Sequence[int], colluders: Sequence[int]) -> list[list[int]]:
     return gaps
 
 
-def _choose(room: Sequence[int], victim: int, before: int, forbidden: int, total: int) -> list[int] | None:
-    """How many to take of each gap so that no honest ticket stands on a forbidden position; None if it cannot be.
+def _choose(room: Sequence[int], position: int, forbidden: int, total: int) -> tuple[int, list[int]] | None:
+    """A victim for a position, and how many to take of each gap so that no honest ticket stands on a forbidden one.
 
-    Bit s of ``reached[j]`` says that s colluders can stand before honest ticket j, which is then at position j + s; the
-    victim must have ``before`` of them before it, and ``total`` draw in all.
+    Bit s of ``before[j]`` says that s colluders can stand before honest ticket j, which is then at position j + s; bit
+    s of ``after[j]``, that from there on ``total`` can be reached.
     """
-    reached, states = [], 1
-    for j, most in enumerate(room):
-        states = _shifted(states, most)
-        if j < len(room) - 1:
-            states &= ~(forbidden >> j)
-        if j == victim:
-            states &= 1 << before
+    before = _reached(room, forbidden)
+    if before is None or not _shifted(before[-1], room[-1]) >> total & 1:
+        return None
+    after = _reaching(room, forbidden, total)
+    for victim in range(max(0, position - total), min(len(before), position + 1)):
+        ahead = position - victim
+        if before[victim] & after[victim] & 1 << ahead:
+            chosen = _trace_back(before, room, victim, ahead)
+            return victim, chosen + _trace_on(after, room, victim, ahead, total)
+    return None
+
+
+def _reached(room: Sequence[int], forbidden: int) -> list[int] | None:
+    found, states = [], 1
+    for j, most in enumerate(room[:-1]):
+        states = _shifted(states, most) & ~(forbidden >> j)
         if not states:
             return None
-        reached.append(states)
-    if not states >> total & 1:
-        return None
-    return _trace_back(reached, room, total)
+        found.append(states)
+    return found
 
 
-def _trace_back(reached: Sequence[int], room: Sequence[int], total: int) -> list[int]:
-    counts, left = [], total
-    for j in range(len(room) - 1, -1, -1):
-        earlier = reached[j - 1] if j else 1
+def _reaching(room: Sequence[int], forbidden: int, total: int) -> list[int]:
+    found, states = [], _shifted_down(1 << total, room[-1])
+    for j in range(len(room) - 2, -1, -1):
+        states &= ~(forbidden >> j)
+        found.append(states)
+        states = _shifted_down(states, room[j])
+    return found[::-1]
+
+
+def _trace_back(before: Sequence[int], room: Sequence[int], victim: int, ahead: int) -> list[int]:
+    """How many to take of each gap up to the victim's."""
+    counts, left = [], ahead
+    for j in range(victim, -1, -1):
+        earlier = before[j - 1] if j else 1
         count = next(count for count in range(room[j] + 1) if left >= count and earlier >> (left - count) & 1)
         counts.append(count)
         left -= count
     return counts[::-1]
+
+
+def _trace_on(after: Sequence[int], room: Sequence[int], victim: int, ahead: int, total: int) -> list[int]:
+    """How many to take of each gap behind the victim's."""
+    counts, so_far = [], ahead
+    for j in range(victim + 1, len(room)):
+        later = after[j] if j < len(after) else 1 << total
+        count = next(count for count in range(room[j] + 1) if later >> (so_far + count) & 1)
+        counts.append(count)
+        so_far += count
+    return counts
 
 
 def _shifted(states: int, most: int) -> int:
@@ -89,5 +118,14 @@ def _shifted(states: int, most: int) -> int:
     result = states
     for _ in range(most):
         states <<= 1
+        result |= states
+    return result
+
+
+def _shifted_down(states: int, most: int) -> int:
+    """The union of ``states`` shifted down by 0 to ``most`` places."""
+    result = states
+    for _ in range(most):
+        states >>= 1
         result |= states
     return result
