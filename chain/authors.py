@@ -115,17 +115,14 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
 
 def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], deployment: Deployment) -> str:
     """In what records of these kinds are not all that a transaction left that took effect, in a sentence; or empty."""
-    name = ""
-    if transaction.to == deployment.registry:
-        name, _ = _call("ClientRegistry", transaction.data)
-    elif transaction.to == deployment.ledger:
-        name, _ = _call("TrainingLedger", transaction.data)
+    contract = {deployment.registry: "ClientRegistry", deployment.ledger: "TrainingLedger"}.get(transaction.to or "")
+    name = _call(contract, transaction.data)[0] if contract else ""
     own = next((kind.__name__ for kind, names in _FUNCTIONS.items() if names[0] == name), "")
     expected = _LEAVES.get(name, f"{own} " if own else "")
     if transaction.to is None:
-        expected = f"({RegistryFounded.__name__} |{LedgerFounded.__name__} )?"
+        name, expected = "a constructor", "(RegistryFounded |LedgerFounded )?"
     if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
-        return f"a transaction that took effect did not leave the records of a call of {name or 'a constructor'}"
+        return f"a transaction that took effect did not leave the records of a call of {name or 'another contract'}"
     if name == "drawBatch" and sum(kind is not SeedFixed for kind in kinds) != batched_draws(transaction.data):
         return "a batch of draws did not leave a record of each"
     return ""

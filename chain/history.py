@@ -107,11 +107,7 @@ class History:
         nonces: dict[str, int] = {}
         for number, body in self._bodies():
             for call in calls_of(number, body, self.deployment):
-                # (4) no transaction stands twice, or before one that its author signed earlier
-                sender = call.signed.sender
-                if call.signed.nonce <= nonces.get(sender, -1):
-                    raise BadHistory(number, f"a transaction of {sender} stands twice, or out of its author's order")
-                nonces[sender] = call.signed.nonce
+                _check_nonce(number, call, nonces)
                 found.append(call)
         return tuple(found)
 
@@ -173,6 +169,15 @@ def capture(network: Network, deployment: Deployment) -> History:
     history = History(deployment, read_blocks(network, deployment, headers, deployment.block))
     history.verify()
     return history
+
+
+# (4) no transaction stands twice, or before one that its author signed earlier
+def _check_nonce(number: int, call: Call, nonces: dict[str, int]) -> None:
+    """``nonces`` are the latest of each sender."""
+    sender, nonce = call.signed.sender, call.signed.nonce
+    if nonce <= nonces.get(sender, -1):
+        raise BadHistory(number, f"a transaction of {sender} stands twice, or out of its author's order")
+    nonces[sender] = nonce
 
 
 def _block_fields(block: Block) -> dict[str, Any]:

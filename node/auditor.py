@@ -109,7 +109,7 @@ class Auditor:
             return ""
         what = "not checked against a published head" if known < 0 else f"nothing published goes beyond block {known}"
         vouched = self._content.vouched
-        after = f", after block {vouched}, whose hash the last closing signs" if vouched > known else ""
+        after = f", after block {vouched}, whose hash the last closing signs" if vouched > max(known, 0) else ""
         return f"{what}: whoever delivered the history may have left out its end{after}"
 
     def exhausted(self) -> str:

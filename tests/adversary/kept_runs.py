@@ -73,8 +73,14 @@ class Kept:
         return Tape.of(self.history)
 
 
-def kept(kind: str, directory: Path, clients: int = 4, rounds: int = 2) -> Kept:
-    """Hold a federation of a kind and keep it as ``fedgrove demo --out`` does."""
+def kept(
+    kind: str,
+    directory: Path,
+    clients: int = 4,
+    rounds: int = 2,
+    after: Callable[[Federation | KMeans], object] = lambda made: None,
+) -> Kept:
+    """Hold a federation of a kind, let something happen ``after`` it, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
     if kind == "clusters":
         plan = Plan(clients=6, rounds=1, strategy="fedavg", clustering="procfl, public_samples = 100")
@@ -90,6 +96,7 @@ def kept(kind: str, directory: Path, clients: int = 4, rounds: int = 2) -> Kept:
             made.register()
             made.run()
             founder = made.coordinator_keys
+        after(made)
         shutil.copytree(made.store.path, target / STORE)
         write_run(made.history(), DiskStore(target / STORE), target)
     return Kept(target, tuple(keys.account for keys in made.keys), founder.account)

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from chain.deployment import Deployment
 from chain.records import (
     Closed,
     Committed,
@@ -25,12 +25,14 @@ from node.auditing.content import ContentRules
 from node.auditing.verdict import CannotTell
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
-from node.config import FederationConfig, LedgerSettings
+from node.config import FederationConfig, LedgerSettings, StartSettings
 from node.content import Metrics
+from node.founding import terms_of
 from node.learning.settings import ModelSpec
-from node.ledger_rules import RuleBroken
+from node.ledger_rules import ChainFacts, RuleBroken
 from node.rounds import Rounds
 
+NOBODY = "0x" + 40 * "0"
 AT = Position(1, bytes(32), 0)
 FIRST = ClusterState.first({"w": np.zeros(1, np.float32)})
 CLIENTS = (1, 2, 3)
@@ -45,11 +47,14 @@ class History:
             "clusters": ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
             "ledger": LedgerSettings(max_clients=100),
         }
-        self.config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), **terms)
+        start = StartSettings(self.store.put(FIRST.to_bytes()).digest.hex())
+        self.config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), start=start, **terms)
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest
-        facts = SimpleNamespace(settings=self.config.ledger, open_membership=True, chain_id=1, ledger="0x" + "5f" * 20)
+        places = ("0x" + "1b" * 20, "0x" + "5f" * 20, 1, NOBODY, NOBODY)
+        deployment = Deployment(1, *places, True, 1, self.config.ledger, terms_of(self.config))
+        facts = ChainFacts(deployment, 1, lambda number: bytes(32), lambda number: bytes(32))
         self.rules = ContentRules(facts, self.store, self.rounds, frozenset(), frozenset(void))
         metrics = self.store.put(Metrics(1, 0.0, 0.0, 0).to_bytes()).digest
         self.rounds.add(self.opened(1, self.store.put(FIRST.to_bytes()).digest))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chain.networks import embedded
-from chain.records import Closed, Committed, Disputed, RoundOpened, Voided
+from chain.records import Closed, Committed, Disputed, Registered, RoundOpened, Voided
 from node.auditing.archive import chain_facts
 from node.learning.settings import TrainingSettings
 from tests.node.auditing.test_tampering import Scene
@@ -15,8 +15,15 @@ from tests.node.federation import Federation, LyingCoordinator
 class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
+<<<<<<< HEAD
     def lie(self, entry, model):
         return super().lie(entry, model) if entry.number == 2 else model
+=======
+    def _outcome(self, round, record):
+        right = super()._outcome(round, record)
+        lie = {name: np.zeros_like(tensor) for name, tensor in right.model.items()}
+        return replace(right, model=lie) if round.entry.number == 2 else right
+>>>>>>> forgery
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +79,19 @@ def the_void_model_is_opened_again(scene):
 
 def dispute_of_a_stranger(scene):
     scene.change(Disputed, 2, client=99)
-    return 2, 99, "dispute"
+    return 2, 99, "dispute.client"
 
 
 def dispute_twice(scene):
+    place = scene.find(Disputed, 2)
+    scene.records.insert(place + 1, scene.records[place])
+    return 2, scene.records[place].client, "dispute"
+
+
+def dispute_in_another_clients_name(scene):
     first = scene.record(Disputed, 2, 0)
     scene.change(Disputed, 2, 1, client=first.client)
-    return 2, first.client, "dispute"
+    return 2, first.client, "dispute.author"
 
 
 def dispute_of_an_older_round(scene):
@@ -92,7 +105,8 @@ def dispute_after_the_voiding(scene):
     voter = {r.client for r in scene.records if isinstance(r, Disputed)}
     other = next(r.client for r in scene.records if isinstance(r, Committed) and r.round == 2 and r.client not in voter)
     last = max(place for place, each in enumerate(scene.records) if isinstance(each, Voided))
-    scene.records.insert(last + 1, replace(record, client=other))
+    account = next(r.account for r in scene.records if isinstance(r, Registered) and r.client == other)
+    scene.records.insert(last + 1, replace(record, client=other, at=record.at._replace(author=account)))
     return 2, other, "dispute"
 
 
@@ -104,6 +118,7 @@ KINDS = [
     the_void_model_is_opened_again,
     dispute_of_a_stranger,
     dispute_twice,
+    dispute_in_another_clients_name,
     dispute_of_an_older_round,
     dispute_after_the_voiding,
 ]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from chain.records import (
+    AbsenceRecorded,
     Closed,
     Committed,
     Drawn,
@@ -103,7 +104,7 @@ def draw_under_another_clients_name(scene):
     first, second = scene.record(Drawn, 1, 0), scene.record(Drawn, 1, 1)
     scene.change(Drawn, 1, 0, client=second.client)
     assert first.client != second.client
-    return 1, second.client, "draw.proof"
+    return 1, second.client, "draw.author"
 
 
 def draw_twice(scene):
@@ -417,8 +418,11 @@ def test_a_stored_block_that_changed_is_found_at_its_record(scene, kind, attribu
 
 
 def failed(scene, reason: FailureReason) -> list[str]:
-    """What is remarked of round 2 if it had failed, instead of closing, for this reason."""
+    """What is remarked of round 2 if it had failed, instead of closing, for this reason; nobody was absent then."""
     place = scene.find(Closed, 2)
+    scene.records = [
+        each for at, each in enumerate(scene.records) if at <= place or not isinstance(each, AbsenceRecorded)
+    ]
     scene.records[place] = Failed(scene.records[place].at, 2, reason, scene.store.put(b"{}").digest)
     verdict = scene.audit()
     assert verdict.verdict == "verified", verdict.reason
