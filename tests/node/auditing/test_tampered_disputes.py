@@ -15,15 +15,8 @@ from tests.node.federation import Federation, LyingCoordinator
 class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
-<<<<<<< HEAD
     def lie(self, entry, model):
         return super().lie(entry, model) if entry.number == 2 else model
-=======
-    def _outcome(self, round, record):
-        right = super()._outcome(round, record)
-        lie = {name: np.zeros_like(tensor) for name, tensor in right.model.items()}
-        return replace(right, model=lie) if round.entry.number == 2 else right
->>>>>>> forgery
 
 
 @pytest.fixture(scope="module")
