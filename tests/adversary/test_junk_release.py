@@ -154,7 +154,8 @@ class Withholds(Client):
         blobs = {entry.order.index(client): self._published_by(record) for client, record in entry.releases.items()}
         blobs[entry.order.index(member.client)] = self._disclosure.released(entry, member.client, [])
         try:
-            record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs)
+            shares = {entry.order.index(client): self._published_by(record) for client, record in entry.shares.items()}
+            record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
         except TooFewShares:
             return waiting
         change = flatten(self._kind.outcome(place, record).model) - flatten(place.previous)

@@ -11,7 +11,7 @@ from chain.networks import embedded
 from chain.records import Closed, Committed, Drawn, Failed, FailureReason, Released, Voided
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
-from node.config import FederationConfig, FederationSettings
+from node.config import FederationConfig, FederationSettings, MembershipSettings
 from node.content import Metrics
 from node.coordinator import Coordinator
 from node.journal import Journal
@@ -31,8 +31,8 @@ def found(tmp_path):
     """``found(clients, rounds, privacy)``: a federation of registered members on a chain of its own."""
     with embedded() as network:
 
-        def make(clients=3, rounds=4, privacy=TWO_ROUNDS):
-            made = Federation.found(network, tmp_path, clients, rounds, privacy=privacy, **TERMS)
+        def make(clients=3, rounds=4, privacy=TWO_ROUNDS, **terms):
+            made = Federation.found(network, tmp_path, clients, rounds, privacy=privacy, **TERMS, **terms)
             made.register()
             return made
 
@@ -151,7 +151,7 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
 
 
 def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found, monkeypatch):
-    federation = found(clients=5, rounds=3)
+    federation = found(clients=5, rounds=3, membership=MembershipSettings(least=0.0))  # others are there in each round
     coordinator, clients = federation.coordinator(), federation.clients()
     monkeypatch.setattr(clients[5], "_spending", lambda: Boundless())
     active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
