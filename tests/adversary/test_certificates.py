@@ -144,7 +144,7 @@ def test_a_certificate_does_not_outlive_its_round(history, client):
     number = history.papers[client].table["round"]["number"]
     place = next(i for i, each in enumerate(history.records) if isinstance(each, Closed) and each.round == number)
     closed = history.records[place]
-    block, transaction, index = closed.at
+    block, transaction, index, _ = closed.at
     voided = Voided(Position(block, transaction, index + 1), number, history.records[0].at.transaction, 3)
     bad = fault(history, history.papers[client], [*history.records[: place + 1], voided])
     assert bad is not None and "the model in force, of round" in bad.reason
@@ -154,7 +154,7 @@ def test_of_a_request_in_the_block_of_a_closing_it_is_known_which_came_first(his
     """Other chains put many transactions into a block. What closed before the request was in force when it came."""
     closed = next(each for each in history.records if isinstance(each, Closed))
     asked = next(each for each in history.records if isinstance(each, Withdrawn))
-    block, transaction, index = closed.at
+    block, transaction, index, _ = closed.at
     moved = Withdrawn(Position(block, transaction, index + 1), asked.account, asked.client, asked.points, asked.digest)
     records = [*(each for each in history.records if each.at.block <= block), moved]
     with pytest.raises(NoCertificate, match="no round has honoured the request of client 2"):

@@ -223,9 +223,12 @@ def readable(federation, number: int) -> bool:
     entry = rounds.rounds[number]
     ledger = (federation.deployment.chain_id, federation.deployment.ledger)
     place = upload_round(rounds, entry, ledger, federation.config, federation.store)
-    blobs = {int.from_bytes(data[36:40]): data for data in federation.store.seen if data[:4] == b"FGR1"}
+    blobs = {int.from_bytes(data[36:40]): data for data in federation.store.seen if data[:4] == b"FGR2"}
+    shares = {
+        owner: federation.store.fetch(entry.shares[client].digest, 1 << 24) for owner, client in enumerate(entry.order)
+    }
     try:
-        record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs)
+        record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
     except TooFewShares:
         return False
     return kind_of(federation.config).outcome(place, record).model is not None
