@@ -188,11 +188,12 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
     assert (3, "opened.model") in [(remark.round, remark.field) for remark in verdict.remarks]
 
 
-def test_nobody_trains_from_a_first_model_that_is_not_the_terms(federation):
+def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
     ledger = federation.ledger(federation.coordinator_keys)
     zeros = {name: np.zeros_like(tensor) for name, tensor in load(initial_model(federation.config)).items()}
-    federation.run(coordinator=Coordinator(ledger, federation.store, federation.config, dump(zeros)))
-    assert not of_kind(federation, Drawn) and not of_kind(federation, Closed)
+    step = Coordinator(ledger, federation.store, federation.config, dump(zeros)).step()
+    assert step.phase == "refused" and "must start from the model that stands" in step.waiting
+    assert not of_kind(federation, RoundOpened)
 
 
 def test_absences_are_not_counted_in_a_void_round(federation):

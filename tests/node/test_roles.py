@@ -312,8 +312,8 @@ def test_a_client_that_is_not_approved_waits_for_the_admin(network, tmp_path):
 
 
 def test_a_client_that_was_absent_too_often_says_until_when_it_sits_out(network, tmp_path):
-    settings = replace(windows(4), absence_limit=1, absence_rounds=1)
-    federation = Federation.found(network, tmp_path, training=QUICK, rounds=3, ledger=settings)
+    settings = replace(windows(5), absence_limit=1, absence_rounds=1)
+    federation = Federation.found(network, tmp_path, 5, training=QUICK, rounds=3, ledger=settings)
     federation.register()
     coordinator, clients = federation.coordinator(), federation.clients()
     # Who draws no lot is not absent, since nobody knows whether it would have been drawn: it leaves after its draw.

@@ -62,6 +62,13 @@ def test_every_phase_of_a_round_is_told(federation):
     assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
     assert told["share"].until == federation.ledger(federation.keys[0]).round(1).share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
+
+
+def test_who_opens_the_next_round_is_told(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients, reader = federation.coordinator(), federation.clients(), federation.ledger(federation.keys[0])
+    while standing(reader).phase != "closed":
+        federation.turn(coordinator, clients)
     assert standing(reader).waiting.endswith("to open the next round")
     assert standing(reader, on_request=True).waiting.endswith("the next round, once a member asks to be forgotten")
 
@@ -95,11 +102,13 @@ def test_an_overdue_round_is_told(federation):
     assert (now.phase, now.waiting) == ("overdue", "anyone to record the round as failed")
 
 
-def test_the_end_of_all_rounds_is_told(federation):
-    federation.run()
-    reader = federation.ledger(federation.keys[0])
-    assert not standing(reader).finished and not standing(reader, rounds=2).finished
-    now = standing(reader, rounds=1)
+def test_the_end_of_all_rounds_is_told(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients, reader = federation.coordinator(), federation.clients(), federation.ledger(federation.keys[0])
+    finish(federation, coordinator, clients, 1)
+    assert not standing(reader).finished
+    federation.run(coordinator, clients)
+    now = standing(reader)
     assert now.finished and now.waiting.startswith("nobody")
 
 
@@ -118,13 +127,13 @@ def test_who_may_act_in_the_coordinators_stead_is_told(federation):
 
 
 def test_every_way_to_miss_a_round_is_told(found):
-    federation = found(clients=5, rounds=6)
+    federation = found(clients=5, rounds=7)
     coordinator, clients = federation.coordinator(), federation.clients()
     watched = clients[5]
     reader = federation.ledger(federation.keys[4])
     assert standing(reader, federation.keys[4].address).last is None
     told = []
-    for number, last_word in enumerate(("committed", "drew", "shared", ""), 1):
+    for number, last_word in enumerate(("committed", "drew", "shared", "", "drew"), 1):
         while coordinator.round == number - 1:
             federation.turn(coordinator, clients)
         before = len(federation.said("client 5"))
@@ -135,7 +144,7 @@ def test_every_way_to_miss_a_round_is_told(found):
             del clients[5]
         finish(federation, coordinator, clients, number)
         told.append(last(federation, 5))
-    finish(federation, coordinator, clients, 5)
+    finish(federation, coordinator, clients, 6)
     told.append(last(federation, 5))
     deadlines = [reader.round(number) for number in range(1, 6)]
     assert told == [
@@ -143,7 +152,8 @@ def test_every_way_to_miss_a_round_is_told(found):
         (2, f"it drew, but did not share in time (by block {deadlines[1].share_end})"),
         (3, f"it drew and shared, but did not commit in time (by block {deadlines[2].commit_end})"),
         (4, f"it did not draw in time (by block {deadlines[3].draw_end})"),
-        (5, "it sits out because of its absences, until round 5"),
+        (5, f"it drew, but did not share in time (by block {deadlines[4].share_end})"),
+        (6, "it sits out because of its absences, until round 6"),
     ]
 
 
