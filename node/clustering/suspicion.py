@@ -2,7 +2,7 @@
 
     watch → show → vote
 
-A model that fell never goes on, not after the last round either, nor in a pause: poison is never final. Who is judged
+A model that fell never goes on, not after the last round either, nor in a pause: its poison is not final. Who is judged
 by whom is drawn when the next round has its seed, which nobody knows while the fall is stated. A cluster is judged by a
 full committee, drawn from as many as the terms ask for, or not at all: of those who happen to be left over accomplices
 soon have a majority. (Xu et al. 2025, algorithm 3, takes those that are most like the cluster by their own account.)

@@ -165,6 +165,26 @@ def test_who_claims_samples_of_all_labels_is_not_the_only_judge_where_honest_mem
     assert captured(0.5, 0.01, alike=False) == 0.0 and captured(0.0, 0.01, alike=False) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("pool", "accomplices", "seats", "documented"),
+    [
+        (90, 5, 5, 0.0008),
+        (90, 10, 3, 0.032),
+        (90, 20, 5, 0.071),
+        (50, 10, 5, 0.048),
+        (50, 20, 5, 0.31),
+        (50, 10, 9, 0.01),
+    ],
+)
+def test_accomplices_have_a_majority_as_often_as_the_documentation_says(pool, accomplices, seats, documented):
+    """docs/clustering.md, of 100 who trained; played by lot."""
+    tries = 3000
+    drawn = (by_lot(range(1, pool + 1), lot.to_bytes(32), "judge")[:seats] for lot in range(tries))
+    often = sum(2 * sum(judge <= accomplices for judge in each) > seats for each in drawn) / tries
+    spread = (documented * (1 - documented) / tries) ** 0.5
+    assert abs(often - documented) < 4 * spread + 0.05 * documented  # figures are rounded
+
+
 class Seeded(RoundRecords):
     """A round of the ledger, of which there is a number, a seed, and whether it closed."""
 

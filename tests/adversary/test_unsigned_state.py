@@ -17,6 +17,7 @@ import pytest
 
 from chain.networks import embedded
 from node.auditing.content import ContentRules
+from node.client import Client
 from node.closings import Closings
 from node.clustering import plain_values, state, stated
 from node.clustering.state import ClusterState
@@ -114,6 +115,25 @@ def test_a_state_that_follows_from_nothing_stops_nobody(federation, lie):
     clustered.close_instead(federation, clients[ATTACKER], wrong, honest)
     until_voided(federation, role, clients, 1)
     assert federation.audit().verdict == "verified"
+
+
+def odd_models(federation: Federation) -> Client:
+    """A member that checks no closing, when a round begins with a state whose models have other tensors."""
+    role, clients = clustered.coordinator(federation), federation.clients()
+    clustered.until_recovered(federation, role, clients, 1)
+    odd = {"w": np.zeros(3, np.float32)}
+    lie = grouped(clustered.right_state(clients[ATTACKER]), ((1, 2, 3), (1, 2, 4, 5, 6)))
+    honest = json.dumps({"accuracy": 0.0, "loss": 0.0, "round": 1, "samples": 0}, separators=(",", ":")).encode()
+    clustered.close_instead(federation, clients[ATTACKER], replace(lie, models=(odd, odd)).to_bytes(), honest)
+    while role.step().phase != "draw":
+        federation.network.advance_to(federation.network.block_number() + 1)
+    return federation.client(2, check_rounds=0.0)
+
+
+def test_a_state_with_models_of_other_tensors_stops_nobody(federation):
+    careless = odd_models(federation)
+    assert "tensor 'conv1.weight' is missing" in careless.step().waiting
+    assert "disputed round 1" in federation.client(3).step().acted
 
 
 # --- mutants ----------------------------------------------------------------------------------------------------------
