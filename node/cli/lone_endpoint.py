@@ -8,12 +8,16 @@ from node.network_settings import NetworkSettings
 
 
 def lone_endpoint(reach: NetworkSettings) -> str:
-    """What the only endpoint could do, in a sentence; empty where several must agree, or it is on this machine."""
-    quorum = reach.rpc_quorum or min(2, len(reach.rpc))
-    if quorum > 1 or any(map(_is_loopback, reach.rpc)):
+    """What the only endpoint could do, in a sentence; empty where several must agree, or it is on this machine.
+
+    Those at one origin are one, and where none must agree with another, each that may be asked is the only one.
+    """
+    quorum = reach.rpc_quorum or min(2, len(set(map(origin_of, reach.rpc))))
+    elsewhere = [url for url in reach.rpc if not _is_loopback(url)]
+    if quorum > 1 or not elsewhere:
         return ""
     return (
-        f"only {origin_of(reach.rpc[0])} says which chain is the right one: it could hide the newest records, or show "
+        f"only {origin_of(elsewhere[0])} says which chain is the right one: it could hide the newest records, or show "
         "a federation whose members are its own; run a node, name a second endpoint in network.rpc, or agree on "
         "membership.members"
     )

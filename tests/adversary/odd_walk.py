@@ -59,12 +59,20 @@ class Walk:
         return self.network.logs(first, self.network.block_number(), addresses)
 
     def _choices(self) -> list[Callable[[], None]]:
-        membership = [self._join, self._rotate, self._rotate_mailbox, self._withdraw, self._approve, self._revoke]
+        membership = [
+            self._join,
+            self._rotate,
+            self._rotate_mailbox,
+            self._withdraw,
+            self._approve,
+            self._revoke,
+            self._look,
+        ]
         number = self.federation.coordinator.current_round()
         phase = self.federation.coordinator.phase(number)
         fitting = {
             Phase.SEEDING: [self._wait],
-            Phase.DRAW: [self._draw, self._draw, self._draw, self._batch, self._fix_seed, self._wait],
+            Phase.DRAW: [self._draw, self._draw, self._draw, self._batch, self._fix_seed, self._wait, self._look],
             Phase.SEAL: [self._wait, self._seal, self._seal_chunk, self._skip],
             Phase.SHARE: [self._share] * 8 + [self._on],
             Phase.COMMIT: [self._commit] * 8 + [self._on],
@@ -158,6 +166,21 @@ class Walk:
     @property
     def _admin(self) -> Keys:
         return self.federation.founder if self.random.random() < 0.9 else self._anybody
+
+    def _look(self) -> None:
+        """A transaction that takes effect and leaves nothing: a view, a registration that stands, an empty batch."""
+        number = self.federation.coordinator.current_round()
+        match self.random.randrange(4):
+            case 0:
+                self._send(self._anybody, LEDGER, self.random.choice(["settings", "terms", "currentModel"]))
+            case 1:
+                self._send(self._anybody, REGISTRY, "clientOf", self._member.address)
+            case 2:
+                keys = self._member
+                coordinates = vrf.coordinates(keys.vrf_public)
+                self._send(keys, REGISTRY, "register", *coordinates, keys.mailbox_public, self._possession(keys))
+            case 3:
+                self._deliver(self._anybody, LEDGER, "drawBatch", self.odd.batch(number, []))
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 

@@ -256,9 +256,9 @@ def test_whatever_the_contracts_take_is_read(seed):
 @pytest.mark.statistics
 def test_thousands_of_odd_calls_are_read():
     taken, kinds = Counter(), Counter()
-    for seed in range(100, 120):
+    for seed in range(100, 112):
         walked = walk(seed, MANY_STEPS)
         taken.update(walked.taken)
         kinds.update(walked.odd.taken)
-    assert all(taken.values()) and sum(taken.values()) > 3_000, taken
-    assert all(kinds[kind] > 300 for kind in KINDS), kinds
+    assert all(taken.values()) and sum(taken.values()) > 2_000, taken
+    assert all(kinds[kind] > 200 for kind in KINDS), kinds
