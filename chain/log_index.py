@@ -109,7 +109,13 @@ class LogIndex(RecordIndex):
             if not self._is_behind(latest):
                 self._keep(latest)
             return
-        span = self._headers(latest, latest_hash)
+        try:
+            span = self._headers(latest, latest_hash)
+        except BadHistory as fault:
+            if self._hashes:
+                raise
+            # Not one block held together: rather a chain whose headers are not Ethereum's than a lie.
+            raise BadHistory(fault.block, f"{fault.what} (if all nodes say so, see network.proofs)") from None
         self._keep(span.first - 1)
         self._take(span)
 

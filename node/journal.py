@@ -21,7 +21,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -93,9 +93,14 @@ class Journal:
         if data is None:
             return None
         try:
-            return RoundNote(**parse_json(data))
+            note = RoundNote(**parse_json(data))
+            bytes.fromhex(note.secrets)
+            sound = all(type(getattr(note, item.name)) is item.type for item in fields(note))
         except (ValueError, TypeError):
-            raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read") from None
+            sound = False
+        if not sound or note.round != round_number:
+            raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read")
+        return note
 
     def save(self, note: RoundNote) -> None:
         """Write the note durably; it replaces the note of the same round."""
@@ -160,8 +165,11 @@ class Journal:
         path = self._kept(_UPLOADS)
         try:
             data = self._open(path)
-            return tuple(map(int, parse_json(data))) if data is not None else ()
-        except (JournalDamaged, ValueError, TypeError):
+            rounds = parse_json(data) if data is not None else []
+            if not (isinstance(rounds, list) and all(type(number) is int for number in rounds)):
+                raise ValueError("no list of numbers")
+            return tuple(rounds)
+        except (JournalDamaged, ValueError):
             raise JournalDamaged(
                 f"{path}, the rounds that it spent its privacy budget in, cannot be read: remove it, the ledger lists "
                 "all of them that came to something"

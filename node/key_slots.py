@@ -5,7 +5,7 @@ whatever must go is encrypted under a key of its own, and what is destroyed is t
 place and synced. The slot file is never renamed, replaced or shortened, so that a slot keeps its block on the disk. It
 grows by whole pages.
 
-This holds for file systems that overwrite in place, as ext4 does. ``copies_on_write`` names those that do not.
+This holds for file systems that overwrite in place, as ext4 does. ``keeps_overwritten`` names those that do not.
 Snapshots, backups and flash memory that levels its wear keep old bytes below any file system (docs/threat-model.md).
 
 A slot has 128 bytes: ``KEY1`` (4), the key's id (32), its scope (32), a nonce (12) and the key, sealed by
@@ -169,21 +169,25 @@ class Slots:
             raise OSError(f"{self._path} could not be written whole")
 
 
-def copies_on_write(directory: Path) -> str:
-    """The kind of file system that a directory is on if it never overwrites in place; empty if it is not known to.
+def keeps_overwritten(directory: Path) -> str:
+    """The file system that a directory is on if it keeps bytes that were overwritten; empty if it is not known to.
 
-    On such a file system destroyed keys stay on the disk until their blocks are used again.
+    Such a one writes elsewhere instead of in place, or has everything in a journal of its own first: destroyed keys
+    stay on the disk until that place is used again.
     """
     try:
         lines = [line.split() for line in _MOUNTS.read_text().splitlines()]
     except OSError:
         return ""
     place = directory.resolve()
-    mounts = {words[4]: words[words.index("-") + 1] for words in lines if "-" in words[:-1] and len(words) > 5}
+    # Of each mount its point (the fifth word), and behind the dash its kind, its source and its options.
+    mounts = {words[4]: words[words.index("-") + 1 :] for words in lines if "-" in words[5:-3]}
     # Later lines hide earlier ones of the same point. Blanks in a path are written as octal codes.
     points = (point for point in mounts if place.is_relative_to(point.replace("\\040", " ")))
-    kind = mounts.get(max(points, key=len, default=""), "")
-    return kind if kind in _COPYING else ""
+    kind, _, options = mounts.get(max(points, key=len, default=""), ("", "", ""))[:3]
+    if kind in _COPYING:
+        return kind
+    return f"{kind} with data=journal" if "data=journal" in options.split(",") else ""
 
 
 def _id_of(slot: bytes) -> bytes:

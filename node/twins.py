@@ -116,7 +116,7 @@ class Twins:
 
     def _begun(self) -> int | None:
         kept = self._journal.kept(_BEGUN)
-        return int(kept) if kept else None
+        return int(kept) if kept is not None and kept.isdigit() else None
 
 
 def _first_draw(rounds: Rounds, client: int) -> int | None:

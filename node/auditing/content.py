@@ -255,9 +255,11 @@ class ContentRules:
             self._remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
             return
         self._liars(number)
+        for group in self._recovery.left_out:
+            self._left_out(self._place(), number, group)
 
     def _liars(self, number: int) -> None:
-        """Name who released a share that is not what its owner committed to, and groups that need not be left out."""
+        """Name who released a share that is not what its owner committed to."""
         round = self._place()
         needed = needed_secrets(round.graph, round.sharers, round.survivors)
         shares = self._get(lambda: sealed_shares(round, range(round.graph.n)), "share.content", number)
@@ -266,8 +268,17 @@ class ContentRules:
         for holder in released.lying_holders(round.graph):
             client = round.graph.client(holder)
             self._remark("release.content", "a share in it is not the one that its owner committed to", number, client)
-        for group in self._recovery.left_out:
-            self._left_out(round, number, group)
+
+    def _lacking(self, number: int) -> None:
+        """Name who is to blame for a round that failed for want of shares, where it is known."""
+        try:
+            recovered(self._place())
+        except TooFewShares as lack:
+            if lack.client is None:
+                return  # the lists themselves forbade a recovery
+            self._liars(number)
+            if lack.owner_lied:
+                self._remark("share.content", str(lack), number, lack.client)
 
     def _left_out(self, round: UploadRound, number: int, group: int) -> None:
         members = [round.graph.client(position) for position in round.graph.groups[group]]
@@ -275,7 +286,8 @@ class ContentRules:
         try:
             recovered(round, others)
         except TooFewShares as lack:
-            self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, lack.client)
+            liar = lack.client if lack.owner_lied else None  # else its holders may lie, or be away
+            self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, liar)
             return
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
@@ -338,6 +350,8 @@ class ContentRules:
             # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
             reason = f"{record.reason.name.lower()} is not what was wrong; recorded by {record.at.author}"
             self._remark("failed.reason", reason, record.round)
+        elif record.reason == FailureReason.TOO_FEW_SHARES:
+            self._lacking(record.round)
 
     def _too_few_survivors(self, record: Failed) -> None:
         entry, graph = self._entry()

@@ -14,6 +14,7 @@ from chain.deployment import Deployment
 from chain.founding import read_deployment, verify_code
 from chain.history import History, capture
 from chain.networks import connect
+from chain.regular_file import read_regular
 from ipfs.disk import DiskReader
 from ipfs.kubo import KuboStore
 from ipfs.store import ContentStore
@@ -189,8 +190,7 @@ def _read_certificate(path: Path | None) -> Certificate | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            return Certificate.from_bytes(file.read(MAX_BYTES + 1))
+        return Certificate.from_bytes(read_regular(path, MAX_BYTES))
     except OSError as fault:
         raise CommandError(f"cannot read {path}: {fault.strerror}") from None
     except NoCertificate as fault:

@@ -24,7 +24,7 @@ from node.config import FederationConfig, load_config
 from node.data_marks import DataMarks, Mark
 from node.files import AlreadyInUse, exclusive
 from node.founding import difference
-from node.key_slots import copies_on_write
+from node.key_slots import keeps_overwritten
 from node.kmeans.datasets import PointsError, points_from_file
 from node.local_work import first_model
 from node.logs import ServiceLog
@@ -242,7 +242,7 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
 
 def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
     """Say once where what the journal destroys may stay on the disk."""
-    kind = copies_on_write(directory)
+    kind = keeps_overwritten(directory)
     if kind:
         sentence = (
             "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"

@@ -30,8 +30,8 @@ class TooFewShares(ValueError):
     client : int or None
         Index on the ledger of the client whose secret is missing.
     owner_lied : bool
-        More releases do not help: what the client itself shared is wrong, as its own commitments or more of its holders
-        than may be missing say.
+        More releases do not help: what the client itself shared is wrong, as its own commitments say, or so many of
+        its holders that colluders alone cannot be.
     """
 
     def __init__(self, message: str, client: int | None = None, *, owner_lied: bool = False) -> None:
@@ -280,9 +280,9 @@ def _recover_one(
     if len(shares) < threshold:
         complaints = released.complaints(graph, owner)
         reason = f"{len(shares)} shares of client {client} were released, {threshold} are needed"
-        if complaints > holders - threshold:
+        if _is_owners_fault(graph, complaints):
             reason = f"{complaints} of {holders} holders got nothing usable from client {client}"
-        raise TooFewShares(reason, client, owner_lied=complaints > holders - threshold)
+        raise TooFewShares(reason, client, owner_lied=_is_owners_fault(graph, complaints))
     limit = 1 << 8 * SECRET_BYTES
     secret = recover_secret(shares, threshold, lambda value: value < limit and accept(value.to_bytes(SECRET_BYTES)))
     if secret is None:
@@ -290,6 +290,11 @@ def _recover_one(
             f"the shares that client {client} committed to give no secret of its", client, owner_lied=True
         )
     return secret.to_bytes(SECRET_BYTES)
+
+
+def _is_owners_fault(graph: MaskGraph, complaints: int) -> bool:
+    """Whether so many holders complain about an owner that some are honest: as many colluders could open its update."""
+    return complaints >= graph.threshold
 
 
 def _parse_left_out(data: bytes, graph: MaskGraph) -> tuple[tuple[int, ...], bytes]:

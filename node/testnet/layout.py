@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from chain.regular_file import read_regular
+from chain.strict_json import parse_json
 from node.clusters_option import ledger_rounds
 from node.files import write_atomically
 from node.inline import NONE
@@ -199,7 +201,7 @@ def read_record(layout: Layout) -> Testnet:
         There is none, or its record cannot be read.
     """
     try:
-        fields = json.loads(layout.record.read_bytes()[:MAX_RECORD_BYTES])
+        fields = parse_json(read_regular(layout.record, MAX_RECORD_BYTES))
         if fields.pop("format") != FORMAT:
             raise ValueError("another format")
         return Testnet(**fields | {"plan": TestnetPlan(**fields["plan"])})

@@ -27,6 +27,8 @@ from chain.history import capture
 from chain.keys import Keys, load, save
 from chain.ledger import Ledger
 from chain.networks import Network, anvil
+from chain.regular_file import read_regular
+from chain.strict_json import parse_json
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
 from ipfs.local_node import LocalKubo
@@ -145,8 +147,7 @@ class LocalFederation:
             There is none, or its record cannot be read.
         """
         try:
-            with (root / _RECORD).open("rb") as file:
-                record = json.loads(file.read(_MAX_RECORD_BYTES))
+            record = parse_json(read_regular(root / _RECORD, _MAX_RECORD_BYTES))
             if record["format"] != FORMAT:
                 raise ValueError("another format")
             config = FederationConfig.from_bytes(record["config"].encode())

@@ -125,6 +125,16 @@ class ForgedChain(Network):
         receipts[index] = with_logs(receipts[index], logs)
         self.put(number, Body(body.transactions, tuple(receipts)))
 
+    def hide(self, transaction: bytes, client: int) -> None:
+        """Take the logs about a client of a round out of a transaction's receipt."""
+        number, index = self._find(transaction)
+        body = self.body(number)
+        about = client.to_bytes(32, "big")
+        receipts = list(body.receipts)
+        kept = [log for log in logs_of(receipts[index]) if len(log[1]) < 3 or log[1][2] != about]
+        receipts[index] = with_logs(receipts[index], kept)
+        self.put(number, Body(body.transactions, tuple(receipts)))
+
     def _find(self, transaction: bytes) -> tuple[int, int]:
         for number in range(self.first, self.block_number() + 1):
             hashes = [keccak(raw) for raw in self.body(number).transactions]

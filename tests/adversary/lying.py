@@ -13,7 +13,7 @@ from chain.deployment import Deployment
 from chain.errors import ChainError
 from chain.ledger import Ledger
 from chain.phases import Deadlines
-from chain.records import Drawn, Record, RoundOpened, Sealed
+from chain.records import Committed, Drawn, Record, Released, RoundOpened, Sealed, Shared
 from node.client import Client
 from node.content import Update
 from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
@@ -132,11 +132,24 @@ class SwappedKeys(MadeUp):
             self.alter(record.at, abi_encode(["uint32", "bytes32", "bytes32", "bytes"], values))
 
 
+class OmittedMembers(MadeUp):
+    """Hides all that some members do in rounds. It leaves their transactions, one of which may fix the seed."""
+
+    def __init__(self, truth: Network, deployment: Deployment, omitted: set[int]) -> None:
+        super().__init__(truth, deployment)
+        self.omitted = omitted
+
+    def lie(self, record: Record) -> None:
+        if isinstance(record, Drawn | Shared | Committed | Released) and record.client in self.omitted:
+            self.hide(record.at.transaction, record.client)
+
+
 @dataclass
 class Story:
     """What a victim did, and what it called a fault of the chain, while the others went on."""
 
     victim: Watched
+    others: dict[int, Client] = field(default_factory=dict)
     did: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -157,16 +170,17 @@ def victim_of(federation: Federation, network: Network, number: int = 1) -> Watc
     return federation.client(number, Watched, ledger=Ledger(network, federation.deployment, keys.account))
 
 
-def live(federation: Federation, victim: Watched, others: tuple[int, ...] = (2, 3, 4), turns: int = 60) -> Story:
-    """Let everybody act until the commit phase of round 1 is over."""
-    story, coordinator = Story(victim), federation.coordinator()
-    clients = [federation.client(number) for number in others]
+def live(federation: Federation, victim: Watched, turns: int = 60) -> Story:
+    """Let all act, the first member as the victim, until the commit phase of round 1 is over."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    del clients[1]
+    story = Story(victim, clients)
     ledger, network = federation.ledger(federation.coordinator_keys), federation.network
     for _ in range(turns):
         if ledger.current_round() and network.block_number() >= ledger.round(1).commit_end:
             return story
         block = network.block_number()
-        waits = [coordinator.step().until, *(client.step().until for client in clients), story.turn()]
+        waits = [coordinator.step().until, *(client.step().until for client in clients.values()), story.turn()]
         if network.block_number() == block:
             network.advance_to(min((until for until in waits if until > block), default=block + 1))
     raise AssertionError(f"the round does not end: {story.did[-3:]} {story.faults[-3:]}")

@@ -1,35 +1,472 @@
-"""The one endpoint that a client asks shows it a ledger that is not the chain's, to read the update that it hides."""
+"""An endpoint shows a client a ledger that is not the chain's, to read the update that the client hides.
+
+It signs for nobody but its friends, the colluders. It can make up whole chains: headers that link up, roots that fit,
+receipts as it likes, transactions that others signed. It can leave out, replay and invent.
+
+What stops it, with one endpoint: every record must follow from a transaction that its author signed, and from the
+records before it, by the ledger's rules. What that leaves, and `membership.members` narrows: a chain of its own with
+members of its own, and a fork without others' draws. Where two endpoints must agree (``network.rpc_quorum``), nothing
+is read of a chain that one of them makes up, unless the other does, too.
+"""
+
+import os
+import random
+from contextlib import ExitStack, suppress
 
 import pytest
+from eth_abi import encode as abi_encode
+from eth_utils import to_canonical_address
 
-from chain import authors
-from chain.networks import embedded
+from chain import authors, events, log_index, tree, vrf
+from chain.abi import functions
+from chain.access import Network
+from chain.blocks import BadHistory, Body
+from chain.contract import Contract
+from chain.errors import ConnectionFailed, ContractRevert, InvalidLog
+from chain.keys import Keys
+from chain.ledger import Ledger
+from chain.networks import connect, embedded
+from chain.records import (
+    AbsenceRecorded,
+    Approved,
+    Closed,
+    Committed,
+    Disputed,
+    Drawn,
+    Failed,
+    MailboxKeyRotated,
+    Recovered,
+    Registered,
+    Released,
+    Revoked,
+    RoundOpened,
+    Sealed,
+    Shared,
+    VrfKeyRotated,
+    Withdrawn,
+)
+from chain.signed_transactions import decode_transaction
+from node import company, ledger_rules
+from node.config import MembershipSettings
 from node.learning.settings import TrainingSettings
-from tests.adversary.lying import SwappedKeys, live, read_update, victim_of
+from node.masking.keys import RoundSecrets
+from node.masking.sealing import InvalidShares
+from node.view import LedgerView
+from tests.adversary.forged_chain import ForgedChain, receipt_of
+from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, victim_of
+from tests.adversary.odd_transactions import Odd
+from tests.adversary.served import served
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20)
 
 
 @pytest.fixture
-def federation(tmp_path):
-    with embedded() as network:
-        made = Federation.found(network, tmp_path, training=QUICK)
-        made.register()
-        yield made
+def network():
+    with embedded() as running:
+        yield running
+
+
+def federation_of(network, directory, clients=4, **changes) -> Federation:
+    made = Federation.found(network, directory, clients, training=QUICK, **changes)
+    made.register()
+    return made
+
+
+@pytest.fixture
+def federation(network, tmp_path):
+    return federation_of(network, tmp_path)
+
+
+def is_read(federation, victim, stolen) -> bool:
+    """Whether the endpoint knows the victim's update, bit for bit."""
+    return bool((read_update(federation, victim, stolen) == victim.words(victim.view.rounds.latest)).all())
+
+
+PUBLISHED = "published its masked update"
+UNSIGNED = "Drawn does not follow from its transaction: its calldata says something else"
+
+# --- keys of its own in others' draws ---------------------------------------------------------------------------------
 
 
 def test_keys_that_nobody_signed_are_refused(federation):
-    lying = SwappedKeys(federation.network, federation.deployment, victim=1)
-    story = live(federation, victim_of(federation, lying))
-    assert "shared" not in story.did, story.did
-    assert "Drawn does not follow from its transaction: its calldata says something else" in story.faults[-1]
+    story = live(federation, victim_of(federation, SwappedKeys(federation.network, federation.deployment, victim=1)))
+    assert UNSIGNED in story.faults[-1]
+    assert "shared" not in story.did
 
 
 def test_without_the_authors_word_the_update_is_read_bit_for_bit(federation, monkeypatch):
     monkeypatch.setattr(authors, "_says", lambda *_: True)
     lying = SwappedKeys(federation.network, federation.deployment, victim=1)
     victim = victim_of(federation, lying)
+    assert PUBLISHED in live(federation, victim).did
+    assert is_read(federation, victim, lying.stolen)
+
+
+# --- one of several endpoints -----------------------------------------------------------------------------------------
+
+
+class SwappedBodies(SwappedKeys):
+    """Shows the headers of the true chain, and bodies with keys of its own in others' draws."""
+
+    def reorder(self, sealed):
+        """The order is the true one: the hashes are."""
+
+    def headers(self, first, last):
+        return self.truth.headers(first, last)
+
+    def agreed_head(self):
+        super().agreed_head()
+        return self.truth.agreed_head()
+
+
+def beside_honest(federation, lying: Network, honest: int, quorum: int = 0) -> tuple[ExitStack, Network]:
+    """A connection to the liar, which is asked first, and to honest endpoints."""
+    stack = ExitStack()
+    urls = [stack.enter_context(served(each)) for each in (lying, *[federation.network] * honest)]
+    return stack, stack.enter_context(connect(urls, timeout=30, quorum=quorum))
+
+
+@pytest.mark.parametrize("honest", [1, 2])
+def test_bodies_that_do_not_fit_the_agreed_header_are_had_from_another_endpoint(federation, honest):
+    lying = SwappedBodies(federation.network, federation.deployment, victim=1)
+    stack, network = beside_honest(federation, lying, honest)
+    with stack:
+        victim = victim_of(federation, network)
+        story = live(federation, victim)
+        assert PUBLISHED in story.did, (story.did, story.faults)
+        assert lying.stolen and not story.faults
+        genuine = federation.ledger(federation.keys[0]).records()
+        assert list(victim.view.rounds.latest.draws.values()) == [each for each in genuine if isinstance(each, Drawn)]
+
+
+def no_roots(monkeypatch):
+    monkeypatch.setattr(log_index, "check_body", lambda *_: None)
+
+
+def no_authors(monkeypatch):
+    monkeypatch.setattr(authors, "_says", lambda *_: True)
+
+
+@pytest.mark.parametrize("mends", [[no_roots], [no_authors], [no_roots, no_authors]])
+def test_roots_and_authors_each_keep_wrong_bodies_out(federation, monkeypatch, mends):
+    for take_out in mends:
+        take_out(monkeypatch)
+    lying = SwappedBodies(federation.network, federation.deployment, victim=1)
+    stack, network = beside_honest(federation, lying, honest=1)
+    with stack:
+        victim = victim_of(federation, network)
+        story = live(federation, victim)
+        if len(mends) == 2:
+            assert PUBLISHED in story.did and is_read(federation, victim, lying.stolen)
+        elif PUBLISHED in story.did:
+            assert not is_read_by_some(federation, victim, lying.stolen)
+
+
+def is_read_by_some(federation, victim, stolen) -> bool:
+    """As ``is_read``; it is not where somebody's secrets are missing, or do not open the shares."""
+    try:
+        return is_read(federation, victim, stolen)
+    except (InvalidShares, KeyError):
+        return False
+
+
+# --- a fork without others' draws -------------------------------------------------------------------------------------
+
+
+def pinned(network, directory, monkeypatch, least: float) -> Federation:
+    """Five members that the terms name and the admin approved."""
+    keys = [Keys.generate() for _ in range(6)]
+    given = iter(keys)
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "generate", lambda: next(given))
+        accounts = tuple(each.address for each in keys[1:])
+        membership = MembershipSettings(mode="approved", members=accounts, least=least)
+        made = Federation.found(network, directory, 5, training=QUICK, membership=membership)
+    admin = made.ledger(made.coordinator_keys)
+    for account in accounts:
+        admin.approve(account)
+    made.register()
+    return made
+
+
+def colluders(story) -> dict[int, RoundSecrets]:
+    """The fourth and the fifth member give their secrets away."""
+    return {number: story.others[number]._disclosure.secrets(1) for number in (4, 5)}
+
+
+@pytest.mark.parametrize("least", [0.5, 0.7])
+def test_one_endpoint_and_two_colluders_isolate_a_member_as_far_as_its_terms_let_them(
+    network, tmp_path, monkeypatch, least
+):
+    """The draws of the second and the third member are not shown. Nobody signed that they are missing."""
+    federation = pinned(network, tmp_path, monkeypatch, least)
+    victim = victim_of(federation, OmittedMembers(network, federation.deployment, {2, 3}))
     story = live(federation, victim)
-    assert "published its masked update" in story.did, story.did
-    assert (read_update(federation, victim, lying.stolen) == victim.words(victim.view.rounds.latest)).all()
+    assert not story.faults
+    if least == 0.5:
+        assert PUBLISHED in story.did and is_read(federation, victim, colluders(story))
+    else:
+        assert any("only 3 of the 5 members that it counts on have drawn" in each for each in story.did)
+        assert "shared" not in story.did
+
+
+@pytest.mark.parametrize("honest", [1, 2])
+def test_a_fork_that_only_one_of_several_shows_is_not_followed(network, tmp_path, monkeypatch, honest):
+    federation = pinned(network, tmp_path, monkeypatch, least=0.5)
+    lying = OmittedMembers(network, federation.deployment, {2, 3})
+    stack, connection = beside_honest(federation, lying, honest)
+    with stack:
+        victim = victim_of(federation, connection)
+        story = live(federation, victim)
+        if honest == 1:
+            assert PUBLISHED not in story.did and "do not agree on block" in story.faults[-1]
+        else:
+            assert PUBLISHED in story.did, (story.did, story.faults)
+            assert not is_read_by_some(federation, victim, colluders(story))
+
+
+def test_a_client_that_asks_for_no_agreement_follows_the_first_it_asks(network, tmp_path, monkeypatch):
+    federation = pinned(network, tmp_path, monkeypatch, least=0.5)
+    lying = OmittedMembers(network, federation.deployment, {2, 3})
+    stack, connection = beside_honest(federation, lying, honest=2, quorum=1)
+    with stack:
+        victim = victim_of(federation, connection)
+        story = live(federation, victim)
+        assert PUBLISHED in story.did and is_read(federation, victim, colluders(story))
+
+
+# --- a chain of its own with members of its own -----------------------------------------------------------------------
+
+
+class OwnWorld:
+    """A chain that the endpoint runs by itself: it replays what founder, coordinator and victim signed, and no more.
+
+    With ``admin``, who is the coordinator, too, it has that one's keys as well, and any approval.
+    """
+
+    def __init__(self, federation: Federation, chain: Network, admin: Keys | None = None) -> None:
+        self.chain, self.deployment = chain, federation.deployment
+        self.keys = [Keys.generate() for _ in range(3)]
+        self.stolen: dict[int, RoundSecrets] = {}
+        for account in [federation.coordinator_keys, federation.keys[0], *self.keys]:
+            chain.fund(account.address, 1)
+        chain.advance_to(self.deployment.block - 1)
+        for raw in signed_by(federation, {federation.coordinator_keys.address, federation.keys[0].address}):
+            if not opens(raw):
+                chain.send(raw)
+                continue
+            for keys in self.keys:
+                self.ledger(keys).register(keys)
+                if admin is not None:
+                    self.ledger(admin).approve(keys.address)
+            chain.mine(1)
+            if admin is None:
+                chain.send(raw)
+            else:
+                self.ledger(admin).open(bytes.fromhex(self.deployment.terms.model))
+
+    def ledger(self, keys: Keys) -> Ledger:
+        return Ledger(self.chain, self.deployment, keys.account)
+
+    def play(self, victim) -> list[str]:
+        """The round: all members but the victim are the endpoint's."""
+        did, judge = [], self.ledger(self.keys[0])
+        view = LedgerView(judge)
+        entry = view.refresh()
+        deadlines = view.deadlines(entry)
+        while PUBLISHED not in did and self.chain.block_number() <= deadlines.commit_end:
+            block = self.chain.block_number()
+            if block > deadlines.seed_block and not self.stolen:
+                for keys in self.keys:
+                    self.draw(keys, view)
+            if block > deadlines.order_block and entry.sealed is None:
+                judge.records()
+                judge.seal(1, entry.tickets, deadlines.order_block)
+                for keys in self.keys:
+                    self.ledger(keys).share(1, b"s" * 32)
+            step = victim.step()
+            did.append(step.acted or step.waiting)
+            if not step.acted:
+                self.chain.mine(1)
+            entry = view.refresh()
+        return did
+
+    def draw(self, keys: Keys, view: LedgerView) -> None:
+        secrets, ledger = RoundSecrets.generate(os.urandom), self.ledger(keys)
+        alpha = tree.draw_alpha(self.chain.chain_id, self.deployment.ledger, 1, view.seed(view.rounds.latest))
+        ledger.draw(1, keys, alpha, secrets.mask_key, secrets.seal_key, 10)
+        self.stolen[ledger.client_of(keys.address).client] = secrets
+
+
+def opens(raw: bytes) -> bool:
+    """Whether a transaction opens a round."""
+    return decode_transaction(raw).data[:4] == functions("TrainingLedger")["open"].selector
+
+
+def signed_by(federation, accounts: set[str]) -> list[bytes]:
+    """Their genuine transactions, in order."""
+    last = federation.network.block_number()
+    bodies = federation.network.bodies(list(range(federation.deployment.block, last + 1)))
+    raws = [raw for body in bodies for raw in body.transactions]
+    return [raw for raw in raws if decode_transaction(raw).sender in accounts]
+
+
+def test_where_all_may_join_one_endpoint_can_make_up_all_members_but_the_victim(federation):
+    """Open membership cannot give more: nobody can tell made-up members from others. Two endpoints could."""
+    federation.coordinator().step()
+    with embedded() as chain:
+        world = OwnWorld(federation, chain)
+        victim = victim_of(federation, chain)
+        assert PUBLISHED in world.play(victim)
+        assert is_read(federation, victim, world.stolen)
+
+
+def test_where_the_admin_approves_it_cannot(network, tmp_path, monkeypatch):
+    """Approvals are signed by the admin: those that it gave can be replayed, others not be made."""
+    federation = pinned(network, tmp_path, monkeypatch, least=0.5)
+    federation.coordinator().step()
+    with embedded() as chain:
+        world = OwnWorld(federation, chain)
+        with pytest.raises(ContractRevert) as refusal:
+            world.play(victim_of(federation, chain))
+        assert refusal.value.name == "NotApproved"
+
+
+def test_members_that_the_terms_do_not_name_are_refused_though_their_admin_approves(network, tmp_path, monkeypatch):
+    """The admin is the endpoint's friend, and opens the rounds, too."""
+    federation = pinned(network, tmp_path, monkeypatch, least=0.2)
+    federation.coordinator().step()
+    with embedded() as chain:
+        world = OwnWorld(federation, chain, admin=federation.coordinator_keys)
+        did = world.play(victim_of(federation, chain))
+        assert "shared" not in did
+        assert any("none of the members that the terms name" in each for each in did), did
+
+
+def test_clients_that_take_whom_the_admin_approves_are_read_by_its_friend(network, tmp_path, monkeypatch):
+    monkeypatch.setattr(company, "strangers", lambda *_: [])
+    federation = pinned(network, tmp_path, monkeypatch, least=0.2)
+    federation.coordinator().step()
+    with embedded() as chain:
+        world = OwnWorld(federation, chain, admin=federation.coordinator_keys)
+        victim = victim_of(federation, chain)
+        assert PUBLISHED in world.play(victim)
+        assert is_read(federation, victim, world.stolen)
+
+
+def test_one_of_two_endpoints_cannot_show_its_own_world(federation):
+    federation.coordinator().step()
+    with embedded() as chain, ExitStack() as stack:
+        world = OwnWorld(federation, chain)
+        urls = [stack.enter_context(served(each)) for each in (chain, federation.network)]
+        connection = stack.enter_context(connect(urls, timeout=30))
+        chain.mine(3)
+        with pytest.raises(ConnectionFailed, match="do not agree on block"):
+            victim_of(federation, connection).step()
+        assert world.chain.block_number() != federation.network.block_number()
+
+
+# --- records that it invents, and records that it hides ---------------------------------------------------------------
+
+ZERO, DIGEST = bytes(32), b"d" * 32
+LEDGER, REGISTRY = "TrainingLedger", "ClientRegistry"
+
+
+def invented(federation) -> dict[str, tuple[str, str, tuple, type, tuple]]:
+    """For each record: the call that the endpoint's friend signs, and the values of the log under it."""
+    second, fourth = (federation.keys[number - 1].address for number in (2, 4))
+    proof = next(each for each in federation.ledger(federation.keys[0]).records() if isinstance(each, Registered)).proof
+    point = vrf.coordinates(Keys.generate().vrf_public)
+    return {
+        "a member": (REGISTRY, "register", (*point, DIGEST, b""), Registered, (fourth, 5, *point, DIGEST, 99, proof)),
+        "a key": (REGISTRY, "rotateVrfKey", (*point, b""), VrfKeyRotated, (second, 2, *point, 99, proof)),
+        "a mailbox": (REGISTRY, "rotateMailboxKey", (DIGEST,), MailboxKeyRotated, (second, 2, DIGEST)),
+        "a withdrawal": (REGISTRY, "withdraw", (0, DIGEST), Withdrawn, (second, 2, 0, DIGEST)),
+        "an approval": (REGISTRY, "approve", (fourth,), Approved, (fourth,)),
+        "a revocation": (REGISTRY, "revoke", (second,), Revoked, (second,)),
+        "an absence": (LEDGER, "reportAbsences", (1, [second]), AbsenceRecorded, (2, 1)),
+        "a draw": (LEDGER, "draw", (1, *point, DIGEST, DIGEST, 5, b""), Drawn, (1, 2, 5, DIGEST, DIGEST, proof)),
+        "shares": (LEDGER, "share", (1, DIGEST), Shared, (1, 2, DIGEST)),
+        "an update": (LEDGER, "commit", (1, DIGEST, DIGEST), Committed, (1, 2, DIGEST, DIGEST)),
+        "a release": (LEDGER, "release", (1, DIGEST), Released, (1, 2, DIGEST)),
+        "a recovery": (LEDGER, "recover", (1, DIGEST), Recovered, (1, DIGEST, 0)),
+        "a model": (LEDGER, "close", (1, DIGEST, DIGEST), Closed, (1, DIGEST, DIGEST)),
+        "a failure": (LEDGER, "fail", (1, 3, DIGEST), Failed, (1, 3, DIGEST)),
+        "a dispute": (LEDGER, "disputeRound", (1, DIGEST), Disputed, (1, 2, DIGEST)),
+        "a round": (LEDGER, "open", (DIGEST,), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100)),
+    }
+
+
+def with_record(federation, name: str) -> ForgedChain:
+    """The chain, and one block more with the invented record."""
+    contract, function, arguments, kind, values = invented(federation)[name]
+    forged = ForgedChain(federation.network)
+    address = federation.deployment.registry if contract == REGISTRY else federation.deployment.ledger
+    odd = Odd(federation.network, random.Random(0))
+    data = Contract(federation.network, contract, address).data(function, *arguments)
+    raw = odd.signed(federation.keys[3].account, address, data, "dynamic fee")
+    emitter = federation.deployment.registry if kind is AbsenceRecorded else address
+    forged.add(Body((raw,), (receipt_of([log_of(emitter, kind, values)]),)))
+    return forged
+
+
+def log_of(address: str, kind: type, values: tuple) -> list:
+    topic, event = next((topic, event) for topic, event in events._EVENTS.items() if event.record is kind)
+    split = len(event.indexed)
+    indexed = [abi_encode([each], [value]) for each, value in zip(event.indexed, values[:split], strict=True)]
+    return [to_canonical_address(address), [topic, *indexed], abi_encode(event.plain, values[split:])]
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A federation whose first round is sealed."""
+    with embedded() as network:
+        made = federation_of(network, tmp_path_factory.mktemp("sealed"))
+        coordinator, clients = made.coordinator(), made.clients()
+        while not any(type(each) is Sealed for each in made.ledger(made.keys[0]).records()):
+            made.turn(coordinator, clients)
+        yield made
+
+
+NAMES = (
+    *("a member", "a key", "a mailbox", "a withdrawal", "an approval", "a revocation", "an absence", "a draw"),
+    *("shares", "an update", "a release", "a recovery", "a model", "a failure", "a dispute", "a round"),
+)
+NAMING = {"a key", "a mailbox", "a withdrawal"}
+"""Those that name the account that signs them; whose the others may be, the rules know."""
+BY_SIGNATURE_ALONE = {"a mailbox", "a withdrawal"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_invented_record_is_acted_on(sealed, name):
+    with pytest.raises((BadHistory, InvalidLog)):
+        LedgerView(Ledger(with_record(sealed, name), sealed.deployment)).refresh()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_signatures_and_rules_all_of_them_are(sealed, name, monkeypatch):
+    ledger = Ledger(with_record(sealed, name), sealed.deployment)
+    if name in NAMING:
+        with pytest.raises(BadHistory, match="does not follow from its transaction"):
+            ledger.records()
+        no_authors(monkeypatch)
+    (told,) = [each for each in ledger.records() if each.at.block == sealed.network.block_number() + 1]
+    assert told.at.author == sealed.keys[3].address
+    view = LedgerView(ledger)
+    if name not in BY_SIGNATURE_ALONE:
+        with pytest.raises(InvalidLog):
+            view.refresh()
+    monkeypatch.setattr(ledger_rules.LedgerRules, "check", lambda *_: None)
+    with suppress(KeyError, IndexError):  # what has no place in rounds that nothing keeps lawful
+        view.refresh()
+        assert view.block == sealed.network.block_number() + 1
+
+
+def test_what_it_hides_of_the_end_nobody_notices(sealed):
+    """A client that is shown less acts late or not at all. It is never shown less than it knows as something new."""
+    forged = ForgedChain(sealed.network)
+    full = LedgerView(Ledger(forged, sealed.deployment)).refresh()
+    forged.fork(full.sealed.at.block - 1)
+    stale = LedgerView(Ledger(forged, sealed.deployment)).refresh()
+    assert stale.draws == full.draws and stale.sealed is None

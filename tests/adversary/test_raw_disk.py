@@ -24,7 +24,7 @@ from chain.networks import embedded
 from chain.records import Drawn
 from node.files import write_atomically
 from node.journal import Journal
-from node.key_slots import Slots
+from node.key_slots import Slots, keeps_overwritten
 from node.learning.settings import TrainingSettings
 from node.masking.client import RoundSecrets
 from tests.adversary.media import Disk
@@ -184,6 +184,19 @@ def test_nothing_that_a_journal_replaced_or_destroyed_is_on_the_disk_nor_the_key
     alive = {key.id for key in made if b"KEY1" + key.id in raw}
     assert len(made) == 3 * (2 + len(KEPT)) and len(alive) == 1 + len(KEPT)
     assert not any(key.key in raw for key in made)
+
+
+def test_a_file_system_with_all_data_in_its_own_journal_keeps_a_copy_and_is_named(tmp_path):
+    """What no program can help: the node says so when it starts, and docs/threat-model.md says it too."""
+    disk, storage = Disk(tmp_path), bytes(range(32))
+    with disk.mounted("loop,data=journal") as point:
+        assert keeps_overwritten(point) == "ext4 with data=journal"
+        journal = Journal(point / "journal", storage)
+        journal.write(1, "note", marked("note", 1))
+        journal.destroy(before=1)
+    assert Thief(disk.raw(), storage).holds(marked("note", 1))
+    with disk.mounted() as point:
+        assert keeps_overwritten(point) == ""
 
 
 # --- the attack wins where the mend is taken out ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from node.journal import Journal, JournalDamaged, RoundNote
-from node.key_slots import ID_BYTES, PAGE_BYTES, SLOT_BYTES, copies_on_write
+from node.key_slots import ID_BYTES, PAGE_BYTES, SLOT_BYTES, keeps_overwritten
 
 KEY = bytes(range(32))
 
@@ -224,15 +224,17 @@ def test_killed_between_any_two_calls_it_goes_on_and_no_key_outlives_what_it_was
     assert ended and last > 40
 
 
-def test_file_systems_that_copy_on_write_are_named(tmp_path, monkeypatch):
+def test_file_systems_that_keep_what_is_overwritten_are_named(tmp_path, monkeypatch):
     mounts = tmp_path / "mountinfo"
     monkeypatch.setattr("node.key_slots._MOUNTS", mounts)
     line = "{0} 1 0:{0} / {1} rw,relatime shared:1 - {2} /dev/x rw\n"
     lines = [line.format(1, "/", "ext4"), line.format(2, tmp_path, "btrfs")]
     mounts.write_text("".join(lines))
-    assert copies_on_write(tmp_path) == "btrfs"
-    assert copies_on_write(tmp_path.parent) == ""
+    assert keeps_overwritten(tmp_path) == "btrfs"
+    assert keeps_overwritten(tmp_path.parent) == ""
     mounts.write_text("".join([*lines, line.format(3, tmp_path, "ext4")]))
-    assert copies_on_write(tmp_path) == ""
+    assert keeps_overwritten(tmp_path) == ""
+    mounts.write_text("".join([*lines, line.format(3, tmp_path, "ext4").replace(" rw\n", " rw,data=journal\n")]))
+    assert keeps_overwritten(tmp_path) == "ext4 with data=journal"
     mounts.unlink()
-    assert copies_on_write(tmp_path) == ""
+    assert keeps_overwritten(tmp_path) == ""

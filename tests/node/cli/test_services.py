@@ -1,5 +1,6 @@
 """`fedgrove client` and `fedgrove coordinator` as processes: they share a chain, a store, and nothing else."""
 
+import io
 import json
 import os
 import signal
@@ -23,12 +24,14 @@ from chain.records import Closed, Committed, Drawn
 from ipfs.disk import DiskStore
 from node.auditing.archive import chain_facts
 from node.auditor import Auditor
+from node.cli.services import _warn_of_copies
 from node.config import load_config
 from node.demo import Plan, make_config
 from node.founding import found as deploy_federation
 from node.founding import with_first_model
 from node.journal import Journal, JournalDamaged
 from node.learning.datasets import load_dataset
+from node.logs import ServiceLog
 from node.testnet.pacer import Pacer
 
 COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()"]
@@ -296,6 +299,16 @@ def test_a_directory_belongs_to_one_process(finished, tmp_path):
             *("--directory", str(tmp_path / "mine")),
         )
     assert "another process works in" in said
+
+
+@pytest.mark.parametrize("kind", ["", "btrfs"])
+def test_a_client_says_where_what_it_destroys_may_stay(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("node.cli.services.keeps_overwritten", lambda directory: kind)
+    stream = io.StringIO()
+    _warn_of_copies(ServiceLog("client", stream), tmp_path)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["level"] for line in lines] == (["warning"] if kind else [])
+    assert all(f"is on {kind}" in line["event"] for line in lines)
 
 
 def test_secrets_are_not_in_the_arguments_of_a_process(finished):

@@ -1,0 +1,232 @@
+"""Members that publish blobs of megabytes where kilobytes belong (spec 08, finding 10).
+
+They want holders, or whoever recovers a round, out of memory: the ledger lists digests only, and in a round of a
+thousand everybody would have to read a thousand such blobs. What stops them: how long a blob must be follows from the
+round, and no more of it is read; holders read only what they hold of; so the sum is bounded, too.
+"""
+
+import tracemalloc
+from dataclasses import dataclass, field
+
+import pytest
+
+from chain.networks import embedded
+from chain.records import Closed, Failed, FailureReason, Released, Shared
+from ipfs.cid import CID
+from ipfs.disk import DiskStore
+from ipfs.unixfs import cid_of
+from node.client import Client
+from node.content import fetch_available
+from node.learning.settings import TrainingSettings
+from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from node.masking.release import most_release_bytes
+from node.masking.sealing import ENTRY_BYTES, shares_bytes
+from node.step import Step
+from node.uploads.kind import UploadRound
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)
+MEMBERS, FEW = 16, Sharing(6, 4)
+"""As in a large round, each holds shares of some others only."""
+LARGE = 16 << 20
+HEAVY = (3, 5, 8, 11)
+
+
+class Metered(DiskStore):
+    """A store that notes what is asked of it, and counts the bytes that it reads."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.read = 0
+        self.asked: dict[bytes, int] = {}
+
+    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
+        before = self.read
+        try:
+            return super().fetch(digest, max_bytes)
+        finally:
+            self.asked[digest] = self.asked.get(digest, 0) + self.read - before
+
+    def _read_block(self, cid: CID, limit: int) -> bytes:
+        data = super()._read_block(cid, limit)
+        self.read += len(data)
+        return data
+
+
+def large(number: int) -> bytes:
+    return number.to_bytes(4) + bytes(LARGE - 4)
+
+
+class HeavySharer(Client):
+    """Lists sixteen mebibytes as its sealed shares."""
+
+    def _share(self, entry, member):
+        self._disclosure.shares(entry, member.client)
+        self._ledger.share(entry.number, self._store.put(large(member.client)).digest)
+        return Step("share", acted="shared")
+
+
+class HeavyReleaser(Client):
+    """Lists sixteen mebibytes as the shares that it releases."""
+
+    def _release_when_due(self, entry, member, deadlines):
+        block = self.view.block
+        if member.client not in entry.releases and deadlines.commit_end <= block < deadlines.recover_end:
+            self._ledger.release(entry.number, self._store.put(large(member.client)).digest)
+            return Step("recover", acted="released shares")
+        return Step.wait("recover", "nobody", deadlines.close_end)
+
+
+class HeavyUploader(Client):
+    """Commits to sixteen mebibytes, and publishes them."""
+
+    def _train_and_commit(self, entry, member, deadlines):
+        if self.view.block < deadlines.share_end:
+            return Step.wait("share", "nobody", deadlines.share_end)
+        digest = self._store.put(large(member.client)).digest
+        self._ledger.commit(entry.number, digest, self._disclosure.secrets(entry.number).seed_hash)
+        return Step("commit", acted="committed")
+
+
+@dataclass
+class Played:
+    """A first round, with stores that tell what each honest role read."""
+
+    records: list
+    round: UploadRound
+    stores: dict[int, Metered]
+    coordinator: Metered
+    peaks: dict[int, int] = field(default_factory=dict)
+
+    def of(self, kind: type) -> list:
+        return [record for record in self.records if isinstance(record, kind)]
+
+    def digests(self, kind: type) -> dict[bytes, int]:
+        """Position of whoever lists it in the first round, by digest."""
+        order = self.round.entry.order
+        return {each.digest: order.index(each.client) for each in self.of(kind) if each.round == 1}
+
+
+def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played:
+    """The first round of a federation of sixteen, in which some members are heavy."""
+    monkeypatch.setattr("node.rounds.sharing", lambda n, assumed: FEW)
+    with embedded() as network:
+        made = Federation.found(network, directory, MEMBERS, rounds=1, training=QUICK)
+        made.register()
+        stores = {number: Metered(directory / "store") for number in range(1, MEMBERS + 1)}
+        clients = {
+            number: made.client(number, heavy if number in numbers else Client, store=stores[number])
+            for number in stores
+        }
+        coordinator = made.coordinator()
+        coordinator._store = Metered(directory / "store")
+        peaks = {}
+        watch(clients[1], peaks)
+        while coordinator.round <= 1 and made.turn(coordinator, clients):
+            pass
+        records = made.history().records()
+        clients[1].view.refresh()
+        first = clients[1].view.rounds.rounds[1]
+        honest = {number: store for number, store in stores.items() if number not in numbers}
+        return Played(records, clients[1]._place(first), honest, coordinator._store, peaks)
+
+
+def watch(client: Client, peaks: dict[int, int]) -> None:
+    """Note the most memory that a client takes while it makes its release."""
+    honestly = client._disclosure._release
+
+    def release(entry, number, gone):
+        tracemalloc.start()
+        try:
+            return honestly(entry, number, gone)
+        finally:
+            peaks[number] = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+
+    client._disclosure._release = release
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+def test_holders_read_what_they_hold_and_no_more_than_belongs_there(tmp_path, monkeypatch):
+    found = played(tmp_path, HeavySharer, monkeypatch)
+    graph, shared = found.round.graph, found.digests(Shared)
+    assert len(shared) == MEMBERS
+    for number, store in found.stores.items():
+        position = found.round.entry.order.index(number)
+        asked = {shared[digest]: read for digest, read in store.asked.items() if digest in shared}
+        assert set(asked) == set(graph.held_by[position])
+        assert all(read <= shares_bytes(graph, owner) == 40 + 190 * 6 for owner, read in asked.items())
+    assert found.peaks[1] < 2 << 20
+
+
+def test_what_is_too_large_is_bad_and_its_owner_named(tmp_path, monkeypatch):
+    found = played(tmp_path, HeavySharer, monkeypatch)
+    (failed,) = [failed for failed in found.of(Failed) if failed.round == 1]
+    assert failed.reason == FailureReason.TOO_FEW_SHARES
+    evidence = found.round.store.fetch(failed.evidence, 1000).decode()
+    assert any(f"6 of 6 holders got nothing usable from client {number}" in evidence for number in HEAVY)
+
+
+def test_a_holder_that_loaded_all_blobs_of_any_size_would_need_the_memory_of_all(tmp_path, monkeypatch):
+    """The mend taken out, as holders did it: everybody's blob, and up to 16 MiB of it."""
+
+    def everything(round, owners):
+        order = round.entry.order
+        digests = {order.index(client): share.digest for client, share in round.entry.shares.items()}
+        return fetch_available(round.store, digests, LARGE)
+
+    monkeypatch.setattr("node.disclosure.sealed_shares", everything)
+    found = played(tmp_path, HeavySharer, monkeypatch)
+    shared = found.digests(Shared)
+    for store in found.stores.values():
+        assert set(shared) <= set(store.asked)
+        assert sum(store.asked[digest] for digest in shared) > len(HEAVY) * LARGE
+    assert found.peaks[1] > len(HEAVY) * LARGE
+
+
+# --- releases and updates ---------------------------------------------------------------------------------------------
+
+
+def test_whoever_recovers_reads_no_more_of_a_release_than_its_holder_may_release(tmp_path, monkeypatch):
+    """Two of six holders may be missing: the round closes without what was too large."""
+    found = played(tmp_path, HeavyReleaser, monkeypatch, HEAVY[:2])
+    assert [closed.round for closed in found.of(Closed)] == [1]
+    released = found.digests(Released)
+    assert len(released) == MEMBERS
+    for digest, holder in released.items():
+        most = most_release_bytes(found.round.graph, holder)
+        assert most == 52 + (8 + 54) * 6
+        reads = found.coordinator.asked[digest] / most  # it looks again while it waits for others
+        assert reads <= MEMBERS and (reads == 0) == (found.round.entry.order[holder] in HEAVY)
+
+
+def test_a_release_of_any_size_would_be_loaded_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("node.aggregation.most_release_bytes", lambda graph, holder: LARGE)
+    found = played(tmp_path, HeavyReleaser, monkeypatch, HEAVY[:2])
+    heavy = [digest for digest, holder in found.digests(Released).items() if found.round.entry.order[holder] in HEAVY]
+    assert all(found.coordinator.asked[digest] >= LARGE for digest in heavy)
+
+
+def test_nobody_reads_an_update_that_is_too_large(tmp_path, monkeypatch):
+    """It makes the round fail at once, before anything of it is summed; neither witnesses nor others load it."""
+    found = played(tmp_path, HeavyUploader, monkeypatch, HEAVY[:1])
+    (failed,) = [failed for failed in found.of(Failed) if failed.round == 1]
+    assert failed.reason in (FailureReason.INVALID_UPDATE, FailureReason.UPDATE_UNAVAILABLE)
+    assert not found.coordinator.asked.get(cid_of(large(HEAVY[0])).digest)
+    assert all(store.read < 4 << 20 for store in found.stores.values())
+
+
+# --- the sum ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "holder", "coordinator"), [(32, 0.2, 0.2), (100, 1.8, 1.8), (1000, 12.3, 47.2), (10_000, 19.9, 600.1)]
+)
+def test_the_sum_of_all_that_a_round_makes_a_role_read_of_shares(n, holder, coordinator):
+    """Mebibytes: a holder's follow from the number of holders, which hardly grows; only who recovers reads all."""
+    holders = sharing(n, DEFAULT_ASSUMED).holders
+    blob = 40 + ENTRY_BYTES * holders
+    assert holders * blob / 2**20 == pytest.approx(holder, abs=0.05)
+    assert n * blob / 2**20 == pytest.approx(coordinator, abs=0.05)
