@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from chain import tree
 from chain.abi import functions
+from chain.calldata import WORD, byte_argument
 from chain.deployment import Deployment, created_address, creation_data
 from chain.draws import SignedDraw, batched_draw, batched_draws, is_signed
 from chain.records import (
@@ -42,7 +44,6 @@ from chain.records import (
 )
 from chain.signed_transactions import SignedTransaction
 
-_WORD = 32
 _REGISTRY = (Registered, Approved, Revoked, VrfKeyRotated, MailboxKeyRotated, Withdrawn)
 _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
     Registered: ("register",),
@@ -110,6 +111,8 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
         return _batched(record, batched_draw(transaction.data, item), transaction, deployment)
     if not _says(record, words, transaction.sender):
         raise ValueError("its calldata says something else")
+    if name == "seal" and isinstance(record, Sealed) and not _orders(record, transaction.data):
+        raise ValueError("its calldata gives another order")
     return transaction.sender
 
 
@@ -144,7 +147,7 @@ def _call(contract: str, data: bytes) -> tuple[str, Sequence[bytes]]:
     Static arguments come first in every function that leaves records, so that no offset has to be followed.
     """
     name = next((name for name, function in functions(contract).items() if function.selector == data[:4]), "")
-    words = [data[start : start + _WORD].ljust(_WORD, b"\0") for start in range(4, 4 + 8 * _WORD, _WORD)]
+    words = [data[start : start + WORD].ljust(WORD, b"\0") for start in range(4, 4 + 8 * WORD, WORD)]
     return name, words
 
 
@@ -185,6 +188,16 @@ def _says(record: Any, words: Sequence[bytes], sender: str) -> bool:
             return True  # a dispute voids the round that runs, too; which ones is for the rules
         case _:
             return number[0] == record.round
+
+
+def _orders(record: Sealed, data: bytes) -> bool:
+    """Whether the calldata of ``seal`` gives the order of a record: tickets of 16 bytes, and a permutation of them."""
+    packed, permutation = byte_argument(data, 1), byte_argument(data, 2)
+    tickets = [int.from_bytes(packed[start : start + 16], "big") for start in range(0, len(packed), 16)]
+    indices = [int.from_bytes(permutation[start : start + 2], "big") for start in range(0, len(permutation), 2)]
+    if not len(tickets) == len(indices) == record.drawn or max(indices) >= len(tickets):
+        return False
+    return tree.order_root([tickets[index] for index in indices]) == record.order_root
 
 
 def _batched(

@@ -10,11 +10,10 @@ from eth_keys.exceptions import BadSignature
 from eth_utils import keccak, to_checksum_address
 
 from chain import vrf
+from chain.calldata import ARGUMENTS, WORD, byte_string, word
 from chain.deployment import Deployment
 from chain.keys import Keys
 
-_WORD = 32
-_ARGUMENTS = 4  # behind the function's selector
 _MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
 _DRAW = (
     ("round", "uint64"),
@@ -73,18 +72,18 @@ def batched_draw(data: bytes, index: int) -> SignedDraw:
     A batch may be encoded in odd ways that the contract takes: offsets go anywhere, backwards too, and wrap around at
     2²⁵⁶. What is read beyond the calldata is zero.
     """
-    items = _ARGUMENTS + _word(data, _ARGUMENTS + _WORD) + _WORD
-    place = items + _word(data, items + _WORD * index)
-    account, x, y, mask_key, seal_key, samples = (_word(data, place + _WORD * field) for field in range(6))
-    message, signature = (_bytes(data, place + _word(data, place + _WORD * field)) for field in (6, 7))
+    items = ARGUMENTS + word(data, ARGUMENTS + WORD) + WORD
+    place = items + word(data, items + WORD * index)
+    account, x, y, mask_key, seal_key, samples = (word(data, place + WORD * field) for field in range(6))
+    message, signature = (byte_string(data, place + word(data, place + WORD * field)) for field in (6, 7))
     address = to_checksum_address((account % (1 << 160)).to_bytes(20, "big"))
-    round_keys = (mask_key.to_bytes(_WORD, "big"), seal_key.to_bytes(_WORD, "big"))
+    round_keys = (mask_key.to_bytes(WORD, "big"), seal_key.to_bytes(WORD, "big"))
     return SignedDraw(address, x, y, *round_keys, samples, message, signature)
 
 
 def batched_draws(data: bytes) -> int:
     """How many draws the calldata of a batch holds."""
-    return _word(data, _ARGUMENTS + _word(data, _ARGUMENTS + _WORD))
+    return word(data, ARGUMENTS + word(data, ARGUMENTS + WORD))
 
 
 def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
@@ -99,17 +98,6 @@ def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
     except (BadSignature, ValueError):
         return False
     return signer == item.account
-
-
-def _word(data: bytes, place: int) -> int:
-    place %= 1 << 256
-    return int.from_bytes(data[place : place + _WORD].ljust(_WORD, b"\0"), "big")
-
-
-def _bytes(data: bytes, place: int) -> bytes:
-    """A byte string behind its length; cut where the calldata ends, which the contract refuses."""
-    start = (place + _WORD) % (1 << 256)
-    return data[start : start + _word(data, place)]
 
 
 def _signable(deployment: Deployment, round: int, values: tuple) -> SignableMessage:

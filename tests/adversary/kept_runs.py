@@ -78,9 +78,9 @@ def kept(
     directory: Path,
     clients: int = 4,
     rounds: int = 2,
-    after: Callable[[Federation | KMeans], object] = lambda made: None,
+    hold: Callable[[Federation | KMeans], object] = lambda made: made.run(),
 ) -> Kept:
-    """Hold a federation of a kind, let something happen ``after`` it, and keep it as ``fedgrove demo --out`` does."""
+    """Hold a federation of a kind, its rounds by ``hold``, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
     if kind == "clusters":
         plan = Plan(clients=6, rounds=1, strategy="fedavg", clustering="procfl, public_samples = 100")
@@ -88,15 +88,12 @@ def kept(
     with embedded() as network:
         if kind == "kmeans":
             made = KMeans.found(network, directory / "work", TERMS, clients)
-            made.register()
-            made.run()
             founder = made.founder
         else:
             made = Federation.found(network, directory / "work", clients, rounds, training=QUICK, **TRAINING[kind])
-            made.register()
-            made.run()
             founder = made.coordinator_keys
-        after(made)
+        made.register()
+        hold(made)
         shutil.copytree(made.store.path, target / STORE)
         write_run(made.history(), DiskStore(target / STORE), target)
     return Kept(target, tuple(keys.account for keys in made.keys), founder.account)

@@ -47,8 +47,12 @@ class Mutant:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Kept:
     """Three clients, one round; when it has closed, a member takes points back."""
-    directory = tmp_path_factory.mktemp("weights")
-    return kept("weights", directory, 3, 1, lambda made: made.ledger(made.keys[0]).withdraw(1, b"\5" * 32))
+
+    def hold(made) -> None:
+        made.run()
+        made.ledger(made.keys[0]).withdraw(1, b"\5" * 32)
+
+    return kept("weights", tmp_path_factory.mktemp("weights"), 3, 1, hold)
 
 
 # --- forgers ----------------------------------------------------------------------------------------------------------
@@ -350,14 +354,21 @@ def test_without_a_step_a_forgery_is_verified_that_the_whole_verifier_refuses(ru
     assert verdict.verdict == "verified", verdict.reason
 
 
+def one_drops_out(made) -> None:
+    """The noise of the last client is missing, and everybody goes on."""
+    coordinator, clients = made.coordinator(), made.clients()
+    while made.turn(coordinator, clients):
+        if made.said("client 5")[-1:] == ["shared"]:
+            clients.pop(5, None)
+
+
 def test_without_step_8_a_history_is_verified_that_exceeds_a_budget(tmp_path, monkeypatch):
-    """Everybody went on when the budget was spent."""
-    terms = {"masking": DELTA, "privacy": ClientLevelSettings(epsilon=0.1, delta=1e-3, clip=0.5)}
+    """The coordinator and the members go on where the noise that is left costs more than the budget."""
+    terms = {"masking": DELTA, "privacy": ClientLevelSettings(epsilon=3.3, delta=1e-3, clip=0.5)}
     monkeypatch.setitem(TRAINING, "overspent", terms)
     with monkeypatch.context() as patch:
-        for name in ("_unaffordable", "overspent", "exhausted"):
-            patch.setattr(Spending, name, lambda *spending: "")
-        run = kept("overspent", tmp_path, 3, 1)
+        patch.setattr(Spending, "overspent", lambda *spending: "")
+        run = kept("overspent", tmp_path, 5, 1, one_drops_out)
         assert audit_directory(run.directory).verdict == "verified"
     verdict = audit_directory(run.directory)
     assert verdict.verdict == "bad record" and verdict.first_bad_record.field == "closed.privacy", verdict.reason

@@ -1,0 +1,22 @@
+"""Calldata as Solidity reads it, however oddly it is encoded: offsets may go anywhere, and wrap around at 2²⁵⁶."""
+
+WORD = 32
+ARGUMENTS = 4
+"""Where the arguments begin: behind the function's selector."""
+
+
+def word(data: bytes, place: int) -> int:
+    """The number at a place; what is beyond the calldata is zero."""
+    place %= 1 << 256
+    return int.from_bytes(data[place : place + WORD].ljust(WORD, b"\0"), "big")
+
+
+def byte_string(data: bytes, place: int) -> bytes:
+    """A byte string behind its length; cut where the calldata ends, which the contracts refuse."""
+    start = (place + WORD) % (1 << 256)
+    return data[start : start + word(data, place)]
+
+
+def byte_argument(data: bytes, index: int) -> bytes:
+    """The argument of a call at this index, which is a byte string."""
+    return byte_string(data, ARGUMENTS + word(data, ARGUMENTS + WORD * index))
