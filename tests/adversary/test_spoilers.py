@@ -33,6 +33,10 @@ class Poisoner(Client):
 class GarbageDealer(Client):
     """Seals random bytes for its holders, with commitments to them that look right."""
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._twins.look = lambda *_: None  # it does not mind that its journal has something else
+
     def _share(self, entry, member):
         blob = self._disclosure.shares(entry, member.client)
         self._ledger.share(entry.number, self._store.put(with_garbage(blob)).digest)
@@ -59,7 +63,7 @@ class SilentDealer(Client):
 def poisoned(data: bytes) -> bytes:
     words = np.frombuffer(data, "<u4").copy()
     if len(words):
-        words[0] += np.uint32(1 << 30)
+        words[:1] += np.uint32(1 << 31)
     return words.tobytes()
 
 
