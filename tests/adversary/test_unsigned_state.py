@@ -89,7 +89,8 @@ def until_voided(made: Federation, role: Coordinator, clients: dict, number: int
 
 @pytest.mark.parametrize("lie", STATEMENTS)
 def test_a_statement_that_nobody_signed_stops_nobody(federation, lie):
-    role, clients = clustered.coordinator(federation), federation.clients()
+    role = clustered.coordinator(federation)
+    clients = {number: federation.client(number, check_rounds=1.0) for number in range(1, len(federation.keys) + 1)}
     clustered.until_recovered(federation, role, clients, 2)
     model = clustered.right_state(clients[ATTACKER]).to_bytes()
     clustered.close_instead(federation, clients[ATTACKER], model, clustered.metrics_with(2, STATEMENTS[lie]))
@@ -164,7 +165,8 @@ def no_last_resort(monkeypatch):
 
 
 def attacked(federation: Federation) -> tuple[Coordinator, dict]:
-    role, clients = clustered.coordinator(federation), federation.clients()
+    role = clustered.coordinator(federation)
+    clients = {number: federation.client(number, check_rounds=1.0) for number in range(1, len(federation.keys) + 1)}
     clustered.until_recovered(federation, role, clients, 2)
     model = clustered.right_state(clients[ATTACKER]).to_bytes()
     lie = clustered.metrics_with(2, STATEMENTS["short rows"])

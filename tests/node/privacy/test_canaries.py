@@ -95,10 +95,11 @@ class Scene:
 
     def place(self, number: int) -> UploadRound:
         rate = self.config.rate_ppm(number)
-        entry = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4)
+        order = tuple(range(1, self.sharers + 1))
+        entry = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4, order=order)
         entry.shares = dict.fromkeys(range(1, self.sharers + 1))
         entry.commits = dict.fromkeys(range(1, self.survivors + 1))
-        return UploadRound(Rounds(), entry, None, self.config, None, MODEL)
+        return UploadRound(Rounds(), entry, SimpleNamespace(groups=()), self.config, None, MODEL)
 
     def victims(self, present: bool, number: int) -> dict[str, np.ndarray]:
         own = (self.canary or LONG) if present else (self.neighbour or ZEROS)
