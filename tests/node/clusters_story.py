@@ -85,8 +85,8 @@ class Story:
 
     @cached_property
     def member(self) -> Client:
-        """A client that looks back."""
-        client = self.federation.client(8)
+        """A client that looks back, at every round."""
+        client = self.federation.client(8, check_rounds=1.0)
         client.view.refresh()
         return client
 
