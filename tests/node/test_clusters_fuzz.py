@@ -229,7 +229,7 @@ class Arena:
     @cached_property
     def member(self) -> Client:
         """A client that looks back."""
-        client = self.story.federation.client(8, store=self.store)
+        client = self.story.federation.client(8, store=self.store, check_rounds=1.0)
         client.view.refresh()
         return client
 
