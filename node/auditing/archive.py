@@ -81,10 +81,10 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
         raise NoArchive(f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`")
     try:
         files = run_files(directory)
-        verdict = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
+        verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
         if verdict.verdict != "verified":
             return verdict
-        fault = _check_report(directory) or _check_manifest(directory, files)
+        fault = _check_report(directory, history) or _check_manifest(directory, files)
     except RuleBroken as failure:
         return Verdict("bad record", failure.record, str(failure.record))
     except OSError as fault:
@@ -136,7 +136,7 @@ def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = 
     """
     try:
         with opened_car(path) as (ledger, store):
-            return _audit_ledger(ledger, store, progress, pins)
+            return _audit_ledger(ledger, store, progress, pins)[0]
     except (car.InvalidArchive, StoreError) as fault:
         return _bad("archive", str(fault))
 
@@ -166,17 +166,20 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
             yield ledger, store
 
 
-def _audit_ledger(path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None) -> Verdict:
+def _audit_ledger(
+    path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None
+) -> tuple[Verdict, History | None]:
+    """The verdict on ledger and store, and the history that it is about; None where that does not hold."""
     try:
         history = History.load(path)
         history.verify()
         records = history.records()
     except BadHistory as fault:
-        return _bad("ledger", str(fault))
-    return Auditor(chain_facts(history), records, store, progress, pins).run()
+        return _bad("ledger", str(fault)), None
+    return Auditor(chain_facts(history), records, store, progress, pins).run(), history
 
 
-def _check_report(directory: Path) -> BadRecord | None:
+def _check_report(directory: Path, history: History) -> BadRecord | None:
     """Everything in the report but the wall times must follow from ledger and store."""
     try:
         data = read_regular(directory / REPORT, MAX_REPORT_BYTES, follow=False)
@@ -186,7 +189,7 @@ def _check_report(directory: Path) -> BadRecord | None:
         seconds = {entry["round"]: float(entry["seconds"]) for entry in report["rounds"]}
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
-    expected = build_report(History.load(directory / LEDGER), DiskReader(directory / STORE), seconds)
+    expected = build_report(history, DiskReader(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
         if report.pop(key, None) != value:
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")

@@ -50,7 +50,7 @@ from chain.records import (
     Withdrawn,
 )
 
-PARENT, TRANSACTIONS, RECEIPTS, BLOOM = 0, 4, 5, 6
+PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER = 0, 4, 5, 6, 8
 STRANGER = Account.from_key(keccak(text="a stranger's key"))
 
 # Which argument of the call holds which field of the record.
@@ -278,6 +278,14 @@ class Tape:
     def cut(self, last: int) -> None:
         """End the history with a block, by its number."""
         del self.sheets[last + 1 - self.deployment.block :]
+
+    def go_on(self, last: int) -> None:
+        """Make up empty blocks up to one with this number."""
+        while self.deployment.block + len(self.sheets) <= last:
+            header = list(self.sheets[-1].fields)
+            header[TRANSACTIONS] = header[RECEIPTS] = trie_root(())
+            header[BLOOM], header[NUMBER] = bytes(256), _big_endian(self.deployment.block + len(self.sheets))
+            self.sheets.append(Sheet(header, None))
 
     # --- putting together -------------------------------------------------------------------------------------------
 

@@ -7,18 +7,24 @@ and each closing names a block's hash under the signature of who closes, so that
 moved either (step 6). What is left is the end of a history: for that there are published heads (step 10).
 """
 
+import copy
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from eth_abi import encode as abi_encode
 
+from chain.abi import functions
 from chain.history import History
+from chain.phases import Deadlines
+from chain.records import Closed, Committed, Failed, FailureReason, LedgerFounded, Recovered, RoundOpened
 from node.auditing.archive import audit_directory
 from node.auditing.pins import Pins
 from node.auditing.verdict import Verdict
 from tests.adversary.forgeries import Draft, Forgery, catalogue
+from tests.adversary.forging import STRANGER, log_of
 from tests.adversary.kept_runs import KINDS, Kept, forged_run, kept
 
 SOME = {"weights": 44, "quantile": 8, "kmeans": 8}
@@ -49,8 +55,6 @@ def forged(run: Kept, forgery: Forgery, target: Path) -> tuple[Path, History]:
 
 def vouched_block(run: Kept) -> int:
     """The block that the last closing names."""
-    from chain.records import Recovered
-
     return [record for record in run.history.records() if isinstance(record, Recovered)][-1].at.block
 
 
@@ -119,6 +123,72 @@ def test_no_forgery_is_verified(runs, kind, tmp_path):
     forgeries = catalogue(run)
     assert len({forgery.name for forgery in forgeries}) == len(forgeries) >= 200
     check(try_all(run, forgeries, tmp_path), len(forgeries))
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def cut(run: Kept, last: int, target: Path) -> Verdict:
+    """What is said of a run without the blocks after one, against no head, and against the one that it should have."""
+    tape, head = run.tape, run.history.head_block
+    tape.cut(last)
+    forged_run(run, target, tape.encode())
+    later = Pins(heads=((head, run.history.block_hash(head)),))
+    refused = audit_directory(target, pins=later)
+    assert refused.first_bad_record.field == "pinned head", refused.reason
+    return audit_directory(target)
+
+
+def check_cuts(run: Kept, blocks: range, directory: Path) -> None:
+    """A history that ends early says how far it goes, and that whoever delivered it may have left something out."""
+    for last in blocks:
+        target = directory / str(last)
+        verdict = cut(run, last, target)
+        assert verdict.verdict == "verified", (last, verdict.reason)
+        assert verdict.head_block == last and verdict.head_hash == "0x" + run.history.block_hash(last).hex()
+        assert "not checked against a published head" in verdict.unpinned and "left out its end" in verdict.unpinned
+        shutil.rmtree(target)
+
+
+def ends(run: Kept) -> range:
+    """The blocks with which a history can end, once it is founded."""
+    return range(run.tape.number(run.tape.first(LedgerFounded)), run.history.head_block)
+
+
+def test_a_history_without_its_end_is_refused_by_a_later_head_alone(runs, tmp_path):
+    run = runs("weights")
+    check_cuts(run, ends(run)[::9], tmp_path)
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_history_that_ends_anywhere_is_refused_by_a_later_head_alone(runs, kind, tmp_path):
+    run = runs(kind)
+    check_cuts(run, ends(run), tmp_path)
+
+
+def test_an_end_that_anybody_may_write_is_refused_by_a_later_head_alone(runs, tmp_path):
+    """The last round closed; the forger has it fail for its deadline, which any account may record."""
+    run = runs("weights")
+    tape, opened = run.tape, run.tape.last(RoundOpened).record
+    call = copy.deepcopy(tape.call(tape.last(Closed)))
+    place = tape.last(Closed)
+    tape.cut(tape.number(tape.last(Committed)))
+    tape.go_on(Deadlines.of(opened.opened_at, tape.deployment.settings).recover_end + 1)
+    tape.insert(len(tape.sheets) - 1, call)
+    failed = Failed(place.record.at, opened.round, FailureReason.DEADLINE, bytes(32))
+    function = functions("TrainingLedger")["fail"]
+    said = abi_encode(function.inputs, [opened.round, int(FailureReason.DEADLINE), bytes(32)])
+    call.data = function.selector + said
+    call.logs = [log_of(failed, tape.deployment)]
+    call.sign(STRANGER, tape.deployment.chain_id)
+    target = forged_run(run, tmp_path / "failed", tape.encode())
+    verdict = audit_directory(target)
+    assert verdict.verdict == "verified" and verdict.rounds == 2, verdict.reason
+    assert "left out its end" in verdict.unpinned
+    published = run.history.block_hash(place.block + run.history.first_block)
+    pins = Pins(heads=((tape.number(place), published),))
+    assert audit_directory(target, pins=pins).first_bad_record.field == "pinned head"
 
 
 @pytest.mark.parametrize("kind", list(SOME))

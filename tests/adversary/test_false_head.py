@@ -1,0 +1,64 @@
+"""A coordinator that closes with the hash of a block that never was, so that every audit refuses the history.
+
+Each closing names a block of the chain, by which the history before it is signed. The coordinator wants a training that
+goes on and that nobody can have verified afterwards, or copies of it that end differently. What stops it: members that
+recompute a closing look at the block that it names, too, and dispute it; the round is void then, and what stands is
+verified. A block that the chain abandoned after the closing ends in the same way.
+"""
+
+import pytest
+
+from chain.networks import embedded
+from chain.records import Closed, Disputed, Voided
+from node import closings
+from node.coordinator import Coordinator
+from node.learning.settings import TrainingSettings
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+class NamesAnotherBlock(Coordinator):
+    """Its first closing names a block with a hash of its own."""
+
+    def _close(self, entry, deadlines):
+        if entry.number != 1:
+            return super()._close(entry, deadlines)
+        self._ledger.block_hash = lambda number: bytes(32)
+        try:
+            return super()._close(entry, deadlines)
+        finally:
+            del self._ledger.block_hash
+
+
+@pytest.fixture
+def federation(tmp_path):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, clients=3, rounds=2, training=QUICK)
+        made.register()
+        yield made
+
+
+def run(federation):
+    """The rounds that were void, how many disputed, and the verdict."""
+    federation.run(coordinator=federation.coordinator(NamesAnotherBlock))
+    records = federation.history().records()
+    void = [record.round for record in records if isinstance(record, Voided)]
+    assert sum(isinstance(record, Closed) for record in records) >= 2
+    return void, sum(isinstance(record, Disputed) for record in records), federation.audit()
+
+
+def test_the_closing_is_disputed_and_what_stands_is_verified(federation):
+    void, disputes, verdict = run(federation)
+    assert void[:1] == [1] and disputes == 2
+    assert verdict.verdict == "verified", verdict.reason
+    (remark,) = [each for each in verdict.remarks if each.field == "closed.metrics"]
+    assert remark.round == 1 and "another hash than the one that they name" in remark.reason
+
+
+def test_members_that_do_not_look_at_the_block_lose_their_history(federation, monkeypatch):
+    monkeypatch.setattr(closings, "head_fault", lambda *closing: "")
+    void, disputes, verdict = run(federation)
+    assert (void, disputes) == ([], 0)
+    first = verdict.first_bad_record
+    assert verdict.verdict == "bad record" and (first.round, first.field) == (1, "closed.metrics")
