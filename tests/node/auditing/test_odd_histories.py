@@ -40,9 +40,12 @@ def test_a_rotation_to_the_mirrored_key_is_lawful(run):
     first = next(record for record in run.records if isinstance(record, Registered))
     secret = (12345).to_bytes(32, "big")
     mirrored = (SECP256K1_ORDER - 12345).to_bytes(32, "big")
-    alpha = tree.registration_alpha(run.facts.chain_id, run.facts.registry, first.account)
+    place = run.facts.deployment
+    alpha = tree.registration_alpha(place.chain_id, place.registry, first.account)
     rounds = Rounds()
     rules = LedgerRules(run.facts, rounds)
+    for founding in run.records[:2]:
+        rules.check(founding)
     for key, rotated in ((secret, False), (mirrored, True)):
         x, y = vrf.coordinates(vrf.public_key(key))
         record = replace(first, vrf_x=x, vrf_y=y, proof=vrf.prove(key, alpha))
