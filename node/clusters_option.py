@@ -4,7 +4,7 @@ import tomllib
 
 from node.clustering.course import FEWEST
 from node.clustering.settings import ClusterTerms
-from node.config import MAX_CLUSTERED
+from node.config import MAX_CLUSTERED, MembershipSettings
 from node.inline import NONE, inline_table
 from node.strict_tables import InvalidConfig, build
 
@@ -12,6 +12,11 @@ FEWEST_CLIENTS = 2 * FEWEST
 NOBODY = "0x" + 40 * "0"
 _PROCFL = "procfl"
 _ALIKE = 0.5  # suits groups of clients that have a fifth of their samples in common with all
+
+
+def membership_for(clusters: ClusterTerms | None) -> MembershipSettings:
+    """Open to all, but where a counter of overlaps must be no member (spec 08, finding 20)."""
+    return MembershipSettings("approved" if clusters is not None and clusters.psi == "ecdh" else "open")
 
 
 def cluster_terms(given: str, counter: bytes = bytes(32), signer: str = NOBODY) -> ClusterTerms | None:

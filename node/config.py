@@ -342,6 +342,9 @@ def _check_clusters(config: FederationConfig) -> None:
     check_value(config.masking.masked == "weights", "masking.masked", f"weights {table}")
     fine = config.ledger.max_clients <= MAX_CLUSTERED
     check_value(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
+    # The counter and one member together learn the label counts of all others.
+    apart = config.clusters.psi != "ecdh" or config.membership.mode == "approved"
+    check_value(apart, "membership.mode", 'approved where clusters.psi is "ecdh": else the counter could be a member')
     least = config.clusters.first_rounds + 1
     check_value(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
 

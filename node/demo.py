@@ -20,7 +20,7 @@ from chain.ledger import Ledger
 from chain.networks import Network
 from ipfs.store import ContentStore
 from node.client import Client
-from node.clusters_option import cluster_terms, ledger_rounds
+from node.clusters_option import cluster_terms, ledger_rounds, membership_for
 from node.config import (
     FederationConfig,
     FederationSettings,
@@ -99,6 +99,7 @@ def make_config(
 
     ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
     """
+    clusters = cluster_terms(plan.clustering, counter, signer)
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
         federation=FederationSettings(
@@ -110,7 +111,8 @@ def make_config(
         shared=SharedSettings(shared_digest.hex()),
         ledger=windows(plan.clients),
         privacy=_privacy(plan),
-        clusters=cluster_terms(plan.clustering, counter, signer),
+        membership=membership_for(clusters),
+        clusters=clusters,
     )
 
 
@@ -193,7 +195,7 @@ class Demo:
     # --- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
-        plan, keys = self._plan, Keys.generate()
+        plan, keys, admin = self._plan, Keys.generate(), Keys.generate()
         try:
             training, shared = deal(self._plan, self._dataset)
             digest = self._store.put(shared_to_bytes(shared)).digest
@@ -202,7 +204,8 @@ class Demo:
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
-        self.deployment = found(self._network, keys.account, config, keys.address)
+        self._network.fund(admin.address, _FUNDS_ETHER)
+        self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
         roles = coordinator_tasks(config, keys, self._dataset.test())
         coordinator = Coordinator(self._ledger(keys), self._store, config, initial, **roles)
@@ -210,6 +213,8 @@ class Demo:
         for number, samples in enumerate(training):
             client_keys = Keys.generate()
             self._network.fund(client_keys.address, _FUNDS_ETHER)
+            if config.membership.mode == "approved":
+                self._ledger(admin).approve(client_keys.address)
             clients.append(
                 Client(
                     self._ledger(client_keys),

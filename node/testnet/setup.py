@@ -13,6 +13,7 @@ import numpy as np
 
 from chain.deployment import Deployment
 from chain.keys import Keys, save
+from chain.ledger import Ledger
 from chain.networks import anvil
 from ipfs.disk import DiskStore
 from ipfs.kubo import KuboStore
@@ -110,12 +111,22 @@ def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
 
 
 def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
-    """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone."""
+    """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
+
+    The admin approves the clients where that is called for, and is nobody afterwards.
+    """
     with anvil(layout.chain) as network:
         for keys in everyone.values():
             network.fund(keys.address, FUNDS_ETHER)
-        keys = everyone[COORDINATOR]
-        return found(network, keys.account, config, keys.address)
+        keys, admin = everyone[COORDINATOR], Keys.generate()
+        deployment = found(network, keys.account, config, keys.address, admin.address)
+        if config.membership.mode == "approved":
+            network.fund(admin.address, FUNDS_ETHER)
+            ledger = Ledger(network, deployment, admin.account)
+            for name, member in everyone.items():
+                if name != COORDINATOR:
+                    ledger.approve(member.address)
+        return deployment
 
 
 def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:

@@ -17,7 +17,7 @@ from node.client import Client
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
 from node.clustering.stated import Stated
-from node.config import FederationSettings
+from node.config import FederationSettings, MembershipSettings
 from node.content import Metrics
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
@@ -33,6 +33,7 @@ QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.
 LABELS = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
 """Main labels of the groups; a quarter of the samples is of any label."""
 SAMPLES = 48
+APPROVED = MembershipSettings("approved")
 
 
 def found(network: Network, directory: Path, groups: Sequence[int], rounds: int, **terms: object) -> Federation:
@@ -42,7 +43,7 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     keys = Keys.generate()
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
     clusters = ClusterTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
-    changes = {"federation": settings, "training": training, "clusters": clusters}
+    changes = {"federation": settings, "training": training, "clusters": clusters, "membership": APPROVED}
     made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
     made.samples = dealt(groups)
     return made

@@ -28,7 +28,7 @@ from node.clustering.committee import drawn_members
 from node.clustering.poisoning import SignFlip
 from node.clustering.settings import ClusterTerms, ProCflSettings
 from node.clustering.state import ClusterState
-from node.config import FederationSettings
+from node.config import FederationSettings, MembershipSettings
 from node.content import Metrics
 from node.coordinator import Coordinator
 from node.evaluation import coordinator_tasks, initial_model
@@ -175,7 +175,12 @@ def _tell(directory: Path) -> Iterator[Story]:
         keys = Keys.generate()
         named = {"counter": keys.mailbox_public.hex(), "signer": keys.address}
         terms = ClusterTerms(**SETTINGS, **named, shown="upload")
-        changes = {"federation": settings, "training": QUICK, "clusters": terms}
+        changes = {
+            "federation": settings,
+            "training": QUICK,
+            "clusters": terms,
+            "membership": MembershipSettings("approved"),
+        }
         made = Federation.found(network, directory, CLIENTS + 1, coordinator=keys, **changes)
         data = simulation.data
         made.samples = [data.training.take(part) for part in (*data.parts, data.parts[0])]
@@ -184,6 +189,9 @@ def _tell(directory: Path) -> Iterator[Story]:
             number: made.client(number, check_rounds=float(number in CHECKERS)) for number in range(1, CLIENTS + 1)
         }
         sent: dict[tuple[int, int], Tensors] = {}
+        admin = made.ledger(keys)
+        for each in made.keys:
+            admin.approve(each.address)
         for number, client in clients.items():
             client.register()
             watched(client, sent, ATTACKERS.get(number, math.inf))

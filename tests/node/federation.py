@@ -108,6 +108,10 @@ class Federation:
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):
             self.client(number).register()
+        if self.config.clusters is not None and self.config.membership.mode == "approved":
+            admin = self.ledger(self.coordinator_keys)
+            for keys in self.keys:
+                admin.approve(keys.address)
 
     def turn(self, coordinator: Coordinator, clients: dict[int, Client]) -> bool:
         """Give every role one step; let the chain go on to the next deadline when nobody acted. False at the end."""

@@ -199,7 +199,9 @@ def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
 
 KEY = "0f" * 32
 SIGNER = f'signer = "0x{"a5" * 20}"\n'
-CLUSTERS = MINIMAL + f'[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n[clusters]\ncounter = "{KEY}"\n' + SIGNER
+APART = '[membership]\nmode = "approved"\n'
+TERMS = MINIMAL + "[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n" + APART
+CLUSTERS = TERMS + f'[clusters]\ncounter = "{KEY}"\n' + SIGNER
 
 
 def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
@@ -228,6 +230,7 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
     ("text", "sentence"),
     [
         (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
+        (CLUSTERS.replace(APART, ""), "membership.mode must be approved where clusters.psi is"),
         (CLUSTERS.replace(SIGNER, ""), "clusters: signer must be the address of the coordinator's account"),
         (CLUSTERS.replace("0xa5", "a5"), "clusters: signer must be the address of the coordinator's account"),
         (

@@ -7,13 +7,14 @@ import pytest
 
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
-from node.config import FederationConfig, LedgerSettings
+from node.config import FederationConfig, LedgerSettings, MembershipSettings
 from node.content import Metrics, read_model
 from node.evaluation import evaluator, initial_model
 from node.learning.datasets import load_dataset
 from node.learning.settings import ModelSpec
 
-CONFIG = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), ledger=LedgerSettings(max_clients=100))
+TERMS = {"ledger": LedgerSettings(max_clients=100), "membership": MembershipSettings("approved")}
+CONFIG = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), **TERMS)
 
 
 @pytest.mark.parametrize("clusters", [None, ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20)])

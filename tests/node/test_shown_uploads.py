@@ -26,7 +26,7 @@ from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
 from node.clustering.stated import Stated
 from node.committee_work import steps_of
-from node.config import FederationConfig
+from node.config import FederationConfig, MembershipSettings
 from node.content import Metrics
 from node.demo import Plan, make_config
 from node.evaluation import initial_model
@@ -127,7 +127,7 @@ def terms(shown: str) -> FederationConfig:
     config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
     clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
-    return replace(config, clusters=clusters, training=training)
+    return replace(config, clusters=clusters, membership=MembershipSettings("approved"), training=training)
 
 
 def entry(number: int) -> Entry:

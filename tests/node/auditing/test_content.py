@@ -25,7 +25,7 @@ from node.auditing.content import ContentRules
 from node.auditing.verdict import CannotTell
 from node.clustering.settings import ClusterTerms
 from node.clustering.state import ClusterState
-from node.config import FederationConfig, LedgerSettings, StartSettings
+from node.config import FederationConfig, LedgerSettings, MembershipSettings, StartSettings
 from node.content import Metrics
 from node.founding import terms_of
 from node.learning.settings import ModelSpec
@@ -46,6 +46,7 @@ class History:
         terms = {
             "clusters": ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
             "ledger": LedgerSettings(max_clients=100),
+            "membership": MembershipSettings("approved"),
         }
         start = StartSettings(self.store.put(FIRST.to_bytes()).digest.hex())
         self.config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), start=start, **terms)
@@ -53,7 +54,7 @@ class History:
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest
         places = ("0x" + "1b" * 20, "0x" + "5f" * 20, 1, NOBODY, NOBODY)
-        deployment = Deployment(1, *places, True, 1, self.config.ledger, terms_of(self.config))
+        deployment = Deployment(1, *places, False, 1, self.config.ledger, terms_of(self.config))
         facts = ChainFacts(deployment, 1, lambda number: bytes(32), lambda number: bytes(32))
         self.rules = ContentRules(facts, self.store, self.rounds, frozenset(), frozenset(void))
         metrics = self.store.put(Metrics(1, 0.0, 0.0, 0).to_bytes()).digest
