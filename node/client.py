@@ -326,7 +326,7 @@ class Client:
         if block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
         gone = self._disclosure.unpublished(entry, member.client)
-        patience = deadlines.commit_end + self.view.settings.recover_window // 2
+        patience = deadlines.commit_end + self.view.settings.recover_window // 4
         if gone and block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
             return Step.wait("recover", f"{name_clients(gone)} to publish what they committed to", patience)

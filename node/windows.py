@@ -12,7 +12,7 @@ def windows(clients: int) -> Settings:
         seal_window=8,
         share_window=each,
         commit_window=each,
-        recover_window=2 * each,  # half of it is for updates that are still on their way
+        recover_window=2 * each,  # a quarter for updates still on their way, half for releases
         close_window=8,
         coordinator_grace=4,
         quorum=3,

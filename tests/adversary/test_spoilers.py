@@ -30,7 +30,15 @@ class Poisoner(Client):
         self._disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
 
 
-class GarbageDealer(Client):
+class Shameless(Client):
+    """Does not mind that the ledger lists for it what its journal did not make."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._twins.look = lambda *seen: None
+
+
+class GarbageDealer(Shameless):
     """Seals random bytes for its holders, with commitments to them that look right."""
 
     def _share(self, entry, member):
@@ -58,8 +66,7 @@ class SilentDealer(Client):
 
 def poisoned(data: bytes) -> bytes:
     words = np.frombuffer(data, "<u4").copy()
-    if len(words):
-        words[0] += np.uint32(1 << 30)
+    words[:1] += np.uint32(1.9 * 2**30)  # beyond the largest sum, whichever sign the parameter has
     return words.tobytes()
 
 
