@@ -19,6 +19,7 @@ from chain.strict_json import parse_json
 from node.clustering.settings import ClusterTerms
 from node.kmeans.settings import ClusteringSettings
 from node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
+from node.masking.parameters import Assumed
 from node.network_settings import NetworkSettings
 from node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
 from node.strict_tables import InvalidConfig, build, check_value, join
@@ -121,6 +122,11 @@ class MaskingSettings:
         check_value(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
         check_value(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
+
+    @property
+    def assumed(self) -> Assumed:
+        """Shares of colluders and dropouts, to compute with."""
+        return Assumed.of(self.colluders, self.dropouts)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from chain.records import (
 )
 from node.config import MaskingSettings
 from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph
+from node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
 from node.masking.parameters import Assumed, Sharing, partners_of_all, sharing
 
 SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, FailureReason.UPDATE_UNAVAILABLE})
@@ -98,19 +98,24 @@ class RoundRecords:
         return tuple(sorted(place[client] for client in clients))
 
     def graph(
-        self, chain_id: int, ledger: str, masking: MaskingSettings, groups: tuple[tuple[int, ...], ...] = ()
+        self,
+        chain_id: int,
+        ledger: str,
+        masking: MaskingSettings,
+        groups: tuple[tuple[int, ...], ...] = (),
+        least: int = MIN_CLIENTS,
     ) -> MaskGraph:
         """The mask graph of the sealed round: who masks with whom, who holds whose shares (spec 02).
 
         ``groups`` are the leaf positions of those who are summed apart, each group with a tree of its own; empty: all
-        are summed together.
+        are summed together. Of a group ``least`` must survive for it to be summed.
         """
         participants = tuple(
             Participant(position, client, draw.samples, draw.mask_key, draw.seal_key)
             for position, client in enumerate(self.order)
             for draw in (self.draws[client],)
         )
-        n, assumed = len(participants), Assumed.of(masking.colluders, masking.dropouts)
+        n, assumed = len(participants), masking.assumed
         return build_graph(
             RoundContext(chain_id, ledger, self.number),
             participants,
@@ -120,6 +125,7 @@ class RoundRecords:
             shares=_sharing(n, assumed, masking.threshold),
             seed=self.sealed.order_seed,
             groups=groups,
+            least=least,
         )
 
 

@@ -43,6 +43,8 @@ class MaskGraph:
         t: how many of its holders recover a position's secret.
     groups : Adjacency
         Positions that are summed apart, each group by itself; who is in none masks nothing. Empty: all are summed.
+    least : int
+        So many of a group must survive for it to be summed, and more than half of it.
     """
 
     context: RoundContext
@@ -51,6 +53,7 @@ class MaskGraph:
     holders: Adjacency
     threshold: int
     groups: Adjacency = ()
+    least: int = MIN_CLIENTS
 
     @property
     def n(self) -> int:
@@ -88,7 +91,7 @@ class MaskGraph:
     def digest(self) -> bytes:
         """SHA-256 over everything above: blobs of the round are bound to it."""
         state = hashlib.sha256(b"fedgrove mask graph 2" + self.context.to_bytes() + self.n.to_bytes(4))
-        state.update(self.threshold.to_bytes(4))
+        state.update(self.threshold.to_bytes(4) + self.least.to_bytes(4))
         for participant in self.participants:
             state.update(participant.to_bytes())
         for adjacency in (self.neighbours, self.holders):
@@ -113,6 +116,7 @@ def build_graph(
     shares: Sharing | None = None,
     seed: bytes,
     groups: Adjacency = (),
+    least: int = MIN_CLIENTS,
 ) -> MaskGraph:
     """Build the mask graph of a sealed round (spec 02, steps 2 and 3; spec 08).
 
@@ -136,6 +140,8 @@ def build_graph(
         Positions that are summed apart: all members of a group mask with each other, and with nobody else. Who is in
         which may be known before the draw, so that nothing smaller than everybody is safe. Holders of shares are the
         same as without.
+    least : int
+        So many of a group must survive for it to be summed; at least three.
 
     Notes
     -----
@@ -163,7 +169,9 @@ def build_graph(
     if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):
         raise InvalidGraph(f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients")
     holders = random_regular(n, shares.holders, _HOLDERS + seed)
-    return MaskGraph(context, tuple(participants), neighbours, holders, shares.threshold, groups)
+    return MaskGraph(
+        context, tuple(participants), neighbours, holders, shares.threshold, groups, max(MIN_CLIENTS, least)
+    )
 
 
 def _everybody(groups: Adjacency, n: int) -> list[set[int]]:

@@ -95,8 +95,16 @@ def partners_of_all(n: int, assumed: Assumed) -> int:
 
 
 def group_size(n: int, assumed: Assumed) -> int:
-    """The fewest clients of n that may be summed apart, all masking with each other, at the same chance of exposure."""
+    """The fewest survivors of n clients that may be summed apart, all masking with each other, at the same chance.
+
+    Who drops out protects nobody, so it is survivors that count.
+    """
     return max(3, partners_needed(n, assumed.colluders_of(n)) + 1)
+
+
+def with_dropouts(survivors: int, assumed: Assumed) -> int:
+    """How many clients there must be for so many to survive, on average."""
+    return -(-survivors * PPM // (PPM - assumed.dropouts))
 
 
 def _private_threshold(n: int, colluders: int, holders: int) -> int:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from node.masking.graph import MIN_CLIENTS, MaskGraph, encode_positions
+from node.masking.graph import MaskGraph, encode_positions
 
 
 class UnsafeSurvivors(ValueError):
@@ -44,8 +44,8 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     ------
     UnsafeSurvivors
         A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
-        connected by masks, so that more than their sum would be readable. Where groups are summed apart, this holds for
-        each of them: nothing is revealed of a group of which too few survived, and the others are summed.
+        connected by masks, so that more than their sum would be readable. Where groups are summed apart, nothing is
+        revealed of a group of which too few survived, and the others are summed; unless there is none.
     """
     shared, survived = frozenset(sharers), frozenset(survivors)
     strangers = sorted((shared | survived) - frozenset(range(graph.n)))
@@ -62,6 +62,8 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
         raise UnsafeSurvivors(
             f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
         )
+    if not summed:
+        raise UnsafeSurvivors(f"too few survived of every group: {graph.least} are needed, and more than half")
     dangling = (position for position in shared - survived if summed & set(graph.neighbours[position]))
     return Needed(tuple(sorted(summed)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
 
@@ -77,8 +79,8 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
     found = []
     for group in graph.groups:
         own = survived & frozenset(group)
-        # Of a group of which half is gone, colluders may be most of what is left.
-        enough = len(own) >= MIN_CLIENTS and 2 * len(own) > len(group)
+        # Of a group of which many are gone, colluders may be most of what is left.
+        enough = len(own) >= graph.least and 2 * len(own) > len(group)
         safe = enough and own == _reachable(graph, min(own), own)
         found.append(own if safe else frozenset())
     return tuple(found)

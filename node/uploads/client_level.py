@@ -14,7 +14,7 @@ from node.masking.client import MaskingRefused
 from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.limits import check_sum
-from node.masking.parameters import Assumed, group_size
+from node.masking.parameters import group_size
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD
 from node.masking.survivors import opened_groups
@@ -52,8 +52,10 @@ class ClientLevelUploads(UploadKind):
         return super().expected_bytes(round, client) if round.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
-        masking = self.config.masking
-        return half(n, group_size(n, Assumed.of(masking.colluders, masking.dropouts)))
+        return half(n, self.least(n), self.config.masking.assumed)
+
+    def least(self, n: int) -> int:
+        return group_size(n, self.config.masking.assumed)
 
     def is_summed(self, entry: RoundRecords, client: int) -> bool:
         if not entry.regrouped or not entry.order:

@@ -12,7 +12,7 @@ from ipfs.store import ContentStore
 from node.clustering.stated import Stated
 from node.config import FederationConfig
 from node.content import MAX_JSON_BYTES, Metrics, Model, Update, fetch_model
-from node.masking.graph import Adjacency, MaskGraph
+from node.masking.graph import MIN_CLIENTS, Adjacency, MaskGraph
 from node.masking.keys import RoundSecrets
 from node.masking.recovery import RecoveryRecord
 from node.privacy.accountant import Release
@@ -173,6 +173,10 @@ class UploadKind(ABC):
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
         return ()
+
+    def least(self, n: int) -> int:
+        """How many of such a part must survive for it to be summed."""
+        return MIN_CLIENTS
 
     def is_summed(self, entry: RoundRecords, client: int) -> bool:
         """Whether a client's upload in a sealed round is to be part of a sum, or may be of one."""

@@ -4,7 +4,7 @@ from ipfs.store import ContentStore
 from node.clustering.state import ClusterState
 from node.config import FederationConfig
 from node.content import Model
-from node.masking.graph import Adjacency
+from node.masking.graph import MIN_CLIENTS, Adjacency
 from node.rounds import RoundRecords, Rounds
 from node.uploads import kmeans_rounds
 from node.uploads.client_level import ClientLevelUploads
@@ -51,6 +51,7 @@ def upload_round(
         The global model that the round trains from, where it is at hand.
     """
     groups: Adjacency = ()
+    least = MIN_CLIENTS
     if config.clusters is not None:
         model = _seated(rounds, entry, ledger, config, store, state_before(rounds, entry, config, store, model))
         groups = groups_of(entry, model, config)
@@ -58,8 +59,8 @@ def upload_round(
         model = kmeans_rounds.state_before(rounds, entry, config, store, model)
         groups = kmeans_rounds.groups_of(rounds, entry, model, config.clustering)
     elif entry.regrouped:
-        groups = kind_of(config).parts(len(entry.order))
-    return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups), config, store, model)
+        groups, least = kind_of(config).parts(len(entry.order)), kind_of(config).least(len(entry.order))
+    return UploadRound(rounds, entry, entry.graph(*ledger, config.masking, groups, least), config, store, model)
 
 
 def _seated(

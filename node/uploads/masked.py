@@ -8,7 +8,7 @@ from node.masking.aggregate import InvalidUpdate
 from node.masking.graph import Adjacency
 from node.masking.keys import RoundSecrets
 from node.masking.limits import Limits, check_sum
-from node.masking.parameters import Assumed, group_size
+from node.masking.parameters import group_size
 from node.masking.recovery import RecoveryRecord
 from node.masking.ring import WORD, decode, encode, kept_within, largest_sum
 from node.masking.survivors import opened_groups
@@ -30,8 +30,10 @@ class MaskedUploads(UploadKind):
         return super().expected_bytes(round, client) if round.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
-        masking = self.config.masking
-        return parts(n, group_size(n, Assumed.of(masking.colluders, masking.dropouts)))
+        return parts(n, self.least(n), self.config.masking.assumed)
+
+    def least(self, n: int) -> int:
+        return group_size(n, self.config.masking.assumed)
 
     def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         if not round.sums(client):

@@ -30,12 +30,16 @@ class Poisoner(Client):
         self._disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
 
 
-class GarbageDealer(Client):
-    """Seals random bytes for its holders, with commitments to them that look right."""
+class Shameless(Client):
+    """Does not mind that the ledger lists for it what its journal did not make."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._twins.look = lambda *_: None  # it does not mind that its journal has something else
+        self._twins.look = lambda *seen: None
+
+
+class GarbageDealer(Shameless):
+    """Seals random bytes for its holders, with commitments to them that look right."""
 
     def _share(self, entry, member):
         blob = self._disclosure.shares(entry, member.client)
@@ -62,8 +66,7 @@ class SilentDealer(Client):
 
 def poisoned(data: bytes) -> bytes:
     words = np.frombuffer(data, "<u4").copy()
-    if len(words):
-        words[:1] += np.uint32(1 << 31)
+    words[:1] += np.uint32(1.9 * 2**30)  # beyond the largest sum, whichever sign the parameter has
     return words.tobytes()
 
 

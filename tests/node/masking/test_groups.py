@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from node.masking.aggregate import Aggregate
 from node.masking.client import MaskingRefused
 from node.masking.graph import InvalidGraph, encode_positions
+from node.masking.parameters import Sharing
 from node.masking.recovery import (
     InvalidRecovery,
     RecoveryRecord,
@@ -18,8 +19,9 @@ from node.masking.recovery import (
     recover,
     unavailable_updates,
 )
+from node.masking.release import parse_release
 from node.masking.ring import WORD, encode
-from node.masking.survivors import needed_secrets, opened_groups, summed_groups
+from node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
 from tests.node.masking.rounds import Round
 
 
@@ -55,6 +57,10 @@ def test_each_group_has_its_exact_sum_or_none(n, seed, data):
     if len(survivors) < work.graph.min_survivors:
         return
     blobs = {p: work.blob(p) for p in sharers}
+    if not any(summed_groups(work.graph, survivors)):
+        with pytest.raises(UnsafeSurvivors, match="too few survived of every group"):
+            needed_secrets(work.graph, sharers, survivors)
+        return
     record = work.record(blobs, survivors, survivors)
     for group, summed in zip(groups, summed_groups(work.graph, survivors), strict=True):
         left = set(group) - silent
@@ -188,12 +194,44 @@ def test_without_groups_a_record_leaves_nothing_out():
         RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
 
 
-# --- a group counts while more than half of it survives ---------------------------------------------------------------
+# --- how many of a group must survive -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("least", [0, 3, 5, 6, 8])
+def test_a_group_counts_while_as_many_survive_as_it_takes(least):
+    groups = (tuple(range(8)), tuple(range(8, 20)))
+    work = Round.make(20, groups=groups, least=least, shares=Sharing(19, 3))
+    for left in range(9):
+        survivors = [*range(left), *range(8, 20)]
+        counted = summed_groups(work.graph, survivors)
+        assert counted == (set(range(left)) if left >= max(least, 5) else set(), set(groups[1]))
+        seeds = set(needed_secrets(work.graph, range(20), survivors).seeds)
+        assert seeds == counted[0] | counted[1]
+
+
+def test_of_a_group_that_does_not_count_nothing_is_released():
+    work = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8)), least=5)
+    blobs, survivors = {p: work.blob(p) for p in range(9)}, [0, 1, 2, 4, 5, 6, 7, 8]
+    for holder in survivors:
+        parsed = parse_release(work.released(holder, blobs, survivors), work.graph, holder, range(9), survivors)
+        assert set(parsed.shares) <= {4, 5, 6, 7, 8}
+
+
+def test_where_no_group_counts_the_lists_are_unsafe():
+    """It is no want of shares: the round fails for too few survivors, and nobody is to blame."""
+    work = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8)), least=5)
+    with pytest.raises(UnsafeSurvivors, match="too few survived of every group: 5 are needed, and more than half"):
+        needed_secrets(work.graph, range(9), [0, 1, 2, 4, 5, 6, 7])
+
+
+def test_the_graph_says_how_many_must_survive():
+    groups = (tuple(range(6)),)
+    assert Round.make(6, groups=groups, least=5).graph.digest != Round.make(6, groups=groups, least=6).graph.digest
 
 
 @pytest.mark.parametrize(("left", "counts"), [(8, True), (5, True), (4, False), (3, False)])
 def test_a_group_counts_while_more_than_half_of_it_survived(left, counts):
-    """Colluders may be most of what is left of a group of which half is gone."""
+    """Whoever says who is summed apart, as in clusters: never less than a majority of them."""
     work = Round.make(20, groups=(tuple(range(8)), tuple(range(8, 20))), mode="pairwise")
     survivors = [*range(left), *range(8, 20)]
     assert bool(summed_groups(work.graph, survivors)[0]) is counts

@@ -21,6 +21,7 @@ from node.masking.parameters import (
     partners_needed,
     partners_of_all,
     sharing,
+    with_dropouts,
 )
 
 DEFAULT = Assumed()
@@ -188,3 +189,10 @@ def test_a_group_is_the_smallest_whose_members_are_as_well_hidden(n, colluders):
 
     assert size == n or hidden(size)
     assert size == 3 or not hidden(size - 1)
+
+
+@given(st.integers(1, 2000), st.integers(0, 500_000))
+def test_with_dropouts_as_many_survive_on_average(survivors, dropouts):
+    clients = with_dropouts(survivors, Assumed(0, dropouts))
+    stay = Fraction(PPM - dropouts, PPM)
+    assert clients * stay >= survivors > (clients - 1) * stay
