@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from eth_utils import keccak, to_checksum_address, to_wei
 
 from chain.access import Network
-from chain.block_rlp import header_rlp, receipt_rlp, transaction_rlp
+from chain.block_rlp import header_rlp
 from chain.blocks import Body
-from chain.endpoints import MAX_LAG_BLOCKS, Endpoint, Endpoints, Lacking, RpcError, TooLarge, origin_of
+from chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
 from chain.errors import (
     ChainError,
     ConnectionFailed,
@@ -21,21 +21,29 @@ from chain.errors import (
     Underpriced,
     decode_revert,
 )
-from chain.hexadecimal import Malformed, to_bytes, to_int
-from chain.records import Log, Position
+from chain.hexadecimal import to_bytes, to_int
+from chain.records import Log
+from chain.rpc_reading import (
+    block_at,
+    bodies_of,
+    facts_of,
+    head_of,
+    latest,
+    logs_of,
+    parts_of,
+    place_of,
+    signed_transaction,
+)
 from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 
 if TYPE_CHECKING:
     from web3 import Web3
 
-BODY_BATCH = 20
 PROOFS = ("headers", "endpoints")
-LOG_SPAN = 2_000
 FUND_SECONDS = 60
 MINED_AT_ONCE = 50
 OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 5  # anvil's word for a block whose state it has dropped
 
-_NO_MIX = "0x" + "00" * 32
 
 T = TypeVar("T")
 
@@ -106,10 +114,10 @@ class RpcNetwork(Network):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def block_number(self) -> int:
-        return self._endpoints.ask(_head)
+        return self._endpoints.ask(head_of)
 
     def block_hash(self, number: int) -> bytes:
-        return self._endpoints.ask(lambda node: to_bytes(_block(node, number)["hash"], 32))
+        return self._endpoints.ask(lambda node: to_bytes(block_at(node, number)["hash"], 32))
 
     def agreed_head(self) -> tuple[int, bytes]:
         """The highest block that ``quorum`` endpoints have, with the hash that as many of them state for it.
@@ -122,8 +130,8 @@ class RpcNetwork(Network):
             Fewer endpoints answer, or they agree on no block that is anybody's head.
         """
         if self.quorum == 1:
-            return self._endpoints.ask(_latest)
-        heads = sorted(self._endpoints.ask_all(_head, self.quorum).values(), reverse=True)
+            return self._endpoints.ask(latest)
+        heads = sorted(self._endpoints.ask_all(head_of, self.quorum).values(), reverse=True)
         numbers = list(dict.fromkeys(heads[self.quorum - 1 :]))
         for number in numbers[:-1]:
             try:
@@ -134,22 +142,22 @@ class RpcNetwork(Network):
         return number, self.agreed_block(number)[0]
 
     def agreed_block(self, number: int) -> tuple[bytes, bytes]:
-        return self._endpoints.agree(lambda node: _facts(_block(node, number)), self.quorum, f"block {number}")
+        return self._endpoints.agree(lambda node: facts_of(block_at(node, number)), self.quorum, f"block {number}")
 
     def agreed_logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         return list(
             self._endpoints.agree(
-                lambda node: tuple(sorted(_logs(node, first, last, addresses), key=_place)),
+                lambda node: tuple(sorted(logs_of(node, first, last, addresses), key=place_of)),
                 self.quorum,
                 f"the records of blocks {first} to {last}",
             )
         )
 
     def signed_transaction(self, transaction: bytes) -> bytes:
-        return self._endpoints.ask(lambda node: _signed_transaction(node, transaction))
+        return self._endpoints.ask(lambda node: signed_transaction(node, transaction))
 
     def block_time(self, number: int) -> int:
-        return self._endpoints.ask(lambda node: to_int(_block(node, number)["timestamp"]))
+        return self._endpoints.ask(lambda node: to_int(block_at(node, number)["timestamp"]))
 
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         fields = {"to": to, "data": "0x" + data.hex()} | ({"from": sender} if sender else {})
@@ -181,15 +189,15 @@ class RpcNetwork(Network):
         return self._read(lambda found: to_int(found.get("baseFeePerGas", "0x0")), method, block, False)
 
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
-        found = self._endpoints.ask(lambda node: _logs(node, first, last, addresses))
-        return sorted(found, key=_place)
+        found = self._endpoints.ask(lambda node: logs_of(node, first, last, addresses))
+        return sorted(found, key=place_of)
 
     def headers(self, first: int, last: int) -> list[bytes]:
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1)]
-        return self._endpoints.ask(lambda node: [header_rlp(block) for block in _parts(node, calls)])
+        return self._endpoints.ask(lambda node: [header_rlp(block) for block in parts_of(node, calls)])
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
-        return self._endpoints.ask(lambda node: _bodies(node, numbers))
+        return self._endpoints.ask(lambda node: bodies_of(node, numbers))
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -249,98 +257,6 @@ class RpcNetwork(Network):
         return isinstance(version, str) and version.startswith("anvil/")
 
 
-def _latest(node: Endpoint) -> tuple[int, bytes]:
-    block = node.request("eth_getBlockByNumber", "latest", False)
-    node.standing.head = to_int(block["number"])
-    return node.standing.head, to_bytes(block["hash"], 32)
-
-
-def _head(node: Endpoint) -> int:
-    node.standing.head = to_int(node.request("eth_blockNumber"))
-    return node.standing.head
-
-
-def _block(node: Endpoint, number: int) -> dict:
-    block = node.request("eth_getBlockByNumber", hex(number), False)
-    if block is None:
-        raise Lacking(f"has no block {number}", "wait, or use an archive node")
-    return block
-
-
-def _logs(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
-    # Asked for blocks that it does not have yet, a node answers with fewer logs rather than with an error.
-    _block(node, last)
-    found: list[Log] = []
-    span = LOG_SPAN
-    while first <= last:
-        end = min(last, first + span - 1)
-        wanted = {"fromBlock": hex(first), "toBlock": hex(end), "address": list(addresses)}
-        try:
-            answer = node.request("eth_getLogs", wanted)
-        except RpcError:
-            # Nodes limit the span or the size of an answer, each in its own way.
-            if span == 1:
-                raise
-            span = max(1, span // 4)
-            continue
-        found += [_log(item) for item in answer]
-        first = end + 1
-    return found
-
-
-def _bodies(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
-    """In batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
-    found: list[Body] = []
-    waiting = [list(numbers[start : start + BODY_BATCH]) for start in range(0, len(numbers), BODY_BATCH)]
-    while waiting:
-        batch = waiting.pop(0)
-        try:
-            blocks = _parts(node, [("eth_getBlockByNumber", (hex(number), True)) for number in batch])
-            receipts = _parts(node, [("eth_getBlockReceipts", (hex(number),)) for number in batch])
-        except TooLarge:
-            if len(batch) == 1:
-                raise
-            half = len(batch) // 2
-            waiting[:0] = [batch[:half], batch[half:]]
-            continue
-        found += [
-            Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
-            for block, of_block in zip(blocks, receipts, strict=True)
-        ]
-    return found
-
-
-def _parts(node: Endpoint, calls: Sequence[tuple[str, tuple]]) -> list[Any]:
-    """Parts of blocks. A node that does not have them, or does not give them, is no reason not to ask the next."""
-    try:
-        found = node.requests(calls)
-    except RpcError as fault:
-        raise Lacking(f"refuses {calls[0][0]} ({fault.message[:200]})", "use another node") from None
-    for (_, parameters), part in zip(calls, found, strict=True):
-        if part is None:
-            raise Lacking(f"has no block {int(parameters[0], 16)}", "wait, or use an archive node")
-    return found
-
-
-def _facts(block: dict) -> tuple[bytes, bytes]:
-    """Hash and RANDAO mix, as the node states them."""
-    return to_bytes(block["hash"], 32), to_bytes(block.get("mixHash") or _NO_MIX, 32)
-
-
-def _place(log: Log) -> tuple[int, int]:
-    return log.at.block, log.at.log_index
-
-
-def _signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
-    fields = node.request("eth_getTransactionByHash", "0x" + transaction.hex())
-    if fields is None:
-        raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
-    raw = transaction_rlp(fields)
-    if keccak(raw) != transaction:
-        raise Malformed("another transaction")
-    return raw
-
-
 def _revert_data(fault: RpcError) -> bytes | None:
     """The data of a revert, None when the call failed for another reason."""
     data = fault.data.get("data") if isinstance(fault.data, dict) else fault.data
@@ -350,17 +266,6 @@ def _revert_data(fault: RpcError) -> bytes | None:
         except ValueError:
             return b""
     return b"" if "revert" in fault.message.lower() else None
-
-
-def _log(item: dict) -> Log:
-    if item.get("removed"):
-        raise Malformed("a log of an abandoned block")
-    topics = item["topics"]
-    if len(topics) > 4:
-        raise Malformed("more than four topics")
-    at = Position(to_int(item["blockNumber"]), to_bytes(item["transactionHash"], 32), to_int(item["logIndex"]))
-    address = to_checksum_address(to_bytes(item["address"], 20))
-    return Log(address, tuple(to_bytes(topic, 32) for topic in topics), to_bytes(item["data"]), at)
 
 
 def _mined(transaction: bytes, receipt: dict) -> Mined:

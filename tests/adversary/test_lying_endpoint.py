@@ -10,51 +10,28 @@ is read of a chain that one of them makes up, unless the other does, too.
 """
 
 import os
-import random
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
-from eth_abi import encode as abi_encode
-from eth_utils import to_canonical_address
 
-from chain import authors, events, log_index, tree, vrf
+from chain import authors, log_index, tree
 from chain.abi import functions
 from chain.access import Network
-from chain.blocks import BadHistory, Body
-from chain.contract import Contract
-from chain.errors import ConnectionFailed, ContractRevert, InvalidLog
+from chain.errors import ConnectionFailed, ContractRevert
 from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.networks import connect, embedded
 from chain.records import (
-    AbsenceRecorded,
-    Approved,
-    Closed,
-    Committed,
-    Disputed,
     Drawn,
-    Failed,
-    MailboxKeyRotated,
-    Recovered,
-    Registered,
-    Released,
-    Revoked,
-    RoundOpened,
-    Sealed,
-    Shared,
-    VrfKeyRotated,
-    Withdrawn,
 )
 from chain.signed_transactions import decode_transaction
-from node import company, ledger_rules
+from node import company
 from node.config import MembershipSettings
 from node.learning.settings import TrainingSettings
 from node.masking.keys import RoundSecrets
 from node.masking.sealing import InvalidShares
 from node.view import LedgerView
-from tests.adversary.forged_chain import ForgedChain, receipt_of
 from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, victim_of
-from tests.adversary.odd_transactions import Odd
 from tests.adversary.served import served
 from tests.node.federation import Federation
 
@@ -365,108 +342,3 @@ def test_one_of_two_endpoints_cannot_show_its_own_world(federation):
         with pytest.raises(ConnectionFailed, match="do not agree on block"):
             victim_of(federation, connection).step()
         assert world.chain.block_number() != federation.network.block_number()
-
-
-# --- records that it invents, and records that it hides ---------------------------------------------------------------
-
-ZERO, DIGEST = bytes(32), b"d" * 32
-LEDGER, REGISTRY = "TrainingLedger", "ClientRegistry"
-
-
-def invented(federation) -> dict[str, tuple[str, str, tuple, type, tuple]]:
-    """For each record: the call that the endpoint's friend signs, and the values of the log under it."""
-    second, fourth = (federation.keys[number - 1].address for number in (2, 4))
-    proof = next(each for each in federation.ledger(federation.keys[0]).records() if isinstance(each, Registered)).proof
-    point = vrf.coordinates(Keys.generate().vrf_public)
-    return {
-        "a member": (REGISTRY, "register", (*point, DIGEST, b""), Registered, (fourth, 5, *point, DIGEST, 99, proof)),
-        "a key": (REGISTRY, "rotateVrfKey", (*point, b""), VrfKeyRotated, (second, 2, *point, 99, proof)),
-        "a mailbox": (REGISTRY, "rotateMailboxKey", (DIGEST,), MailboxKeyRotated, (second, 2, DIGEST)),
-        "a withdrawal": (REGISTRY, "withdraw", (0, DIGEST), Withdrawn, (second, 2, 0, DIGEST)),
-        "an approval": (REGISTRY, "approve", (fourth,), Approved, (fourth,)),
-        "a revocation": (REGISTRY, "revoke", (second,), Revoked, (second,)),
-        "an absence": (LEDGER, "reportAbsences", (1, [second]), AbsenceRecorded, (2, 1)),
-        "a draw": (LEDGER, "draw", (1, *point, DIGEST, DIGEST, 5, b""), Drawn, (1, 2, 5, DIGEST, DIGEST, proof)),
-        "shares": (LEDGER, "share", (1, DIGEST), Shared, (1, 2, DIGEST)),
-        "an update": (LEDGER, "commit", (1, DIGEST, DIGEST), Committed, (1, 2, DIGEST, DIGEST)),
-        "a release": (LEDGER, "release", (1, DIGEST), Released, (1, 2, DIGEST)),
-        "a recovery": (LEDGER, "recover", (1, DIGEST), Recovered, (1, DIGEST, 0)),
-        "a model": (LEDGER, "close", (1, DIGEST, DIGEST), Closed, (1, DIGEST, DIGEST)),
-        "a failure": (LEDGER, "fail", (1, 3, DIGEST), Failed, (1, 3, DIGEST)),
-        "a dispute": (LEDGER, "disputeRound", (1, DIGEST), Disputed, (1, 2, DIGEST)),
-        "a round": (LEDGER, "open", (DIGEST,), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100)),
-    }
-
-
-def with_record(federation, name: str) -> ForgedChain:
-    """The chain, and one block more with the invented record."""
-    contract, function, arguments, kind, values = invented(federation)[name]
-    forged = ForgedChain(federation.network)
-    address = federation.deployment.registry if contract == REGISTRY else federation.deployment.ledger
-    odd = Odd(federation.network, random.Random(0))
-    data = Contract(federation.network, contract, address).data(function, *arguments)
-    raw = odd.signed(federation.keys[3].account, address, data, "dynamic fee")
-    emitter = federation.deployment.registry if kind is AbsenceRecorded else address
-    forged.add(Body((raw,), (receipt_of([log_of(emitter, kind, values)]),)))
-    return forged
-
-
-def log_of(address: str, kind: type, values: tuple) -> list:
-    topic, event = next((topic, event) for topic, event in events._EVENTS.items() if event.record is kind)
-    split = len(event.indexed)
-    indexed = [abi_encode([each], [value]) for each, value in zip(event.indexed, values[:split], strict=True)]
-    return [to_canonical_address(address), [topic, *indexed], abi_encode(event.plain, values[split:])]
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory):
-    """A federation whose first round is sealed."""
-    with embedded() as network:
-        made = federation_of(network, tmp_path_factory.mktemp("sealed"))
-        coordinator, clients = made.coordinator(), made.clients()
-        while not any(type(each) is Sealed for each in made.ledger(made.keys[0]).records()):
-            made.turn(coordinator, clients)
-        yield made
-
-
-NAMES = (
-    *("a member", "a key", "a mailbox", "a withdrawal", "an approval", "a revocation", "an absence", "a draw"),
-    *("shares", "an update", "a release", "a recovery", "a model", "a failure", "a dispute", "a round"),
-)
-NAMING = {"a key", "a mailbox", "a withdrawal"}
-"""Those that name the account that signs them; whose the others may be, the rules know."""
-BY_SIGNATURE_ALONE = {"a mailbox", "a withdrawal"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_invented_record_is_acted_on(sealed, name):
-    with pytest.raises((BadHistory, InvalidLog)):
-        LedgerView(Ledger(with_record(sealed, name), sealed.deployment)).refresh()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_without_signatures_and_rules_all_of_them_are(sealed, name, monkeypatch):
-    ledger = Ledger(with_record(sealed, name), sealed.deployment)
-    if name in NAMING:
-        with pytest.raises(BadHistory, match="does not follow from its transaction"):
-            ledger.records()
-        no_authors(monkeypatch)
-    (told,) = [each for each in ledger.records() if each.at.block == sealed.network.block_number() + 1]
-    assert told.at.author == sealed.keys[3].address
-    view = LedgerView(ledger)
-    if name not in BY_SIGNATURE_ALONE:
-        with pytest.raises(InvalidLog):
-            view.refresh()
-    monkeypatch.setattr(ledger_rules.LedgerRules, "check", lambda *_: None)
-    with suppress(KeyError, IndexError):  # what has no place in rounds that nothing keeps lawful
-        view.refresh()
-        assert view.block == sealed.network.block_number() + 1
-
-
-def test_what_it_hides_of_the_end_nobody_notices(sealed):
-    """A client that is shown less acts late or not at all. It is never shown less than it knows as something new."""
-    forged = ForgedChain(sealed.network)
-    full = LedgerView(Ledger(forged, sealed.deployment)).refresh()
-    forged.fork(full.sealed.at.block - 1)
-    stale = LedgerView(Ledger(forged, sealed.deployment)).refresh()
-    assert stale.draws == full.draws and stale.sealed is None

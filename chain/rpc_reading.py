@@ -1,0 +1,119 @@
+"""What one JSON-RPC node says of blocks, as this package reads it; every answer is hostile until it is parsed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eth_utils import keccak, to_checksum_address
+
+from chain.block_rlp import receipt_rlp, transaction_rlp
+from chain.blocks import Body
+from chain.endpoints import Endpoint, Lacking, RpcError, TooLarge
+from chain.hexadecimal import Malformed, to_bytes, to_int
+from chain.records import Log, Position
+
+BODY_BATCH = 20
+LOG_SPAN = 2_000
+_NO_MIX = "0x" + "00" * 32
+
+
+def latest(node: Endpoint) -> tuple[int, bytes]:
+    block = node.request("eth_getBlockByNumber", "latest", False)
+    node.standing.head = to_int(block["number"])
+    return node.standing.head, to_bytes(block["hash"], 32)
+
+
+def head_of(node: Endpoint) -> int:
+    node.standing.head = to_int(node.request("eth_blockNumber"))
+    return node.standing.head
+
+
+def block_at(node: Endpoint, number: int) -> dict:
+    block = node.request("eth_getBlockByNumber", hex(number), False)
+    if block is None:
+        raise Lacking(f"has no block {number}", "wait, or use an archive node")
+    return block
+
+
+def logs_of(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+    # Asked for blocks that it does not have yet, a node answers with fewer logs rather than with an error.
+    block_at(node, last)
+    found: list[Log] = []
+    span = LOG_SPAN
+    while first <= last:
+        end = min(last, first + span - 1)
+        wanted = {"fromBlock": hex(first), "toBlock": hex(end), "address": list(addresses)}
+        try:
+            answer = node.request("eth_getLogs", wanted)
+        except RpcError:
+            # Nodes limit the span or the size of an answer, each in its own way.
+            if span == 1:
+                raise
+            span = max(1, span // 4)
+            continue
+        found += [_log(item) for item in answer]
+        first = end + 1
+    return found
+
+
+def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
+    """In batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
+    found: list[Body] = []
+    waiting = [list(numbers[start : start + BODY_BATCH]) for start in range(0, len(numbers), BODY_BATCH)]
+    while waiting:
+        batch = waiting.pop(0)
+        try:
+            blocks = parts_of(node, [("eth_getBlockByNumber", (hex(number), True)) for number in batch])
+            receipts = parts_of(node, [("eth_getBlockReceipts", (hex(number),)) for number in batch])
+        except TooLarge:
+            if len(batch) == 1:
+                raise
+            half = len(batch) // 2
+            waiting[:0] = [batch[:half], batch[half:]]
+            continue
+        found += [
+            Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
+            for block, of_block in zip(blocks, receipts, strict=True)
+        ]
+    return found
+
+
+def parts_of(node: Endpoint, calls: Sequence[tuple[str, tuple]]) -> list[Any]:
+    """Parts of blocks. A node that does not have them, or does not give them, is no reason not to ask the next."""
+    try:
+        found = node.requests(calls)
+    except RpcError as fault:
+        raise Lacking(f"refuses {calls[0][0]} ({fault.message[:200]})", "use another node") from None
+    for (_, parameters), part in zip(calls, found, strict=True):
+        if part is None:
+            raise Lacking(f"has no block {int(parameters[0], 16)}", "wait, or use an archive node")
+    return found
+
+
+def facts_of(block: dict) -> tuple[bytes, bytes]:
+    """Hash and RANDAO mix, as the node states them."""
+    return to_bytes(block["hash"], 32), to_bytes(block.get("mixHash") or _NO_MIX, 32)
+
+
+def place_of(log: Log) -> tuple[int, int]:
+    return log.at.block, log.at.log_index
+
+
+def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
+    fields = node.request("eth_getTransactionByHash", "0x" + transaction.hex())
+    if fields is None:
+        raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
+    raw = transaction_rlp(fields)
+    if keccak(raw) != transaction:
+        raise Malformed("another transaction")
+    return raw
+
+
+def _log(item: dict) -> Log:
+    if item.get("removed"):
+        raise Malformed("a log of an abandoned block")
+    topics = item["topics"]
+    if len(topics) > 4:
+        raise Malformed("more than four topics")
+    at = Position(to_int(item["blockNumber"]), to_bytes(item["transactionHash"], 32), to_int(item["logIndex"]))
+    address = to_checksum_address(to_bytes(item["address"], 20))
+    return Log(address, tuple(to_bytes(topic, 32) for topic in topics), to_bytes(item["data"]), at)
