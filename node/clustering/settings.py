@@ -82,7 +82,7 @@ class ClusterTerms(ProCflSettings):
     ----------
     psi : str
         How overlaps are found: ``ecdh``, or ``rsa`` as in the paper, which tells each client that asks which elements
-        are common.
+        are common. With ``ecdh``, ``membership.mode`` must be ``approved``.
     counter : str
         X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
     signer : str
