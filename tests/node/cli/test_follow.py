@@ -42,9 +42,9 @@ def chain():
 def found(chain, tmp_path):
     """Founds a federation of three registered members whose roles have a connection of their own."""
 
-    def make(rounds=2, network=chain):
+    def make(rounds=2, network=chain, **settings):
         made = Federation.found(
-            network, tmp_path, clients=3, training=QUICK, federation=FederationSettings(rounds=rounds)
+            network, tmp_path, clients=3, training=QUICK, federation=FederationSettings(rounds=rounds, **settings)
         )
         made.register()
         return made
@@ -99,15 +99,10 @@ def test_each_round_is_audited_as_soon_as_it_has_ended_and_nothing_twice(chain, 
     assert verdict.records == len(checked) == federation.audit().records
 
 
-def careless(federation):
-    """Clients that train on whatever the coordinator closes."""
-    return {number: federation.client(number, check_rounds=0.0) for number in range(1, len(federation.keys) + 1)}
-
-
 def test_a_coordinator_that_lies_is_named_before_the_next_round_ends(chain, found):
-    federation = found()
+    federation = found(checkers=0)
     watch = follower(federation, chain)
-    coordinator, clients = federation.coordinator(ForeignModel), careless(federation)
+    coordinator, clients = federation.coordinator(ForeignModel), federation.clients()
     verdict = None
     while verdict is None:
         federation.turn(coordinator, clients)
@@ -290,8 +285,8 @@ def follow_line(federation, chain, *more):
 @pytest.fixture
 def lie(found):
     """A federation whose coordinator has closed round 1 with a foreign model."""
-    federation = found(rounds=2)
-    coordinator, clients = federation.coordinator(ForeignModel), careless(federation)
+    federation = found(rounds=2, checkers=0)
+    coordinator, clients = federation.coordinator(ForeignModel), federation.clients()
     while not any(said.startswith("closed") for said in federation.said("coordinator")):
         federation.turn(coordinator, clients)
     return federation
