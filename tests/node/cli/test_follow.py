@@ -100,14 +100,14 @@ def test_each_round_is_audited_as_soon_as_it_has_ended_and_nothing_twice(chain, 
 
 
 def test_a_coordinator_that_lies_is_named_before_the_next_round_ends(chain, found):
-    federation = found(checkers=0)
+    federation = found(checkers=0.0)
     watch = follower(federation, chain)
     coordinator, clients = federation.coordinator(ForeignModel), federation.clients()
     verdict = None
     while verdict is None:
         federation.turn(coordinator, clients)
         verdict = watch.look()
-    assert verdict.exit_code == 1 and coordinator.round == 1
+    assert verdict.exit_code == 1 and coordinator.round == 1, verdict.reason
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (1, "closed.model")
 
 
@@ -214,7 +214,7 @@ def garbling(chain):
         lies = True
 
         def __init__(self):
-            self.__dict__.update(chain.__dict__)
+            self.__dict__.update({**chain.__dict__, "_indexes": {}})  # what it reads is read through itself
 
         def headers(self, first, last):
             headers = super().headers(first, last)
@@ -285,7 +285,7 @@ def follow_line(federation, chain, *more):
 @pytest.fixture
 def lie(found):
     """A federation whose coordinator has closed round 1 with a foreign model."""
-    federation = found(rounds=2, checkers=0)
+    federation = found(rounds=2, checkers=0.0)
     coordinator, clients = federation.coordinator(ForeignModel), federation.clients()
     while not any(said.startswith("closed") for said in federation.said("coordinator")):
         federation.turn(coordinator, clients)
@@ -301,11 +301,19 @@ def test_it_ends_with_the_federation(chain, found, tmp_path):
     assert json.loads(result.stdout)["verdict"] == "verified" and not bell.told
 
 
-def test_it_goes_on_with_another_endpoint_where_one_is_away(chain, found, tmp_path):
+def test_it_goes_on_with_two_endpoints_that_agree_where_a_third_is_away(chain, found, tmp_path):
     federation = found(rounds=1)
     federation.run()
-    result = fedgrove(*follow_line(federation, chain, "--rpc", "http://127.0.0.1:1"), cwd=tmp_path)
+    others = ("--rpc", "http://127.0.0.1:1", "--rpc", chain.url.replace("127.0.0.1", "localhost"))
+    result = fedgrove(*follow_line(federation, chain, *others), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+
+
+def test_it_waits_while_fewer_endpoints_answer_than_must_agree(chain, found):
+    federation = found(rounds=1)
+    federation.run()
+    watch = follower(federation, connect([chain.url, "http://127.0.0.1:1"]))
+    assert watch.look() is None and "must agree" in watch.waiting
 
 
 def test_it_rings_at_the_first_bad_record(chain, lie, tmp_path):

@@ -1,7 +1,8 @@
 """kill -9 at every named step: it goes on, nothing is lost that the ledger does not explain, no client tells too much.
 
-The campaign takes six rounds: in the first two every step of an undisturbed round is somebody's last; in round 3 nobody
-draws, in round 4 nobody commits, in round 5 the coordinator lies. The plan is drawn from a seed.
+In the first two rounds of the campaign every step of an undisturbed round is somebody's last; in round 3 nobody draws,
+in round 4 nobody commits, in round 5 the coordinator lies, and in the first round after that which counts one client
+does not commit. The plan is drawn from a seed.
 """
 
 import random
@@ -18,7 +19,7 @@ from node.rounds import Rounds
 from tests.node.faults.lives import Liar, World, passed
 
 SEED = 1
-CLIENTS, ROUNDS = 4, 6
+CLIENTS, ROUNDS = 4, 7
 
 TRANSACTION = ("before", "sent", "confirmed")
 BLOB = ("before", "written", "renamed", "stored")
@@ -46,7 +47,8 @@ COORDINATOR_STEPS = [
     *every("transaction", ["open", "fixSeed", "seal", "recover", "close"], TRANSACTION),
 ]
 DISPUTE = [*every("blob", ["evidence"], BLOB), *every("transaction", ["disputeRound"], TRANSACTION)]
-SKIPPING = every("transaction", ["skip", "reportAbsences"], TRANSACTION)
+SKIPPING = every("transaction", ["skip"], TRANSACTION)
+REPORTING = every("transaction", ["reportAbsences"], TRANSACTION)
 FAILING = [*every("blob", ["evidence"], BLOB), *every("transaction", ["fail"], TRANSACTION)]
 
 
@@ -117,7 +119,7 @@ def wage(world):
     for name, kills in plan(world.clients).items():
         world.roles[name].kills += kills
     coordinator = world.roles["coordinator"]
-    coordinator.kills.update([*COORDINATOR_STEPS, *SKIPPING, *FAILING])
+    coordinator.kills.update([*COORDINATOR_STEPS, *SKIPPING, *FAILING, *REPORTING])
     begin(world)
     world.run(until=lambda: len(world.models()) == 2 and not coordinator.kills["transaction close: confirmed"])
     world.kill(*world.roles)
@@ -141,14 +143,28 @@ def wage(world):
     # Evidence that is in the store is not written again, so this one finds the lie first.
     finder = next(role for role in world.roles.values() if role.kills["transaction disputeRound: sent"])
     world.run([finder.name], until=lambda: not finder.kills["transaction disputeRound: confirmed"])
+    # One client does not commit in the round that follows.
+    away, *others = world.clients
+    world.run(until=lambda: has_shared_after_a_void(world.rounds(), world.federation.keys[0].address))
+    world.kill(away)
+    there = ["coordinator", *others]
+    world.run(there, until=lambda: len(world.latest.commits) == CLIENTS - 1)
+    world.skip_to("commit_end")
+    world.run(there, until=lambda: not coordinator.kills["transaction reportAbsences: confirmed"])
     world.run()
+
+
+def has_shared_after_a_void(rounds, account):
+    voided = [entry.voided.at.block for entry in rounds.rounds.values() if entry.voided]
+    fresh = voided and rounds.latest.opened.opened_at > max(voided)
+    return fresh and rounds.member(account).client in rounds.latest.shares
 
 
 def test_every_step_was_the_last_of_somebody(campaign):
     client = Counter(step for name, step in campaign.deaths if name != "coordinator")
     coordinator = Counter(step for name, step in campaign.deaths if name == "coordinator")
     assert client.keys() >= {*REGISTRATION, *CLIENT_STEPS, *DISPUTE}
-    assert coordinator.keys() >= {*COORDINATOR_STEPS, *SKIPPING, *FAILING}
+    assert coordinator.keys() >= {*COORDINATOR_STEPS, *SKIPPING, *FAILING, *REPORTING}
     assert len(campaign.deaths) >= 100
 
 
@@ -163,7 +179,11 @@ def test_a_round_that_left_no_model_has_its_reason_on_the_ledger(campaign):
     assert campaign.rounds.rounds[4].end.reason == FailureReason.TOO_FEW_SURVIVORS
     assert not campaign.rounds.rounds[5].stands
     assert all(fate(entry) for entry in campaign.rounds.rounds.values() if not entry.stands)
-    assert {client for client in campaign.rounds.rounds[4].absences} == set(range(1, CLIENTS + 1))
+
+
+def test_who_did_not_commit_is_on_the_ledger_where_the_round_closed(campaign):
+    (entry,) = (entry for entry in campaign.rounds.rounds.values() if entry.absences)
+    assert set(entry.absences) == set(entry.order) - set(entry.commits) and len(entry.absences) == 1
 
 
 def test_the_history_is_verified(campaign):
