@@ -150,7 +150,7 @@ def wage(world):
     there = ["coordinator", *others]
     world.run(there, until=lambda: len(world.latest.commits) == CLIENTS - 1)
     world.skip_to("commit_end")
-    world.run(there, until=lambda: not coordinator.kills["transaction reportAbsences: confirmed"])
+    world.run(until=lambda: not coordinator.kills["transaction reportAbsences: confirmed"])
     world.run()
 
 
