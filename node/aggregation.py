@@ -5,7 +5,7 @@ The coordinator runs it to close a round, clients and the auditor to check it; t
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from node.content import fetch_available, parameters_of
@@ -58,8 +58,8 @@ def released_shares(round: UploadRound) -> dict[int, bytes]:
     return fetch_available(round.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
 
 
-def recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRecord:
-    """The recovery record that follows from what was shared and released.
+def recovered(round: UploadRound, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
+    """The recovery record that follows from what was shared, and released by these positions.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRec
     """
     shares = sealed_shares(round, range(round.graph.n))
     hashes = seed_hashes(round.entry)
-    return recover(round.graph, round.sharers, round.survivors, hashes, released_shares(round), shares, left_out)
+    return recover(round.graph, round.sharers, round.survivors, hashes, released, shares, left_out)
 
 
 def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:

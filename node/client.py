@@ -336,7 +336,11 @@ class Client:
         except ReleaseRefused as refusal:
             return Step.wait("recover", f"the coordinator: nothing is released, {refusal}", deadlines.recover_end)
         send = partial(self._ledger.release, entry.number, cid_of(blob).digest)
-        return self._send(entry, "recover", "released shares", send)
+        step = self._send(entry, "recover", "released shares", send)
+        self.view.refresh()
+        if member.client in entry.releases:
+            self._publish_release(entry, member, deadlines)  # at once: others look for what is listed
+        return step
 
     def _publish_release(self, entry: RoundRecords, member: Member, deadlines: Deadlines) -> Step:
         """Shares leave the machine only now that the ledger lists their release: what it does not list is not spent."""

@@ -3,7 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,10 @@ Update = Tensors | BinCounts | np.ndarray | bytes
 """What a client computes in a round: a trained model, a vector of counts over bins, label counts, or a message."""
 
 MAX_JSON_BYTES = 1 << 20
+
+_AT_ONCE = 16
+"""How many blobs are looked for at a time: a store that has a network looks for each until its timeout is over, and who
+lists what it never publishes must not hold up the others."""
 
 
 class InvalidBlob(ValueError):
@@ -161,15 +167,33 @@ def fetch_available(
     Unreachable
         The store is away: that says nothing about any blob.
     """
-    found = {}
-    for key, digest in digests.items():
+
+    def fetch(key: int) -> bytes | None:
         try:
-            found[key] = store.fetch(digest, max_bytes if isinstance(max_bytes, int) else max_bytes[key])
+            return store.fetch(digests[key], max_bytes if isinstance(max_bytes, int) else max_bytes[key])
         except Unreachable:
             raise
         except StoreError:
-            continue
-    return found
+            return None
+
+    return {key: blob for key, blob in _of_each(fetch, digests).items() if blob is not None}
+
+
+def unavailable(store: ContentStore, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
+    """Those of whom nothing can be had that has the digest and is no larger than the size, in ascending order.
+
+    Raises
+    ------
+    Unreachable
+    """
+    there = _of_each(lambda key: store.available(digests[key], sizes[key]), sizes)
+    return sorted(key for key, found in there.items() if not found)
+
+
+def _of_each(look: Callable[[int], Any], keys: Iterable[int]) -> dict[int, Any]:
+    keys = list(keys)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(keys, pool.map(look, keys), strict=True))
 
 
 def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:

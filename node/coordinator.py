@@ -5,7 +5,7 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from chain.errors import ContractRevert
 from chain.ledger import MAX_REPORT, Ledger
@@ -16,7 +16,7 @@ from ipfs.unixfs import cid_of
 from node.aggregation import outcome, recovered, recovery, released_shares
 from node.clustering.stated import Stated
 from node.config import FederationConfig
-from node.content import InvalidBlob, Metrics, Model, fetch_model, model_bytes
+from node.content import InvalidBlob, Metrics, Model, fetch_model, model_bytes, unavailable
 from node.masking.aggregate import InvalidUpdate
 from node.masking.recovery import (
     InvalidRecovery,
@@ -235,14 +235,14 @@ class Coordinator:
         return self._recover(round, deadlines)
 
     def _recover(self, round: UploadRound, deadlines: Deadlines) -> Step:
-        entry = round.entry
-        gone = self._gone(round)
+        entry, released = round.entry, released_shares(round)
+        gone = self._gone(round, released)
         if gone and not round.graph.groups:
             return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
         try:
-            record = self._recovered(round, gone, deadlines)
+            record = self._recovered(round, released, gone, deadlines)
         except TooFewShares as lack:
-            if lack.owner_lied or self._is_last_call(round, deadlines):
+            if lack.owner_lied or self._is_last_call(round, released, deadlines):
                 return self._fail(entry, FailureReason.TOO_FEW_SHARES, {"reason": str(lack)})
             reason = f"{missing(entry.draws, entry.releases, 'release shares')} ({lack})"
             return Step.wait("recover", reason, deadlines.recover_end)
@@ -251,43 +251,44 @@ class Coordinator:
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         except BlobError as fault:
-            if self._is_last_call(round, deadlines):
+            if self._is_last_call(round, released, deadlines):
                 return self._fail(entry, FailureReason.UPDATE_UNAVAILABLE, {"reason": str(fault)})
             return Step.wait("recover", f"what others published: {fault}", deadlines.recover_end)
         receipt = self._ledger.recover(entry.number, self._store.put(record.to_bytes()).digest)
         out = f", {len(record.left_out)} groups left out" if record.left_out else ""
         return Step("recover", acted=f"recovered with {len(entry.commits)} survivors{out}", gas=receipt.gas_used)
 
-    def _recovered(self, round: UploadRound, gone: list[int], deadlines: Deadlines) -> RecoveryRecord:
+    def _recovered(
+        self, round: UploadRound, released: Mapping[int, bytes], gone: list[int], deadlines: Deadlines
+    ) -> RecoveryRecord:
         """The recovery record. Where groups are summed apart, one of which something cannot be had is left out."""
         groups = [{round.graph.client(position) for position in group} for group in round.graph.groups]
         left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
         while True:
             try:
-                return recovered(round, left_out)
+                return recovered(round, released, left_out)
             except TooFewShares as lack:
                 spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
-                final = lack.owner_lied or self._is_last_call(round, deadlines)
+                final = lack.owner_lied or self._is_last_call(round, released, deadlines)
                 if not (spoilt and final):
                     raise
                 left_out |= spoilt
 
-    def _gone(self, round: UploadRound) -> list[int]:
+    def _gone(self, round: UploadRound, released: Mapping[int, bytes]) -> list[int]:
         """Clients whose update neither its witnesses nor this node can have."""
-        lost = unavailable_updates(round.graph, round.sharers, round.survivors, released_shares(round))
+        lost = unavailable_updates(round.graph, round.sharers, round.survivors, released)
         clients = [round.graph.client(position) for position in lost]
         sizes = {client: self._kind.expected_bytes(round, client) for client in clients}
-        commits = round.entry.commits
-        return [client for client, size in sizes.items() if not self._store.available(commits[client].digest, size)]
+        return unavailable(self._store, {client: round.entry.commits[client].digest for client in sizes}, sizes)
 
-    def _is_last_call(self, round: UploadRound, deadlines: Deadlines) -> bool:
+    def _is_last_call(self, round: UploadRound, released: Mapping[int, bytes], deadlines: Deadlines) -> bool:
         """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
 
         A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
         """
         if self.view.block >= deadlines.recover_end - self.view.settings.recover_window // 4:
             return True
-        return len(released_shares(round)) == len(round.entry.order)
+        return len(released) == len(round.entry.order)
 
     # --- close ------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ipfs.store import ContentStore
 from ipfs.unixfs import cid_of
 from node.aggregation import overspent, sealed_shares
 from node.config import FederationConfig
-from node.content import Update, fetch_model
+from node.content import Update, fetch_model, unavailable
 from node.journal import Journal, JournalDamaged, RoundNote
 from node.masking.client import RoundSecrets, seal_shares
 from node.masking.release import ReleaseRefused, held_shares, release
@@ -109,9 +109,7 @@ class Disclosure:
             owner for owner in graph.held_by[position] if owner in summed and position in graph.witnesses(owner)
         ]
         sizes = {entry.order[owner]: self._kind.expected_bytes(round, entry.order[owner]) for owner in witnessed}
-        return sorted(
-            owner for owner, size in sizes.items() if not self._store.available(entry.commits[owner].digest, size)
-        )
+        return unavailable(self._store, {owner: entry.commits[owner].digest for owner in sizes}, sizes)
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.

@@ -1,6 +1,6 @@
 """Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -272,7 +272,7 @@ class ContentRules:
     def _lacking(self, number: int) -> None:
         """Name who is to blame for a round that failed for want of shares, where it is known."""
         try:
-            recovered(self._place())
+            _recovered(self._place())
         except TooFewShares as lack:
             if lack.client is None:
                 return  # the lists themselves forbade a recovery
@@ -284,7 +284,7 @@ class ContentRules:
         members = [round.graph.client(position) for position in round.graph.groups[group]]
         others = [other for other in range(len(round.graph.groups)) if other != group]
         try:
-            recovered(round, others)
+            _recovered(round, others)
         except TooFewShares as lack:
             liar = lack.client if lack.owner_lied else None  # else its holders may lie, or be away
             self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, liar)
@@ -376,7 +376,7 @@ class ContentRules:
                 releases = released_shares(round)
                 lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
                 return len(releases) == len(entry.releases) and not lost
-            outcome(round, self._recovery or recovered(round))
+            outcome(round, self._recovery or _recovered(round))
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
@@ -386,7 +386,7 @@ class ContentRules:
     def _recoverable(self, round: UploadRound) -> bool:
         """Whether what was released recovers the sum."""
         try:
-            recovered(round)
+            _recovered(round)
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except TooFewShares:
@@ -467,3 +467,7 @@ def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
 def void_rounds(records: Sequence[Record]) -> frozenset[int]:
     """Numbers of the rounds that disputes made void."""
     return frozenset(record.round for record in records if isinstance(record, Voided))
+
+
+def _recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRecord:
+    return recovered(round, released_shares(round), left_out)
