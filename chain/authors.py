@@ -195,7 +195,7 @@ def _orders(record: Sealed, data: bytes) -> bool:
     packed, permutation = byte_argument(data, 1), byte_argument(data, 2)
     tickets = [int.from_bytes(packed[start : start + 16], "big") for start in range(0, len(packed), 16)]
     indices = [int.from_bytes(permutation[start : start + 2], "big") for start in range(0, len(permutation), 2)]
-    if not len(tickets) == len(indices) == record.drawn or max(indices) >= len(tickets):
+    if not len(tickets) == len(indices) == record.drawn or any(index >= len(tickets) for index in indices):
         return False
     return tree.order_root([tickets[index] for index in indices]) == record.order_root
 

@@ -276,8 +276,10 @@ class ContentRules:
         except TooFewShares as lack:
             if lack.client is None:
                 return  # the lists themselves forbade a recovery
-            self._liars(number)
-            if lack.owner_lied:
+            if self._recovery is None:
+                self._liars(number)
+            # Whose blob could not be fetched or read is named for that already.
+            if lack.owner_lied and not self._is_named("share.content", number, lack.client):
                 self._remark("share.content", str(lack), number, lack.client)
 
     def _left_out(self, round: UploadRound, number: int, group: int) -> None:
@@ -454,6 +456,10 @@ class ContentRules:
             raise bad(what, "it is not in the store", number, client) from None
         except StoreError as fault:
             raise bad(what, str(fault), number, client) from None
+
+    def _is_named(self, what: str, number: int, client: int | None) -> bool:
+        place = (number, client, what)
+        return any((remark.round, remark.client, remark.field) == place for remark in self.remarks)
 
     def _remark(self, what: str, reason: str, number: int, client: int | None = None) -> None:
         self.remarks.append(BadRecord(number, client, what, reason))

@@ -112,6 +112,12 @@ class ForgedChain(Network):
         kept = [place for place in range(len(body.transactions)) if place != index]
         self.put(number, Body(*(tuple(part[place] for place in kept) for part in (body.transactions, body.receipts))))
 
+    def replace(self, transaction: bytes, other: bytes) -> None:
+        """Show another transaction of the same type in the place of one; the receipt stays."""
+        number, index = self._find(transaction)
+        body = self.body(number)
+        self.put(number, Body((*body.transactions[:index], other, *body.transactions[index + 1 :]), body.receipts))
+
     def alter(self, at: Position, data: bytes | None = None, topics: Sequence[bytes] | None = None) -> None:
         """Give a log other data or topics."""
         number, index = self._find(at.transaction)
@@ -123,16 +129,6 @@ class ForgedChain(Network):
         logs[at.log_index - before] = changed
         receipts = list(body.receipts)
         receipts[index] = with_logs(receipts[index], logs)
-        self.put(number, Body(body.transactions, tuple(receipts)))
-
-    def hide(self, transaction: bytes, client: int) -> None:
-        """Take the logs about a client of a round out of a transaction's receipt."""
-        number, index = self._find(transaction)
-        body = self.body(number)
-        about = client.to_bytes(32, "big")
-        receipts = list(body.receipts)
-        kept = [log for log in logs_of(receipts[index]) if len(log[1]) < 3 or log[1][2] != about]
-        receipts[index] = with_logs(receipts[index], kept)
         self.put(number, Body(body.transactions, tuple(receipts)))
 
     def _find(self, transaction: bytes) -> tuple[int, int]:

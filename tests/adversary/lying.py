@@ -9,11 +9,13 @@ from eth_abi import encode as abi_encode
 
 from chain import events, tree, vrf
 from chain.access import Network
+from chain.contract import Contract
 from chain.deployment import Deployment
 from chain.errors import ChainError
+from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.phases import Deadlines
-from chain.records import Committed, Drawn, Record, Released, RoundOpened, Sealed, Shared
+from chain.records import Committed, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
 from node.client import Client
 from node.content import Update
 from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
@@ -79,11 +81,15 @@ def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, Ro
 
 
 class MadeUp(ForgedChain):
-    """Shows a chain that follows the true one, with the changes that ``lie`` makes; the order fits its own blocks."""
+    """Shows a chain that follows the true one, with the changes that ``lie`` makes; the order fits its own blocks.
+
+    Anybody may seal an order: the endpoint signs the seal with an account of its own.
+    """
 
     def __init__(self, truth: Network, deployment: Deployment) -> None:
         super().__init__(truth)
         self.deployment = deployment
+        self.account, self.seals = Keys.generate().account, 0
 
     def agreed_head(self) -> tuple[int, bytes]:
         first = self.block_number() + 1
@@ -106,16 +112,37 @@ class MadeUp(ForgedChain):
         ]
 
     def reorder(self, sealed: Sealed) -> None:
-        """Order the shown draws by the shown block: nobody signs an order."""
+        """Seal the order that the shown draws have by the shown block."""
+        seed, tickets = self.shown_order(sealed)
+        packed = b"".join(ticket.to_bytes(16, "big") for ticket in tickets)
+        permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
+        contract = Contract(self, "TrainingLedger", self.deployment.ledger)
+        self.seal(sealed.at, contract.data("seal", sealed.round, packed, permutation, b""))
+        (own,) = [record for record in self.seen(sealed.at.block) if isinstance(record, Sealed)]
+        self.alter(own.at, sealed_data(seed, tickets))
+
+    def shown_order(self, sealed: Sealed) -> tuple[bytes, list[int]]:
+        """The seed of the order, and the tickets as drawn."""
         shown = [
             record for record in self.seen() if isinstance(record, RoundOpened | Drawn) and record.round == sealed.round
         ]
         opened, *draws = shown
         block = Deadlines.of(opened.opened_at, self.deployment.settings).order_block
         seed = tree.order_seed(self.chain_id, self.deployment.ledger, sealed.round, self.block_hash(block))
-        tickets = [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
-        root = tree.order_root(tree.order(tickets, seed))
-        self.alter(sealed.at, abi_encode(["uint32", "bytes32", "bytes32"], (len(draws), seed, root)))
+        return seed, [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
+
+    def seal(self, at: Position, data: bytes) -> None:
+        """Put a transaction of its own in the place of the true seal; the receipt stays."""
+        fees = {"gas": 3_000_000, "maxFeePerGas": 3 * 10**9, "maxPriorityFeePerGas": 0}
+        call = {"to": self.deployment.ledger, "value": 0, "data": data, "chainId": self.chain_id, "nonce": self.seals}
+        self.replace(at.transaction, bytes(self.account.sign_transaction(fees | call).raw_transaction))
+        self.seals += 1
+
+
+def sealed_data(seed: bytes, tickets: list[int]) -> bytes:
+    """Data of the log of a seal."""
+    root = tree.order_root(tree.order(tickets, seed))
+    return abi_encode(["uint32", "bytes32", "bytes32"], (len(tickets), seed, root))
 
 
 class SwappedKeys(MadeUp):
@@ -133,7 +160,7 @@ class SwappedKeys(MadeUp):
 
 
 class OmittedMembers(MadeUp):
-    """Hides all that some members do in rounds. It leaves their transactions, one of which may fix the seed."""
+    """Leaves out all that some members do in rounds. The coordinator fixes the seed before they draw."""
 
     def __init__(self, truth: Network, deployment: Deployment, omitted: set[int]) -> None:
         super().__init__(truth, deployment)
@@ -141,7 +168,7 @@ class OmittedMembers(MadeUp):
 
     def lie(self, record: Record) -> None:
         if isinstance(record, Drawn | Shared | Committed | Released) and record.client in self.omitted:
-            self.hide(record.at.transaction, record.client)
+            self.drop(record.at.transaction)
 
 
 @dataclass

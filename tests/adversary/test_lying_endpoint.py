@@ -1,7 +1,8 @@
 """An endpoint shows a client a ledger that is not the chain's, to read the update that the client hides.
 
-It signs for nobody but its friends, the colluders. It can make up whole chains: headers that link up, roots that fit,
-receipts as it likes, transactions that others signed. It can leave out, replay and invent.
+It signs for nobody but itself and its friends, the colluders. It can make up whole chains: headers that link up, roots
+that fit, receipts as it likes, transactions that others signed. It can leave out, replay and invent, and seal orders,
+as anybody may.
 
 What stops it, with one endpoint: every record must follow from a transaction that its author signed, and from the
 records before it, by the ledger's rules. What that leaves, and `membership.members` narrows: a chain of its own with
@@ -31,7 +32,7 @@ from node.learning.settings import TrainingSettings
 from node.masking.keys import RoundSecrets
 from node.masking.sealing import InvalidShares
 from node.view import LedgerView
-from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, victim_of
+from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, sealed_data, victim_of
 from tests.adversary.served import served
 from tests.node.federation import Federation
 
@@ -176,16 +177,36 @@ def colluders(story) -> dict[int, RoundSecrets]:
 def test_one_endpoint_and_two_colluders_isolate_a_member_as_far_as_its_terms_let_them(
     network, tmp_path, monkeypatch, least
 ):
-    """The draws of the second and the third member are not shown. Nobody signed that they are missing."""
+    """The draws of the second and the third member are not shown. Nobody signed that they are missing.
+
+    The endpoint seals the order of the others itself: it needs neither the coordinator nor a member for that.
+    """
     federation = pinned(network, tmp_path, monkeypatch, least)
-    victim = victim_of(federation, OmittedMembers(network, federation.deployment, {2, 3}))
+    lying = OmittedMembers(network, federation.deployment, {2, 3})
+    victim = victim_of(federation, lying)
     story = live(federation, victim)
     assert not story.faults
+    entry = victim.view.rounds.latest
+    assert set(entry.draws) == {1, 4, 5} and entry.sealed.at.author == lying.account.address
     if least == 0.5:
         assert PUBLISHED in story.did and is_read(federation, victim, colluders(story))
     else:
         assert any("only 3 of the 5 members that it counts on have drawn" in each for each in story.did)
         assert "shared" not in story.did
+
+
+class UnsignedOrder(OmittedMembers):
+    """Leaves the true seal's transaction, and changes what it left to the order of the shown draws."""
+
+    def reorder(self, sealed):
+        self.alter(sealed.at, sealed_data(*self.shown_order(sealed)))
+
+
+def test_an_order_that_nobody_signed_is_refused(network, tmp_path, monkeypatch):
+    federation = pinned(network, tmp_path, monkeypatch, least=0.5)
+    story = live(federation, victim_of(federation, UnsignedOrder(network, federation.deployment, {2, 3})))
+    assert "Sealed does not follow from its transaction: its calldata gives another order" in story.faults[-1]
+    assert "shared" not in story.did
 
 
 @pytest.mark.parametrize("honest", [1, 2])

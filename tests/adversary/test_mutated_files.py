@@ -219,7 +219,6 @@ def kept(run, tmp_path):
 def test_reports(kept, monkeypatch, count):
     """The report is derived once for all: what is tried is what reads the one that is there."""
     history = History.load(kept / archive.LEDGER)
-    monkeypatch.setattr(archive.History, "load", lambda path: history)
     data = (kept / REPORT).read_bytes()
     seconds = {entry["round"]: entry["seconds"] for entry in json.loads(data)["rounds"]}
     derived = archive.build_report(history, DiskReader(kept / STORE), seconds)
@@ -233,7 +232,7 @@ def test_reports(kept, monkeypatch, count):
 
     def read(changed):
         (kept / REPORT).write_bytes(changed)
-        fault = archive._check_report(kept)
+        fault = archive._check_report(kept, history)
         assert fault is None or isinstance(fault, BadRecord)
         str(fault).encode("utf-8")
 

@@ -13,7 +13,7 @@ import pytest
 from eth_account import Account
 from eth_utils import keccak
 
-from chain import authors, block_rlp, blocks, draws, endpoints
+from chain import authors, block_rlp, blocks, calldata, draws, endpoints
 from chain.blocks import BadHistory
 from chain.contract import Contract
 from chain.deployment import Deployment, created_address, creation_data
@@ -168,8 +168,9 @@ def test_a_batch_in_any_order_is_read(federation, seed):
 
 
 def test_offsets_that_wrap_around_stop_readers_that_only_go_forwards(federation, monkeypatch):
-    forwards = draws._word
-    monkeypatch.setattr(draws, "_word", lambda data, place: forwards(data, place) if place < len(data) else 0)
+    wraps = calldata.word
+    for reader in (calldata, draws):
+        monkeypatch.setattr(reader, "word", lambda data, place: wraps(data, place) if place < len(data) else 0)
     assert not batch_with_copy(federation, odd(federation.network).batch)
 
 

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from chain.networks import embedded
-from node.aggregation import seed_hashes
-from node.content import MAX_RECORD_BYTES, fetch_available
+from node.aggregation import recovered
 from node.kmeans import field as gf
 from node.kmeans.code import MAX_LIMIT
 from node.kmeans.counts import BinCounts
@@ -26,7 +25,6 @@ from node.kmeans.decoder import decode
 from node.kmeans.settings import ClusteringSettings
 from node.kmeans.vector import draw_vector
 from node.masking.aggregate import left_over
-from node.masking.recovery import recover
 from node.rounds import RoundRecords
 from node.uploads import kmeans_rounds
 from node.uploads.clustering import _lay, _uploads
@@ -115,9 +113,7 @@ def what_the_spoiler_decodes(one: Federation, entry: RoundRecords, lie: BinCount
     """The sum of a failed round with the spoiler's own vector in the place of its lie, from what is public."""
     rounds, ledger = one.rounds(), (one.ledger(1).chain_id, one.ledger(1).address)
     round = upload_round(rounds, rounds.rounds[entry.number], ledger, one.config, one.store)
-    digests = {round.entry.order.index(client): each.digest for client, each in round.entry.releases.items()}
-    releases = fetch_available(one.store, digests, MAX_RECORD_BYTES)
-    record = recover(round.graph, round.sharers, round.survivors, seed_hashes(round.entry), releases)
+    record = recovered(round)
     code = kmeans_rounds.exchange_of(round).sums[0].code
     total = replace(code, signed=True, limit=MAX_LIMIT).encode(-lie - lie)
     for _, elements in _uploads(round, round.survivors, code.upload_bytes):

@@ -25,7 +25,6 @@ from ipfs.store import StoreError, TooLarge
 from ipfs.unixfs import cid_of
 from node.aggregation import recovery
 from node.auditing.archive import chain_facts
-from node.auditing.verdict import AuditFailure
 from node.auditor import Auditor
 from node.client import Client
 from node.clustering.comparing import Party, comparing
@@ -40,6 +39,7 @@ from node.clustering.suspicion import shown
 from node.clusters_standing import cluster_standing
 from node.content import InvalidBlob, Metrics
 from node.explorer.clusters import Left, hear
+from node.ledger_rules import RuleBroken
 from node.statements import ClusterStatements
 from node.tensors import InvalidModel
 from node.uploads.cluster_rounds import accepted, ballots_in, course_of, numbers_in, state_after
@@ -379,7 +379,7 @@ def test_metrics_that_a_round_closed_with(arena):
         try:
             auditor._content._check(after)
             state_after(auditor.rounds.rounds[number], arena.config, arena.store)
-        except (*REFUSED, AuditFailure, StoreError):
+        except (*REFUSED, RuleBroken, StoreError):
             pass
         arena.used += bool(fault)
     assert arena.used > arena.count / 2
@@ -421,7 +421,7 @@ def test_closings_in_an_audit(arena):
         end = replace(truth, model_digest=arena.store.keep(whole), metrics_digest=arena.store.keep(canonical(said)))
         try:
             auditor._content._check(end)
-        except AuditFailure as failure:
+        except RuleBroken as failure:
             assert failure.record.round == number
             arena.used += 1
         # And those that would go on from it, before anybody has disputed it.
