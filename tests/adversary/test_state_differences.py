@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from chain.networks import embedded
-from node.aggregation import recovered
+from node.aggregation import recovered, released_shares
 from node.kmeans import field as gf
 from node.kmeans.code import MAX_LIMIT
 from node.kmeans.counts import BinCounts
@@ -113,7 +113,7 @@ def what_the_spoiler_decodes(one: Federation, entry: RoundRecords, lie: BinCount
     """The sum of a failed round with the spoiler's own vector in the place of its lie, from what is public."""
     rounds, ledger = one.rounds(), (one.ledger(1).chain_id, one.ledger(1).address)
     round = upload_round(rounds, rounds.rounds[entry.number], ledger, one.config, one.store)
-    record = recovered(round)
+    record = recovered(round, released_shares(round))
     code = kmeans_rounds.exchange_of(round).sums[0].code
     total = replace(code, signed=True, limit=MAX_LIMIT).encode(-lie - lie)
     for _, elements in _uploads(round, round.survivors, code.upload_bytes):
