@@ -19,6 +19,7 @@ from node.demo import Plan
 from node.learning.settings import TrainingSettings
 from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from node.report import build_report
+from tests.adversary import eventful
 from tests.adversary.forging import Tape
 from tests.node.conftest import run_federation
 from tests.node.federation import Federation
@@ -44,7 +45,7 @@ TRAINING = {
         "privacy": SignDsSettings(epsilon=8.0, top=0.05, dimensions=20, step=0.5, step_decay=0.9, budget=30.0),
     },
 }
-KINDS = (*TRAINING, "clusters", "kmeans")
+KINDS = (*TRAINING, "eventful", "clusters", "kmeans")
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,11 @@ def kept(
         plan = Plan(clients=6, rounds=1, strategy="fedavg", clustering="procfl, public_samples = 100")
         return Kept(run_federation(target, plan).directory)
     with embedded() as network:
-        if kind == "kmeans":
+        if kind == "eventful":
+            made = Federation.found(network, directory / "work", clients, rounds, training=QUICK, **eventful.TERMS)
+            hold = eventful.hold
+            founder = made.coordinator_keys
+        elif kind == "kmeans":
             made = KMeans.found(network, directory / "work", TERMS, clients)
             founder = made.founder
         else:
