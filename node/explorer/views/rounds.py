@@ -51,7 +51,7 @@ class Round:
         Of sampling, in millionths.
     members : int
         That could be drawn.
-    seed, order_root : str or None
+    seed, order_seed, order_root : str or None
         Hexadecimal; None until they are fixed.
     trained_from, config, model : Blob, Blob, Blob or None
     metrics : str
@@ -74,6 +74,7 @@ class Round:
     rate: int
     members: int
     seed: str | None
+    order_seed: str | None
     order_root: str | None
     trained_from: Blob
     config: Blob
@@ -125,6 +126,7 @@ def one_round(index: Index, checks: Checks, number: int) -> Round | None:
         rate=row["rate"],
         members=row["members"],
         seed=row["seed"],
+        order_seed=row["order_seed"],
         order_root=row["order_root"],
         trained_from=blob_of(index, row["trained_from"], "model"),
         config=blob_of(index, row["config"], "config"),

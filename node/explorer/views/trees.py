@@ -22,7 +22,7 @@ class Tree:
     name : str
         Whose, for a heading; empty where there is one only.
     leaves : sequence of Leaf
-        In the order of their lots.
+        In the order that the ledger has sealed.
     partners : sequence of (sequence of int)
         The leaves, from 0, with which each masks.
     drawing : Markup
