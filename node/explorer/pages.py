@@ -20,7 +20,7 @@ from node.explorer.views.charts import charts
 from node.explorer.views.clients import forgettings, members, one_client
 from node.explorer.views.cluster_course import curves, grid, said, score_name
 from node.explorer.views.clusters import clusters_of
-from node.explorer.views.contracts import approvals, gas
+from node.explorer.views.contracts import approvals, foundings, gas
 from node.explorer.views.rounds import all_rounds, leaves_of, one_round
 from node.explorer.views.rows import Blob, count_records, text_of
 from node.explorer.views.search import search
@@ -184,7 +184,7 @@ class _Request:
     def _contracts(self) -> str:
         return self.render(
             "contracts.html", "Contracts", "contracts", gas=gas(self._index),
-            approvals=approvals(self._index, self._checks),
+            foundings=foundings(self._index, self._checks), approvals=approvals(self._index, self._checks),
         )  # fmt: skip
 
     def _blob(self, digest: str) -> str | None:

@@ -7,11 +7,12 @@ from urllib.parse import urljoin
 
 import pytest
 
-from chain.records import Closed, Committed, Recovered, Shared
+from chain.records import AbsenceRecorded, Closed, Committed, Recovered, Shared
 from ipfs.disk import DiskStore
 from ipfs.unixfs import cid_of
 from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from node.explorer.sources import CarSource, DirectorySource
+from node.explorer.views.search import place_of
 from node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import HOME, damage, exploring
 
@@ -88,6 +89,24 @@ def test_a_round_names_who_left_and_every_digest_and_cid(run, explorer):
     assert dropped
     for client in dropped:
         assert re.search(rf'aria-label="client {client}: left', page)
+
+
+def test_an_absence_is_on_the_page_of_the_client_that_drew_and_left(run, explorer):
+    absent = [record.client for record in run.records if isinstance(record, AbsenceRecorded)]
+    assert absent == [client for stated in run.report["rounds"] for client in stated["dropped"]] != []
+    for client in range(1, 7):
+        page, absences = explorer.page(f"clients/{client}/"), absent.count(client)
+        assert f"<dt>Absences</dt><dd>{absences}</dd>" in page
+        assert page.count(": an absence</span>") == absences
+
+
+def test_every_record_is_on_the_page_that_search_names(explorer):
+    pages = {}
+    for row in explorer.index.rows("SELECT * FROM records"):
+        page, place = place_of(row["round"], row["client"], row["id"]).split("#")
+        pages[page] = pages.get(page) or explorer.page(page)
+        assert f'<tr id="{place}" class="good">' in pages[page], f"{row['kind']} on {page}"
+    assert "contracts/" in pages and "Ledger created" in pages["contracts/"]
 
 
 def test_what_is_not_there_is_not_found(explorer):
