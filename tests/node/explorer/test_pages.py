@@ -16,6 +16,7 @@ from node.explorer.views.search import place_of
 from node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import HOME, damage, exploring
 
+PARTS = "SELECT client, position FROM parts"
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#]+)')
 
 
@@ -107,6 +108,22 @@ def test_every_record_is_on_the_page_that_search_names(explorer):
         pages[page] = pages.get(page) or explorer.page(page)
         assert f'<tr id="{place}" class="good">' in pages[page], f"{row['kind']} on {page}"
     assert "contracts/" in pages and "Ledger created" in pages["contracts/"]
+
+
+def test_after_a_spoilt_round_each_group_has_a_tree_of_its_own(run, tmp_path):
+    with exploring(DirectorySource(run.directory), tmp_path) as explorer:
+        assert explorer.page("rounds/2/").count('<svg class="tree"') == 1
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET status = 'failed', reason = 'invalid_update' WHERE number = 1")
+        page = explorer.page("rounds/2/")
+        check_well_formed(page)
+        order = [row["client"] for row in explorer.index.rows(f"{PARTS} WHERE round = 2 ORDER BY position")]
+        first, second = page.split("<h3>Group 1</h3>")[1].split("<h3>Group 2</h3>")
+        for part, clients in ((first, order[:3]), (second, order[3:])):
+            assert [int(client) for client in re.findall(r'aria-label="client (\d+):', part)] == clients
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET reason = 'deadline' WHERE number = 1")
+        assert explorer.page("rounds/2/").count('<svg class="tree"') == 1
 
 
 def test_what_is_not_there_is_not_found(explorer):
