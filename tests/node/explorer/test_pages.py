@@ -233,6 +233,11 @@ def test_a_tampered_blob_is_red_at_the_record_that_the_audit_names(run, kept, tm
         assert raw.status_code == 502
 
 
+def test_what_the_audit_leaves_open_is_said_beside_its_verdict(explorer):
+    left = explorer.watch.sight.verdict.unpinned
+    assert "not checked against a published head" in left and f"; open: {left}" in explorer.page()
+
+
 def test_a_tampered_report_is_named_though_all_records_are_right(kept, tmp_path):
     damage(kept / "report.json")
     verdict = audit_directory(kept)
