@@ -3,7 +3,7 @@
 Pure functions of the records; whoever has the same ledger sees the same rounds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chain import tree, vrf
@@ -241,6 +241,11 @@ def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
     The j-th spoilt round is followed by 2ʲ such rounds, so that a member that spoils every whole sum costs few rounds.
     """
     spoilt = [entry.number for entry in earlier if isinstance(entry.end, Failed) and entry.end.reason in SPOILT]
+    return follows_spoilt(spoilt, number)
+
+
+def follows_spoilt(spoilt: Sequence[int], number: int) -> bool:
+    """The same, by the numbers of the spoilt rounds before it, ascending."""
     return bool(spoilt) and number <= spoilt[-1] + 2 ** min(len(spoilt), MOST_DOUBLINGS)
 
 

@@ -84,7 +84,8 @@ class Checks:
             if verdict is not None and sight.checked:
                 return Summary(GOOD, "Verified so far", f"{count}; a round is checked when it has ended")
             return Summary(WAIT, "Checking", count)
-        return Summary(GOOD, "Verified", f"all {sight.checked:,} records")
+        left = f"; open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
+        return Summary(GOOD, "Verified", inert(f"all {sight.checked:,} records{left}"))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from chain import tree
 class Leaf:
     """A drawn client at its position: ``survived``, ``recovered`` (left after sharing) or ``left`` (before).
 
-    ``released``: it released shares for the recovery. ``link`` may be empty. ``stated``: the number that it stated.
+    ``released``: it released shares for the recovery. ``link`` may be empty. ``stated``: the number that it
+    stated. ``masks``: others can mask with it, as its key is a sound one.
     """
 
     client: int
@@ -25,6 +26,7 @@ class Leaf:
     released: bool
     link: str = ""
     stated: int | None = None
+    masks: bool = True
 
 
 STATES = {

@@ -20,7 +20,7 @@ from chain.records import Record
 from node.explorer.placing import Entry, entry_from, entry_of, place
 from node.explorer.sums import sum_up
 
-VERSION = "3"
+VERSION = "4"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
 _TIMESTAMP = 11  # of the header's fields
 

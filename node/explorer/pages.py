@@ -20,8 +20,8 @@ from node.explorer.views.charts import charts
 from node.explorer.views.clients import forgettings, members, one_client
 from node.explorer.views.cluster_course import curves, grid, said, score_name
 from node.explorer.views.clusters import clusters_of
-from node.explorer.views.contracts import approvals, gas
-from node.explorer.views.rounds import all_rounds, leaves_of, one_round
+from node.explorer.views.contracts import approvals, foundings, gas
+from node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped
 from node.explorer.views.rows import Blob, count_records, text_of
 from node.explorer.views.search import search
 from node.explorer.views.trees import trees_of
@@ -144,11 +144,16 @@ class _Request:
         timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
         clusters = clusters_of(self._index, self._checks)
         step = clusters.step(int(number)) if clusters else None
-        groups = clusters.groups(step, {leaf.client: leaf.stated for leaf in leaves}) if step else None
-        trees = trees_of(leaves, groups, f"round {number}") if clusters is None or step else []
+        if step:
+            groups = clusters.groups(step, {leaf.client: leaf.stated for leaf in leaves if leaf.masks})
+        else:
+            groups = regrouped(self._index, int(number), leaves)
+        what = "cluster" if step else "group"
+        trees = trees_of(leaves, groups, f"round {number}", what) if clusters is None or step else []
         return self.render(
             "round.html", f"Round {number}", "overview", number=int(number), view=view, trees=trees, leaves=leaves,
-            timeline=timeline, clusters=clusters, step=step, judged=clusters.judged_in(step) if step else (),
+            grouped=groups is not None, timeline=timeline,
+            clusters=clusters, step=step, judged=clusters.judged_in(step) if step else (),
             leaders=clusters.leaders(step, groups) if step else {},
         )  # fmt: skip
 
@@ -184,7 +189,7 @@ class _Request:
     def _contracts(self) -> str:
         return self.render(
             "contracts.html", "Contracts", "contracts", gas=gas(self._index),
-            approvals=approvals(self._index, self._checks),
+            foundings=foundings(self._index, self._checks), approvals=approvals(self._index, self._checks),
         )  # fmt: skip
 
     def _blob(self, digest: str) -> str | None:

@@ -85,8 +85,9 @@ def place(database: sqlite3.Connection, entry: Entry) -> None:
         case "SeedFixed":
             _set(database, entry, seed=entry.fields["seed"])
         case "Sealed":
-            _set(database, entry, sealed=entry.id, order_root=entry.fields["order_root"])
-            _line_up(database, entry.round)
+            values = {name: entry.fields[name] for name in ("order_seed", "order_root")}
+            _set(database, entry, sealed=entry.id, **values)
+            _line_up(database, entry)
         case "Drawn" | "Shared" | "Committed" | "Released" | "Disputed":
             _part(database, entry)
         case "Recovered":
@@ -143,17 +144,18 @@ def _part(database: sqlite3.Connection, entry: Entry) -> None:
         )
 
 
-def _line_up(database: sqlite3.Connection, number: int | None) -> None:
-    """Give each drawn client its position along the leaves of the cooperation tree."""
-    tickets = []
+def _line_up(database: sqlite3.Connection, sealed: Entry) -> None:
+    """Give each drawn client its position along the leaves of the cooperation tree, as ``chain.tree.order`` does."""
+    number, order_seed = sealed.round, bytes.fromhex(sealed.fields["order_seed"])
+    keys = []
     for row in database.execute("SELECT * FROM records WHERE round = ? AND kind = 'Drawn'", (number,)).fetchall():
         entry = entry_from(row)
         try:
             beta = vrf.proof_to_hash(bytes.fromhex(entry.fields["proof"]))
-            tickets.append((tree.ticket(beta, entry.client), entry.client))
+            keys.append((tree.key(tree.ticket(beta, entry.client), order_seed), entry.client))
         except (vrf.InvalidProof, ValueError):
             return  # no contract of ours took this draw, so there is no tree to show
-    for position, (_, client) in enumerate(sorted(set(tickets))):
+    for position, (_, client) in enumerate(sorted(set(keys))):
         statement = "UPDATE parts SET position = ? WHERE round = ? AND client = ?"
         database.execute(statement, (position, number, client))
 

@@ -34,7 +34,7 @@ CREATE TABLE rounds (
   number INTEGER PRIMARY KEY, status TEXT NOT NULL DEFAULT 'running',
   opened INTEGER NOT NULL, opened_at INTEGER NOT NULL, rate INTEGER NOT NULL, members INTEGER NOT NULL,
   config BLOB NOT NULL, trained_from BLOB NOT NULL,
-  seed TEXT, order_root TEXT, sealed INTEGER, recovered INTEGER, survivors INTEGER, ended INTEGER, voided INTEGER,
+  seed TEXT, order_seed TEXT, order_root TEXT, sealed INTEGER, recovered INTEGER, survivors INTEGER, ended INTEGER, voided INTEGER,
   reason TEXT, model BLOB, metrics BLOB,
   -- sums, made when the round or what is known of its blobs has changed
   drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0,

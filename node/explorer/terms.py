@@ -16,6 +16,12 @@ def latest_config(index: "Index") -> FederationConfig | None:
     return parse_config(row["text"]) if row is not None and row["text"] is not None else None
 
 
+def config_of(index: "Index", number: int) -> FederationConfig | None:
+    """The terms of a round, likewise."""
+    text = index.value("SELECT text FROM rounds JOIN blobs ON digest = config WHERE number = ?", number)
+    return parse_config(text) if text is not None else None
+
+
 @lru_cache(maxsize=64)
 def parse_config(text: bytes) -> FederationConfig | None:
     """The terms that a blob holds, or None."""

@@ -24,19 +24,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Part:
-    """What a client did in a round, and what became of it: ``outcome`` is a key of ``words.OUTCOMES``."""
+    """What a client that drew did in a round, and what became of it: ``outcome`` is a key of ``words.OUTCOMES``.
+
+    ``absent``: the ledger counts it as an absence, as it may where a client drew in a round that closed without it.
+    """
 
     round: int
     outcome: str
     samples: int | None
     position: int | None
+    absent: bool
 
 
 @dataclass(frozen=True)
 class Client:
     """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
 
-    ``gas`` is that of all its transactions, ``bytes`` all that it uploaded.
+    ``gas`` is that of all its transactions, ``bytes`` all that it uploaded; ``absences`` are those on the ledger.
     """
 
     client: int
@@ -47,6 +51,7 @@ class Client:
     parts: list[Part]
     membership: list[Row]
     disputes: list[Row]
+    absences: int
     gas: int
     bytes: int
 
@@ -81,7 +86,7 @@ def one_client(index: Index, checks: Checks, client: int) -> Client | None:
     parts = index.rows(
         "SELECT parts.*, rounds.status, rounds.ended, uploads.size FROM parts JOIN rounds ON number = round"
         " LEFT JOIN named ON named.record = parts.committed LEFT JOIN blobs AS uploads USING (digest) WHERE client = ?"
-        " ORDER BY round",
+        " AND parts.drawn IS NOT NULL ORDER BY round",
         client,
     )
     return Client(
@@ -90,9 +95,10 @@ def one_client(index: Index, checks: Checks, client: int) -> Client | None:
         vrf_key=row["vrf_key"],
         mailbox_key=row["mailbox_key"],
         active_from=row["active_from"],
-        parts=[Part(part["round"], _outcome(part), part["samples"], part["position"]) for part in parts],
+        parts=[_part(part) for part in parts],
         membership=rows_of(index, checks, "client = ? AND round IS NULL", client),
         disputes=rows_of(index, checks, "client = ? AND kind = 'Disputed'", client),
+        absences=index.value("SELECT count(absent) FROM parts WHERE client = ?", client),
         gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
         bytes=index.value(
             "SELECT coalesce(sum(size), 0) FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
@@ -131,10 +137,13 @@ def _honoured_by(index: Index, request: Entry) -> int | None:
     return index.value(query, request.block)
 
 
+def _part(part: sqlite3.Row) -> Part:
+    """As ``_outcome`` needs it."""
+    return Part(part["round"], _outcome(part), part["samples"], part["position"], part["absent"] is not None)
+
+
 def _outcome(part: sqlite3.Row) -> str:
     """Of a part of a round, with the round's status and end, and the size of what was committed."""
-    if part["drawn"] is None:
-        return "absent"
     if part["committed"] is not None:
         if part["status"] == "closed":
             return "silent" if part["size"] == 0 else "counted"

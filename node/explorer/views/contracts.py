@@ -1,4 +1,4 @@
-"""Gas a call, and the registry's own records."""
+"""Gas a call, and the records that belong to no round and no client."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -30,6 +30,11 @@ def gas(index: Index) -> list[Cost]:
     for row in index.rows(query):
         used[_CALLS[row["kind"]]][row["tx"]] = row["gas"]
     return [_cost(call, list(costs.values())) for call, costs in sorted(used.items())]
+
+
+def foundings(index: Index, checks: Checks) -> list[Row]:
+    """How registry and ledger were created."""
+    return rows_of(index, checks, "kind IN ('RegistryFounded', 'LedgerFounded')")
 
 
 def approvals(index: Index, checks: Checks) -> list[Row]:

@@ -1,16 +1,19 @@
 """All rounds in a line each, and one round whole."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chain.phases import Deadlines
 from node.explorer.checks import Check, Checks
 from node.explorer.drawings import Leaf, Phase
 from node.explorer.index import Index
-from node.explorer.terms import has_clusters, latest_config
+from node.explorer.terms import config_of, has_clusters, latest_config
 from node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
 from node.explorer.views.words import PHASES
+from node.masking.keys import is_low_order
+from node.rounds import SPOILT, follows_spoilt
+from node.uploads.kinds import kind_of
 
 _NOT_ENDED = 1 << 62
 
@@ -51,7 +54,7 @@ class Round:
         Of sampling, in millionths.
     members : int
         That could be drawn.
-    seed, order_root : str or None
+    seed, order_seed, order_root : str or None
         Hexadecimal; None until they are fixed.
     trained_from, config, model : Blob, Blob, Blob or None
     metrics : str
@@ -74,6 +77,7 @@ class Round:
     rate: int
     members: int
     seed: str | None
+    order_seed: str | None
     order_root: str | None
     trained_from: Blob
     config: Blob
@@ -125,6 +129,7 @@ def one_round(index: Index, checks: Checks, number: int) -> Round | None:
         rate=row["rate"],
         members=row["members"],
         seed=row["seed"],
+        order_seed=row["order_seed"],
         order_root=row["order_root"],
         trained_from=blob_of(index, row["trained_from"], "model"),
         config=blob_of(index, row["config"], "config"),
@@ -143,11 +148,38 @@ def one_round(index: Index, checks: Checks, number: int) -> Round | None:
 def leaves_of(index: Index, number: int, link: Callable[[int], str]) -> list[Leaf]:
     """The leaves of a sealed round's cooperation tree, in order; ``link`` makes a client's link."""
     ended = index.value("SELECT ended FROM rounds WHERE number = ?", number) is not None
-    query = "SELECT * FROM parts WHERE round = ? AND position IS NOT NULL ORDER BY position"
+    query = (
+        "SELECT parts.*, json_extract(fields, '$.mask_key') AS mask_key FROM parts JOIN records ON records.id = drawn"
+        " WHERE parts.round = ? AND position IS NOT NULL ORDER BY position"
+    )
     return [
-        Leaf(part["client"], _leaf_state(part, ended), bool(part["released"]), link(part["client"]), part["samples"])
+        Leaf(
+            client=part["client"],
+            state=_leaf_state(part, ended),
+            released=bool(part["released"]),
+            link=link(part["client"]),
+            stated=part["samples"],
+            masks=not is_low_order(bytes.fromhex(part["mask_key"])),
+        )
         for part in index.rows(query, number)
     ]
+
+
+def regrouped(index: Index, number: int, leaves: Sequence[Leaf]) -> tuple[tuple[int, ...], ...] | None:
+    """Clients that are summed apart in a round after one that a member spoilt; None where all are summed together.
+
+    Nobody where the round's terms, which say so, are not at hand. Clusters and K-means have groups of their own.
+    """
+    reasons = sorted(reason.name.lower() for reason in SPOILT)
+    marks = ", ".join("?" for _ in reasons)
+    query = f"SELECT number FROM rounds WHERE number < ? AND reason IN ({marks}) ORDER BY number"
+    if not leaves or not follows_spoilt([row["number"] for row in index.rows(query, number, *reasons)], number):
+        return None
+    config = config_of(index, number)
+    if config is None:
+        return ()
+    parts = kind_of(config).parts(len(leaves))
+    return tuple(tuple(leaves[position].client for position in part) for part in parts) or None
 
 
 def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[int]) -> RoundRow:

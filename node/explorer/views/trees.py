@@ -22,7 +22,7 @@ class Tree:
     name : str
         Whose, for a heading; empty where there is one only.
     leaves : sequence of Leaf
-        In the order of their lots.
+        In the order that the ledger has sealed.
     partners : sequence of (sequence of int)
         The leaves, from 0, with which each masks.
     drawing : Markup
@@ -35,29 +35,29 @@ class Tree:
     drawing: Markup
 
 
-def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of: str) -> list[Tree]:
+def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of: str, what: str) -> list[Tree]:
     """The trees over the leaves of a sealed round.
 
     Parameters
     ----------
     groups : sequence of (sequence of int) or None
-        Clients that are summed apart, by cluster; None: all are summed together.
-    of : str
-        What they are of, for a title.
+        Clients that are summed apart; None: all are summed together.
+    of, what : str
+        What they are of, for a title, and what a group is.
     """
     if not leaves:
         return []
     if groups is None:
         return [_tree("", leaves, f"Cooperation tree of {of}")]
-    home = {client: cluster for cluster, group in enumerate(groups, 1) for client in group}
+    home = {client: number for number, group in enumerate(groups, 1) for client in group}
     members: dict[int, list[Leaf]] = defaultdict(list)
     for leaf in leaves:
         members[home.get(leaf.client, 0)].append(leaf)
     alone = members.pop(0, [])
     found = []
-    for cluster, own in sorted(members.items()):
-        name = f"Cluster {cluster}" if len(groups) > 1 else ""
-        found.append(_tree(name, own, f"Cooperation tree of {of}{f', cluster {cluster}' if name else ''}"))
+    for number, own in sorted(members.items()):
+        name = f"{what} {number}" if len(groups) > 1 else ""
+        found.append(_tree(name.capitalize(), own, f"Cooperation tree of {of}{name and f', {name}'}"))
     return [*found, Tree("Without masks", alone, [()] * len(alone), Markup(""))] if alone else found
 
 

@@ -22,6 +22,8 @@ MEANINGS = {
 """What a blob is that nobody can read."""
 
 KINDS = {
+    "RegistryFounded": "Registry created",
+    "LedgerFounded": "Ledger created",
     "Registered": "Registration",
     "Approved": "Approval",
     "Revoked": "End of an approval",
@@ -66,7 +68,6 @@ OUTCOMES = {
     "silent": "had nothing to say",
     "recovered": "left after sharing",
     "left": "left after its draw",
-    "absent": "was to draw, and did not",
     "running": "takes part",
     "committed": "its update was committed; the round left no model",
 }

@@ -124,7 +124,7 @@ AT = Position(1, bytes(32), 0)
         RoundOpened(AT, HUGE, bytes(32), bytes(32), 1, HUGE, HUGE),
         RoundOpened(AT, 1, bytes(32), bytes(32), 1, HUGE, HUGE),
         Drawn(AT, 7, 1, 1, bytes(32), bytes(32), bytes(81)),
-        Sealed(AT, 7, 3, bytes(32)),
+        Sealed(AT, 7, 3, bytes(32), bytes(32)),
         Closed(AT, HUGE, bytes(32), bytes(32)),
         Registered(AT, "0x" + "0" * 40, (1 << 32) - 1, (1 << 256) - 1, 0, bytes(32), HUGE, bytes(81)),
     ],
@@ -140,7 +140,7 @@ def test_a_draw_with_a_proof_that_is_none_gives_no_tree(run, index):
     opened = next(record for record in run.records if isinstance(record, RoundOpened))
     drawn = Drawn(AT, opened.round, 1, 5, bytes(32), bytes(32), bytes(81))
     with index.changes() as database:
-        for number, record in enumerate((opened, drawn, Sealed(AT, opened.round, 1, bytes(32))), 1):
+        for number, record in enumerate((opened, drawn, Sealed(AT, opened.round, 1, bytes(32), bytes(32))), 1):
             place(database, entry_of(number, record))
     assert index.row("SELECT position FROM parts")["position"] is None
 

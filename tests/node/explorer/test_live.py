@@ -53,7 +53,7 @@ def life(tmp_path_factory):
             records = index.value("SELECT count(*) FROM records")
             sights.append((source.standing(), records, source.audit(lambda _: None)))
 
-        look()  # at a ledger on which there is nothing yet
+        look()  # at a ledger on which nothing is but that it was founded
         federation.register()
         look()
         coordinator, clients = federation.coordinator(), federation.clients()
@@ -89,9 +89,9 @@ def test_it_stands_where_status_says(life):
 
 def test_the_audit_speaks_when_all_rounds_have_ended(life):
     _, _, _, sights = life
-    *before, (_, records, verdict) = sights
+    (_, founded, first), *_, (_, records, verdict) = sights
     assert verdict.verdict == "verified" and verdict.records == records
-    assert before[0][1] == 0 and before[0][2] is None
+    assert founded == 2 and first is None
 
 
 def test_an_index_that_departs_from_the_chain_is_mended(life):

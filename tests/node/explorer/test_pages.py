@@ -7,14 +7,16 @@ from urllib.parse import urljoin
 
 import pytest
 
-from chain.records import Closed, Committed, Recovered, Shared
+from chain.records import AbsenceRecorded, Closed, Committed, Recovered, Shared
 from ipfs.disk import DiskStore
 from ipfs.unixfs import cid_of
 from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from node.explorer.sources import CarSource, DirectorySource
+from node.explorer.views.search import place_of
 from node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import HOME, damage, exploring
 
+PARTS = "SELECT client, position FROM parts"
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#]+)')
 
 
@@ -88,6 +90,40 @@ def test_a_round_names_who_left_and_every_digest_and_cid(run, explorer):
     assert dropped
     for client in dropped:
         assert re.search(rf'aria-label="client {client}: left', page)
+
+
+def test_an_absence_is_on_the_page_of_the_client_that_drew_and_left(run, explorer):
+    absent = [record.client for record in run.records if isinstance(record, AbsenceRecorded)]
+    assert absent == [client for stated in run.report["rounds"] for client in stated["dropped"]] != []
+    for client in range(1, 7):
+        page, absences = explorer.page(f"clients/{client}/"), absent.count(client)
+        assert f"<dt>Absences</dt><dd>{absences}</dd>" in page
+        assert page.count(": an absence</span>") == absences
+
+
+def test_every_record_is_on_the_page_that_search_names(explorer):
+    pages = {}
+    for row in explorer.index.rows("SELECT * FROM records"):
+        page, place = place_of(row["round"], row["client"], row["id"]).split("#")
+        pages[page] = pages.get(page) or explorer.page(page)
+        assert f'<tr id="{place}" class="good">' in pages[page], f"{row['kind']} on {page}"
+    assert "contracts/" in pages and "Ledger created" in pages["contracts/"]
+
+
+def test_after_a_spoilt_round_each_group_has_a_tree_of_its_own(run, tmp_path):
+    with exploring(DirectorySource(run.directory), tmp_path) as explorer:
+        assert explorer.page("rounds/2/").count('<svg class="tree"') == 1
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET status = 'failed', reason = 'invalid_update' WHERE number = 1")
+        page = explorer.page("rounds/2/")
+        check_well_formed(page)
+        order = [row["client"] for row in explorer.index.rows(f"{PARTS} WHERE round = 2 ORDER BY position")]
+        first, second = page.split("<h3>Group 1</h3>")[1].split("<h3>Group 2</h3>")
+        for part, clients in ((first, order[:3]), (second, order[3:])):
+            assert [int(client) for client in re.findall(r'aria-label="client (\d+):', part)] == clients
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET reason = 'deadline' WHERE number = 1")
+        assert explorer.page("rounds/2/").count('<svg class="tree"') == 1
 
 
 def test_what_is_not_there_is_not_found(explorer):
@@ -195,6 +231,11 @@ def test_a_tampered_blob_is_red_at_the_record_that_the_audit_names(run, kept, tm
         assert "Bad record" in overview and badges(overview).count("skipped") == 1  # round 2 was not looked at
         raw = explorer.client.get(f"/raw/{getattr(record, attribute).hex()}")
         assert raw.status_code == 502
+
+
+def test_what_the_audit_leaves_open_is_said_beside_its_verdict(explorer):
+    left = explorer.watch.sight.verdict.unpinned
+    assert "not checked against a published head" in left and f"; open: {left}" in explorer.page()
 
 
 def test_a_tampered_report_is_named_though_all_records_are_right(kept, tmp_path):
