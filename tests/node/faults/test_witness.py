@@ -65,7 +65,7 @@ def forked(federation):
     shutil.copytree(federation.directory / f"client-{ME}", federation.directory / "rolled back")
     fork = federation.network.request("evm_snapshot")
     until(federation, clients[PEER], "published its masked update")
-    until(federation, clients[ME], "published the shares that it released")
+    until(federation, clients[ME], "released shares")
     assert found(federation, clients[ME]) == []
     federation.network.request("evm_revert", fork)
     yield clients[ME]
@@ -87,7 +87,7 @@ def test_a_client_whose_journal_was_rolled_back_is_found_out(federation, forked)
     shutil.rmtree(federation.directory / f"client-{ME}")
     (federation.directory / "rolled back").rename(federation.directory / f"client-{ME}")
     client = telling(federation, ME)
-    until(federation, client, "published the shares that it released")
+    until(federation, client, "released shares")
     position = client.view.rounds.latest.order.index(PEER)
     assert found(federation, client) == [
         f"client {ME} in round 1 handed out 2 blobs of kind release",
