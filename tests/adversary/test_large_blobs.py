@@ -5,6 +5,7 @@ thousand everybody would have to read a thousand such blobs. What stops them: ho
 round, and no more of it is read; holders read only what they hold of; so the sum is bounded, too.
 """
 
+import threading
 import tracemalloc
 from dataclasses import dataclass
 
@@ -33,23 +34,26 @@ HEAVY = (3, 5, 8, 11)
 
 
 class Metered(DiskStore):
-    """A store that notes what is asked of it, and counts the bytes that it reads."""
+    """A store that notes what is asked of it, and how many bytes each fetch reads, of several at the same time."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
+        self._here, self._counting = threading.local(), threading.Lock()
         self.read = 0
         self.asked: dict[bytes, int] = {}
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
-        before = self.read
+        self._here.read = 0
         try:
             return super().fetch(digest, max_bytes)
         finally:
-            self.asked[digest] = self.asked.get(digest, 0) + self.read - before
+            self.asked[digest] = self.asked.get(digest, 0) + self._here.read
 
     def _read_block(self, cid: CID, limit: int) -> bytes:
         data = super()._read_block(cid, limit)
-        self.read += len(data)
+        self._here.read = getattr(self._here, "read", 0) + len(data)
+        with self._counting:
+            self.read += len(data)
         return data
 
 

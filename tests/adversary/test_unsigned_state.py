@@ -119,7 +119,7 @@ def test_a_state_that_follows_from_nothing_stops_nobody(federation, lie):
 
 
 def odd_models(federation: Federation) -> Client:
-    """A member that is drawn to check no closing, when a round begins with a state whose models have other tensors."""
+    """A member that checks no closing, when a round begins with a state whose models have other tensors."""
     role, clients = clustered.coordinator(federation), federation.clients()
     clustered.until_recovered(federation, role, clients, 1)
     odd = {"w": np.zeros(3, np.float32)}
@@ -128,8 +128,8 @@ def odd_models(federation: Federation) -> Client:
     clustered.close_instead(federation, clients[ATTACKER], replace(lie, models=(odd, odd)).to_bytes(), honest)
     while role.step().phase != "draw":
         federation.network.advance_to(federation.network.block_number() + 1)
-    careless = federation.client(2, check_rounds=0.0)
-    careless._closings._lot = lambda end: 1.0
+    careless = federation.client(2)
+    careless._closings.fault = lambda entry, client: ""  # whether it is drawn to look, or leads a cluster, or not
     return careless
 
 
