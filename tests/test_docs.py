@@ -76,6 +76,7 @@ def test_commands_of_a_page(page, workplace):
             capture_output=True,
             text=True,
             timeout=600,
+            start_new_session=True,  # what a page does to its own processes must not reach those of the tests
         )
         assert result.returncode == 0, f"{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
     finally:

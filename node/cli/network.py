@@ -236,7 +236,11 @@ def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> No
 
 
 def _document(layout: Layout, running: Processes | None, stands: Standing | None, fault: str) -> dict:
-    processes = [asdict(one) | {"log": str(layout.log(one.name))} for one in (running.kept if running else ())]
+    # No number where no process runs: who passes a 0 on to `kill` ends the processes of its own terminal.
+    processes = [
+        asdict(one) | {"pid": one.pid or None, "log": str(layout.log(one.name))}
+        for one in (running.kept if running else ())
+    ]
     return {
         "directory": str(layout.root),
         "phase": running.phase if running else "down",

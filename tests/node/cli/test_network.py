@@ -84,7 +84,7 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert first.returncode == 0, first.stderr
     code, told = status(place)
     assert code == 0 and told["phase"] == "ended"
-    assert {one["state"] for one in told["processes"] if one["kind"] == "client"} == {"finished"}
+    assert {(one["state"], one["pid"]) for one in told["processes"] if one["kind"] == "client"} == {("finished", None)}
     assert told["federation"]["round"] == 1 and told["federation"]["members"] == 3
     assert all(Path(one["log"]).exists() for one in told["processes"])
     assert f"watch: {told['explorer']}" in first.stderr
