@@ -309,17 +309,20 @@ def windowed(
         The executor lost a worker.
     """
     running: dict[Future, Any] = {}
+    handed_in: list = []
     try:
         for task in tasks:
             while len(running) >= limit:
                 yield from _finished(running)
+            handed_in = [task]
             running[executor.submit(work or perform, task)] = task
         while running:
             yield from _finished(running)
     except Exception as fault:
         if not _is_loss(fault):
             raise
-        raise SimulationFailed(_lost(running.values(), fault)) from fault
+        # Where a worker was lost while nothing ran, it is the task handed in that finds out.
+        raise SimulationFailed(_lost(running.values() or handed_in, fault)) from fault
     finally:
         for future in running:
             future.cancel()

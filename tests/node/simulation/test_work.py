@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
@@ -118,6 +119,19 @@ def test_a_worker_that_is_killed_ends_the_run_with_a_sentence_and_the_run_goes_o
     resumed = Simulation(plan, digits, InlineExecutor(), 1, tmp_path / "killed", resume=True)
     list(resumed.run())
     assert resumed.record == whole.record
+
+
+class Broken(Executor):
+    """Lost its workers while it had nothing to do: it says so when it is given something."""
+
+    def submit(self, *_: object, **__: object) -> Future:
+        raise BrokenProcessPool("a child process terminated abruptly")
+
+
+def test_workers_that_are_lost_between_two_tasks_end_the_run_with_a_sentence():
+    task = EvaluationTask(None, Model("", {}), 3, 0, None, 0, 1)
+    with pytest.raises(SimulationFailed, match="a worker was lost in round 3 while evaluating: a child process"):
+        list(windowed(Broken(), [task], 4))
 
 
 def test_the_executor_decides_how_data_reach_it():
