@@ -16,6 +16,6 @@ def test_a_federation_outlasts_kills_at_random_and_leaves_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["audit"] == "verified"
-    assert [one["round"] for one in report["rounds"]] == [1, 2, 3]
+    assert sum(one["outcome"] == "closed" for one in report["rounds"]) == 3
     assert report["kills"].keys() >= {"client", "coordinator", "chain"}
     assert report["restarts"] >= sum(report["kills"].values()) > 0
