@@ -17,17 +17,20 @@ _NO_MIX = "0x" + "00" * 32
 
 
 def latest(node: Endpoint) -> tuple[int, bytes]:
+    """Number and hash of the latest block; the number is noted as the node's head."""
     block = node.request("eth_getBlockByNumber", "latest", False)
     node.standing.head = to_int(block["number"])
     return node.standing.head, to_bytes(block["hash"], 32)
 
 
 def head_of(node: Endpoint) -> int:
+    """Number of the latest block, noted as the node's head."""
     node.standing.head = to_int(node.request("eth_blockNumber"))
     return node.standing.head
 
 
 def block_at(node: Endpoint, number: int) -> dict:
+    """A block without its transactions, as JSON; raises Lacking where the node does not have it."""
     block = node.request("eth_getBlockByNumber", hex(number), False)
     if block is None:
         raise Lacking(f"has no block {number}", "wait, or use an archive node")
@@ -35,6 +38,7 @@ def block_at(node: Endpoint, number: int) -> dict:
 
 
 def logs_of(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
+    """Logs of these contracts in blocks first to last, both included."""
     # Asked for blocks that it does not have yet, a node answers with fewer logs rather than with an error.
     block_at(node, last)
     found: list[Log] = []
@@ -56,7 +60,7 @@ def logs_of(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> 
 
 
 def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
-    """In batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
+    """Transactions and receipts, in batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
     found: list[Body] = []
     waiting = [list(numbers[start : start + BODY_BATCH]) for start in range(0, len(numbers), BODY_BATCH)]
     while waiting:
@@ -95,10 +99,12 @@ def facts_of(block: dict) -> tuple[bytes, bytes]:
 
 
 def place_of(log: Log) -> tuple[int, int]:
+    """Block and index, by which logs are sorted."""
     return log.at.block, log.at.log_index
 
 
 def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
+    """The signed transaction with this hash, as it was sent; raises Malformed where it has another hash."""
     fields = node.request("eth_getTransactionByHash", "0x" + transaction.hex())
     if fields is None:
         raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")

@@ -44,7 +44,7 @@ class MaskGraph:
     groups : Adjacency
         Positions that are summed apart, each group by itself; who is in none masks nothing. Empty: all are summed.
     least : int
-        So many of a group must survive for it to be summed, and more than half of it.
+        The fewest survivors with which a group is summed; more than half of it must survive in any case.
     """
 
     context: RoundContext
@@ -141,7 +141,7 @@ def build_graph(
         which may be known before the draw, so that nothing smaller than everybody is safe. Holders of shares are the
         same as without.
     least : int
-        So many of a group must survive for it to be summed; at least three.
+        The fewest survivors with which a group is summed; 3 where it is less.
 
     Notes
     -----
