@@ -60,7 +60,10 @@ def logs_of(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> 
 
 
 def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
-    """Transactions and receipts, in batches; one that is too large for an answer, since anybody can fill blocks, is asked for in halves."""
+    """Transactions and receipts, in batches.
+
+    A batch that is too large for an answer, since anybody can fill blocks, is asked for in halves.
+    """
     found: list[Body] = []
     waiting = [list(numbers[start : start + BODY_BATCH]) for start in range(0, len(numbers), BODY_BATCH)]
     while waiting:

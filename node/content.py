@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ Update = Tensors | BinCounts | np.ndarray | bytes
 """What a client computes in a round: a trained model, a vector of counts over bins, label counts, or a message."""
 
 MAX_JSON_BYTES = 1 << 20
+
+_Found = TypeVar("_Found")
 
 _AT_ONCE = 16
 """How many blobs are looked for at a time: a store that has a network looks for each until its timeout is over, and who
@@ -190,7 +192,7 @@ def unavailable(store: ContentStore, digests: Mapping[int, bytes], sizes: Mappin
     return sorted(key for key, found in there.items() if not found)
 
 
-def _of_each(look: Callable[[int], Any], keys: Iterable[int]) -> dict[int, Any]:
+def _of_each(look: Callable[[int], _Found], keys: Iterable[int]) -> dict[int, _Found]:
     keys = list(keys)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(keys, pool.map(look, keys), strict=True))
