@@ -9,6 +9,7 @@ nothing.
 """
 
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -143,13 +144,13 @@ def captured(least_pool: float, least_overlap: float, alike: bool) -> float:
         least_pool=least_pool,
         least_overlap=least_overlap,
     )
-    best = 0.0
+    best, lots = 0.0, random.Random(7)
     for accused in range(1, 4):
         free = {client for group in groups[accused:] for client in group} | set(liars)
         pool = pool_of(similarity, groups[0], free, least_overlap)
         if not suspicion.is_fair(terms, len(pool), MEMBERS + LIARS):
             continue
-        drawn = (by_lot(pool, os.urandom(32), "judge")[:SEATS] for _ in range(2000))
+        drawn = (by_lot(pool, lots.randbytes(32), "judge")[:SEATS] for _ in range(2000))
         best = max(best, sum(2 * len(set(liars).intersection(seats)) > SEATS for seats in drawn) / 2000)
     return best
 
@@ -203,9 +204,10 @@ def ledger(seeds: list[bytes]) -> Rounds:
     return rounds
 
 
-def majorities(lots_of) -> int:
+def majorities(lots_of, lot: int) -> int:
     """How many of 40 repeated rounds have accomplices as two of three judges, of twelve who may."""
-    rounds, found = ledger([os.urandom(32) for _ in range(40)]), 0
+    seeds = random.Random(lot)
+    rounds, found = ledger([seeds.randbytes(32) for _ in range(40)]), 0
     for number in range(5, 45):
         seats = by_lot(range(1, 13), lots_of(rounds, number), "judge")[:3]
         found += len({1, 2, 3}.intersection(seats)) > 1
@@ -213,7 +215,7 @@ def majorities(lots_of) -> int:
 
 
 def test_who_has_the_round_repeated_gets_the_same_judges():
-    assert {majorities(cluster_rounds.lots_of) for _ in range(50)} <= {0, 40}
+    assert {majorities(cluster_rounds.lots_of, lot) for lot in range(50)} <= {0, 40}
     rounds = ledger([b"\1" * 32, b"\2" * 32])
     assert cluster_rounds.lots_of(rounds, 5) == cluster_rounds.lots_of(rounds, 6) == b"\1" * 32
     assert cluster_rounds.lots_of(ledger([b"", b"\2" * 32]), 6) == b"\2" * 32  # one that was skipped has no seed
@@ -224,7 +226,7 @@ def test_if_each_round_drew_anew_they_would_be_drawn_in_time():
     def anew(rounds, number):
         return rounds.rounds[number].seed.seed
 
-    assert sum(majorities(anew) > 0 for _ in range(20)) == 20
+    assert sum(majorities(anew, lot) > 0 for lot in range(20)) >= 19  # each alone in 99.6 of 100
 
 
 # --- the next attackers: whose masks come off besides -----------------------------------------------------------------
