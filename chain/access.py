@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from eth_account.signers.local import LocalAccount
-
-from chain.agreed_index import AgreedIndex
-from chain.blocks import MIX_FIELD, Body, header_fields
-from chain.deployment import Deployment
-from chain.errors import BlockTimeout
-from chain.log_index import LogIndex
-from chain.record_index import RecordIndex
-from chain.records import Log
-from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
+from fedgrove.chain.agreed_index import AgreedIndex
+from fedgrove.chain.blocks import MIX_FIELD, Body, header_fields
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.errors import BlockTimeout
+from fedgrove.chain.log_index import LogIndex
+from fedgrove.chain.record_index import RecordIndex
+from fedgrove.chain.records import Log
+from fedgrove.chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
 
 if TYPE_CHECKING:
     from web3 import Web3

@@ -8,13 +8,13 @@ signed. Used only on request (``network.proofs``).
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from chain.blocks import BadHistory, decoded_transaction, records_in
-from chain.deployment import Deployment
-from chain.record_index import RecordIndex
-from chain.records import Record
+from fedgrove.chain.blocks import BadHistory, decoded_transaction, records_in
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.record_index import RecordIndex
+from fedgrove.chain.records import Record
 
 if TYPE_CHECKING:
-    from chain.access import Network
+    from fedgrove.chain.access import Network
 
 KEPT_HEADS = 1_000
 

@@ -2,19 +2,19 @@
 
 The contracts take direct calls of plain accounts only (``contracts/DirectCalls.sol``), so the calldata of a record's
 transaction holds the record's content, under its author's signature. What the calldata alone cannot show (that an
-account is the client that a record names, that a phase was open) is for ``node.ledger_rules``.
+account is the client that a record names, that a phase was open) is for ``node.protocol.ledger_rules``.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from chain import tree
-from chain.abi import functions
-from chain.calldata import WORD, byte_argument
-from chain.deployment import Deployment, created_address, creation_data
-from chain.draws import SignedDraw, batched_draw, batched_draws, is_signed
-from chain.records import (
+from fedgrove.chain import tree
+from fedgrove.chain.abi import functions
+from fedgrove.chain.calldata import WORD, byte_argument
+from fedgrove.chain.deployment import Deployment, created_address, creation_data
+from fedgrove.chain.draws import SignedDraw, batched_draw, batched_draws, is_signed
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,
@@ -42,7 +42,7 @@ from chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from chain.signed_transactions import SignedTransaction
+from fedgrove.chain.signed_transactions import SignedTransaction
 
 _REGISTRY = (Registered, Approved, Revoked, VrfKeyRotated, MailboxKeyRotated, Withdrawn)
 _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {

@@ -10,10 +10,9 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak
+from fedgrove.chain.hexadecimal import Malformed, to_bytes, to_int
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
-
-from chain.hexadecimal import Malformed, to_bytes, to_int
 
 MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4

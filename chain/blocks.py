@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-
-from chain.authors import author_of, incomplete
-from chain.block_rlp import DecodedReceipt, bloom_of, decode_header, decode_receipt, trie_root, type_of
-from chain.deployment import Deployment
-from chain.errors import ChainError, InvalidLog
-from chain.events import decode_from
-from chain.records import Drawn, DrawRejected, Log, Position, Record
-from chain.signed_transactions import SignedTransaction, decode_transaction
+from fedgrove.chain.authors import author_of, incomplete
+from fedgrove.chain.block_rlp import DecodedReceipt, bloom_of, decode_header, decode_receipt, trie_root, type_of
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.errors import ChainError, InvalidLog
+from fedgrove.chain.events import decode_from
+from fedgrove.chain.records import Drawn, DrawRejected, Log, Position, Record
+from fedgrove.chain.signed_transactions import SignedTransaction, decode_transaction
 
 PARENT_FIELD, MIX_FIELD = 0, 13
 _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 4, 5, 6, 8

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_abi import encode
-
-from chain.abi import decode_abi, functions
-from chain.access import Network
-from chain.errors import ConnectionFailed
+from fedgrove.chain.abi import decode_abi, functions
+from fedgrove.chain.access import Network
+from fedgrove.chain.errors import ConnectionFailed
 
 
 @dataclass(frozen=True)

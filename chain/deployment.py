@@ -7,9 +7,8 @@ from itertools import accumulate, pairwise
 
 import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
-
-from chain.abi import creation
-from chain.errors import WrongCode, artifact
+from fedgrove.chain.abi import creation
+from fedgrove.chain.errors import WrongCode, artifact
 
 MAX_RATES = 1_000
 EVERYONE = 1_000_000

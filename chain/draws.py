@@ -8,11 +8,10 @@ from eth_account.messages import SignableMessage, encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils import keccak, to_checksum_address
-
-from chain import vrf
-from chain.calldata import ARGUMENTS, WORD, byte_string, word
-from chain.deployment import Deployment
-from chain.keys import Keys
+from fedgrove.chain import vrf
+from fedgrove.chain.calldata import ARGUMENTS, WORD, byte_string, word
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.keys import Keys
 
 _MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
 _DRAW = (

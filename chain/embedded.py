@@ -14,13 +14,12 @@ from eth.vm.message import Message
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
+from fedgrove.chain.access import Network
+from fedgrove.chain.blocks import Body
+from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
+from fedgrove.chain.records import Log, Position
+from fedgrove.chain.transactions import Mined
 from web3 import EthereumTesterProvider, Web3
-
-from chain.access import Network
-from chain.blocks import Body
-from chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
-from chain.records import Log, Position
-from chain.transactions import Mined
 
 CALL_GAS = 16_000_000
 

@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
+from fedgrove.chain.errors import ChainError, ConnectionFailed, WrongChain
+from fedgrove.chain.hexadecimal import to_int
 from urllib3.exceptions import HTTPError
-
-from chain.errors import ChainError, ConnectionFailed, WrongChain
-from chain.hexadecimal import to_int
 
 BATCH = 100
 MAX_ANSWER_BYTES = 64 << 20

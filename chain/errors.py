@@ -199,7 +199,7 @@ def _shown(key: str, value: Any) -> str:
 @functools.cache
 def artifact(name: str) -> dict:
     """A shipped contract: ABI, bytecode, deployed bytecode, immutable references. ``name`` is the contract's."""
-    file = resources.files("chain.artifacts") / f"{name}.json"
+    file = resources.files("fedgrove.chain.artifacts") / f"{name}.json"
     return json.loads(file.read_text("utf-8"))
 
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
-
-from chain.abi import decode_abi
-from chain.errors import InvalidLog
-from chain.records import (
+from fedgrove.chain.abi import decode_abi
+from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from eth_account.signers.local import LocalAccount
 from eth_utils import to_checksum_address
-
-from chain.access import Network
-from chain.contract import Contract
-from chain.deployment import Deployment, Settings, Terms, created_address, creation_data, deployed_code
-from chain.errors import ChainError, WrongChain, WrongCode
+from fedgrove.chain.access import Network
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment, Settings, Terms, created_address, creation_data, deployed_code
+from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from fedgrove.chain.endpoints import origin_of
+from fedgrove.chain.errors import ConnectionFailed
 from websockets.sync.client import ClientConnection, connect
-
-from chain.endpoints import origin_of
-from chain.errors import ConnectionFailed
 
 OPEN_SECONDS = 5.0
 CLOSE_SECONDS = 1.0

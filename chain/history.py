@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from eth_utils import keccak
-
-from chain.access import Network
-from chain.blocks import (
+from fedgrove.chain.access import Network
+from fedgrove.chain.blocks import (
     MIX_FIELD,
     BadHistory,
     Block,
@@ -30,10 +29,10 @@ from chain.blocks import (
     check_block,
     header_fields,
 )
-from chain.deployment import Deployment
-from chain.errors import ConnectionFailed
-from chain.log_index import read_blocks
-from chain.records import Record
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.log_index import read_blocks
+from fedgrove.chain.records import Record
 
 __all__ = ["BadHistory", "Block", "Body", "History", "TransactionFacts", "capture"]
 

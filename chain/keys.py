@@ -16,12 +16,11 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-
-from chain import secret_storage, vrf
-from chain.errors import KeystoreError
-from chain.regular_file import read_regular
-from chain.secret_storage import STANDARD_COST
-from chain.strict_json import parse_json
+from fedgrove.chain import secret_storage, vrf
+from fedgrove.chain.errors import KeystoreError
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.secret_storage import STANDARD_COST
+from fedgrove.chain.strict_json import parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18
 MAX_PAST_MAILBOXES = 256

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 
 from eth_account.signers.local import LocalAccount
 from eth_utils import to_checksum_address
-
-from chain import tree, vrf
-from chain.access import Network
-from chain.contract import Contract
-from chain.deployment import Deployment, Settings
-from chain.draws import SignedDraw, key_tag
-from chain.errors import ChainError
-from chain.keys import Keys
-from chain.records import FailureReason, Phase, Position, Record
-from chain.transactions import Receipt
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.access import Network
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment, Settings
+from fedgrove.chain.draws import SignedDraw, key_tag
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.records import FailureReason, Phase, Position, Record
+from fedgrove.chain.transactions import Receipt
 
 # Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
 GAS = {

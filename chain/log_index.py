@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eth_utils import keccak
-
-from chain.blocks import (
+from fedgrove.chain.blocks import (
     MIX_FIELD,
     PARENT_FIELD,
     BadHistory,
@@ -23,11 +22,11 @@ from chain.blocks import (
     may_hold_records,
     records_of,
 )
-from chain.deployment import Deployment
-from chain.record_index import RecordIndex
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.record_index import RecordIndex
 
 if TYPE_CHECKING:
-    from chain.access import Network
+    from fedgrove.chain.access import Network
 
 HEADERS_AT_ONCE = 500
 BODIES_AT_ONCE = 20

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 
-from chain import anvil_state
-from chain.access import Network
-from chain.errors import ConnectionFailed
-from chain.rpc import RpcNetwork
-from chain.transactions import MAX_FEE_GWEI, RESEND_SECONDS
+from fedgrove.chain import anvil_state
+from fedgrove.chain.access import Network
+from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.rpc import RpcNetwork
+from fedgrove.chain.transactions import MAX_FEE_GWEI, RESEND_SECONDS
 
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 
@@ -45,7 +45,7 @@ def embedded() -> Network:
     # levels deep; our contracts never go deeper than two.
     limit = sys.getrecursionlimit()
     try:
-        from chain.embedded import EmbeddedNetwork
+        from fedgrove.chain.embedded import EmbeddedNetwork
     finally:
         sys.setrecursionlimit(limit)
     return EmbeddedNetwork()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from chain.deployment import Settings
+from fedgrove.chain.deployment import Settings
 
 
 @dataclass(frozen=True)

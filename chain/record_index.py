@@ -4,12 +4,12 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from chain.blocks import BadHistory
-from chain.deployment import Deployment
-from chain.records import Record
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.records import Record
 
 if TYPE_CHECKING:
-    from chain.access import Network
+    from fedgrove.chain.access import Network
 
 READINGS = 5
 

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-
-from chain.access import Network
-from chain.block_rlp import header_rlp
-from chain.blocks import Body
-from chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
-from chain.errors import (
+from fedgrove.chain.access import Network
+from fedgrove.chain.block_rlp import header_rlp
+from fedgrove.chain.blocks import Body
+from fedgrove.chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
+from fedgrove.chain.errors import (
     ChainError,
     ConnectionFailed,
     InsufficientFunds,
@@ -21,9 +20,9 @@ from chain.errors import (
     Underpriced,
     decode_revert,
 )
-from chain.hexadecimal import to_bytes, to_int
-from chain.records import Log
-from chain.rpc_reading import (
+from fedgrove.chain.hexadecimal import to_bytes, to_int
+from fedgrove.chain.records import Log
+from fedgrove.chain.rpc_reading import (
     block_at,
     bodies_of,
     facts_of,
@@ -34,7 +33,7 @@ from chain.rpc_reading import (
     place_of,
     signed_transaction,
 )
-from chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
+from fedgrove.chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 
 if TYPE_CHECKING:
     from web3 import Web3
@@ -98,7 +97,7 @@ class RpcNetwork(Network):
     @cached_property
     def web3(self) -> "Web3":
         """For whatever this interface lacks; made when it is asked for, since its import takes half a second."""
-        from chain.web3_provider import web3_of
+        from fedgrove.chain.web3_provider import web3_of
 
         return web3_of(self.request)
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from eth_utils import keccak, to_checksum_address
-
-from chain.block_rlp import receipt_rlp, transaction_rlp
-from chain.blocks import Body
-from chain.endpoints import Endpoint, Lacking, RpcError, TooLarge
-from chain.hexadecimal import Malformed, to_bytes, to_int
-from chain.records import Log, Position
+from fedgrove.chain.block_rlp import receipt_rlp, transaction_rlp
+from fedgrove.chain.blocks import Body
+from fedgrove.chain.endpoints import Endpoint, Lacking, RpcError, TooLarge
+from fedgrove.chain.hexadecimal import Malformed, to_bytes, to_int
+from fedgrove.chain.records import Log, Position
 
 BODY_BATCH = 20
 LOG_SPAN = 2_000

@@ -11,8 +11,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from eth_utils import keccak
-
-from chain.errors import KeystoreError, WrongPassword
+from fedgrove.chain.errors import KeystoreError, WrongPassword
 
 STANDARD_COST = 1 << 18
 MAX_SECRET_BYTES = 1 << 16

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eth_account.signers.local import LocalAccount
-
-from chain.errors import (
+from fedgrove.chain.errors import (
     ChainError,
     ContractRevert,
     FeeAboveCap,
@@ -26,7 +25,7 @@ from chain.errors import (
 )
 
 if TYPE_CHECKING:
-    from chain.access import Network
+    from fedgrove.chain.access import Network
 
 GWEI = 10**9
 TIP = GWEI

@@ -14,8 +14,7 @@ import hashlib
 from dataclasses import dataclass
 
 from ecdsa import rfc6979
-
-from chain.curve import Curve, InvalidPoint, Point, default_curve
+from fedgrove.chain.curve import Curve, InvalidPoint, Point, default_curve
 
 SECRET_KEY_BYTES = 32
 PUBLIC_KEY_BYTES = 33

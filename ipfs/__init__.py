@@ -7,5 +7,4 @@
 - ``blobs``: reading whole, verified blobs out of any store of blocks
 - ``disk``: the embedded store, a folder
 - ``kubo``: a Kubo node behind its RPC API
-- ``local_node``: a Kubo node of one's own in a private swarm on loopback (tests, demo)
 """

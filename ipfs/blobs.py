@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, TooLarge
-from ipfs.unixfs import (
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, TooLarge
+from fedgrove.ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
     Block,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import BinaryIO
 
-from ipfs.cid import CID, InvalidCID
-from ipfs.unixfs import MAX_BLOCK_BYTES, Block, read_varint, varint
+from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block, read_varint, varint
 
 _CID_BYTES = 36
 _HEADER_START = b"\xa2\x65roots\x81\xd8\x2a\x58\x25\x00"  # map(2), "roots", array(1), tag 42, bytes(37), identity base

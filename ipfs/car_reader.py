@@ -8,10 +8,10 @@ import os
 from hashlib import sha256
 from typing import BinaryIO
 
-from ipfs import car
-from ipfs.blobs import BlockReader, most_unfolded
-from ipfs.cid import CID
-from ipfs.store import Corrupt, NotFound, TooLarge
+from fedgrove.ipfs import car
+from fedgrove.ipfs.blobs import BlockReader, most_unfolded
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 
 MAX_BLOCKS = 1 << 21
 """About 500 MiB of notes; an archive of so many blobs has terabytes."""

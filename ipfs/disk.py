@@ -20,10 +20,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from ipfs.blobs import BlockReader, most_unfolded
-from ipfs.cid import CID, RAW
-from ipfs.store import Corrupt, DiskFull, NotFound, QuotaExceeded, StoreError, TooLarge
-from ipfs.unixfs import MAX_BLOCK_BYTES, Block
+from fedgrove.ipfs.blobs import BlockReader, most_unfolded
+from fedgrove.ipfs.cid import CID, RAW
+from fedgrove.ipfs.store import Corrupt, DiskFull, NotFound, QuotaExceeded, StoreError, TooLarge
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block
 
 BLOCKS, PINS, TEMP, LOCK = "blocks", "pins", "temp", "lock"
 DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")

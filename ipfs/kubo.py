@@ -17,14 +17,13 @@ from urllib.parse import urlsplit
 import ipfshttpclient
 import requests
 import urllib3
+from fedgrove.ipfs import car
+from fedgrove.ipfs.blobs import BlockReader
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
 from ipfshttpclient.http_requests import ClientSync
-
-from ipfs import car
-from ipfs.blobs import BlockReader
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
-from ipfs.unixfs import MAX_BLOCK_BYTES
 
 Answer = TypeVar("Answer")
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from ipfs.cid import CID
+from fedgrove.ipfs.cid import CID
 
 if TYPE_CHECKING:
-    from ipfs.blobs import Root
+    from fedgrove.ipfs.blobs import Root
 
 
 class StoreError(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ipfs.cid import CID, DAG_PB, RAW, InvalidCID
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
 
 MAX_BLOCK_BYTES = 1 << 20
 _MAX_FILE_BYTES = (1 << 63) - 1

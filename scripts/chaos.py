@@ -21,22 +21,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import SIGKILL
 
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.founding import read_deployment
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
+from fedgrove.chain.records import Closed, Failed, Skipped
+from fedgrove.node.devnet.testnet.control import look
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, read_record
+from fedgrove.node.devnet.testnet.lock import claim
+from fedgrove.node.devnet.testnet.processes import chain_url, reach
+from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from rich.console import Console
 from rich.table import Table
-
-from chain.errors import ChainError
-from chain.founding import read_deployment
-from chain.ledger import Ledger
-from chain.networks import connect
-from chain.records import Closed, Failed, Skipped
-from node.rounds import RoundRecords, Rounds
-from node.testnet.control import look
-from node.testnet.identity import Identity
-from node.testnet.layout import Layout, Testnet, TestnetError, read_record
-from node.testnet.lock import claim
-from node.testnet.processes import chain_url, reach
-from node.testnet.supervisor import ENDED, FAILED
-from node.view import LedgerView
 
 # Of every so many kills: each kind is met in a short run, clients most often.
 DECK = ("client",) * 6 + ("coordinator",) * 2 + ("chain", "store")
@@ -44,7 +43,7 @@ SERVICES = ("client", "coordinator")
 # A slow machine takes its time to start a service again; there is no point in killing faster than that.
 MOST_AWAY = 3
 POLL_SECONDS = 0.2
-FEDGROVE = (sys.executable, "-m", "node.cli")
+FEDGROVE = (sys.executable, "-m", "fedgrove.node.cli")
 
 console = Console(stderr=True, highlight=False)
 

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from chain.deployment import Settings
-from node.clustering.evidence import Rule
-from node.clustering.poisoning import AttackSettings
-from node.clustering.settings import METHODS, ClusterTerms, ProCflSettings
-from node.learning.strategies import STRATEGIES
-from node.masking.collusion import FRACTIONS, exposure_table
-from node.network_settings import NetworkSettings
-from node.privacy.settings import MECHANISMS
+from fedgrove.chain.deployment import Settings
+from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.learning.strategies import STRATEGIES
+from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.methods.procfl.settings import METHODS, ClusterTerms, ProCflSettings
+from fedgrove.node.privacy.settings import MECHANISMS
+from fedgrove.node.protocol.network_settings import NetworkSettings
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -10,14 +10,13 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedgrove.node.audit.archive import STORE
+from fedgrove.node.cli.bench_explorer import find_chromium
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.watch import Watch
 from playwright.sync_api import Browser, Page, sync_playwright
-
-from node.auditing.archive import STORE
-from node.cli.bench_explorer import find_chromium
-from node.explorer.cache import open_index
-from node.explorer.server import serving
-from node.explorer.sources import DirectorySource
-from node.explorer.watch import Watch
 
 WIDTH = 1200
 PATIENCE = 120_000  # milliseconds

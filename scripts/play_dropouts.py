@@ -14,13 +14,20 @@ from math import comb
 from random import Random
 
 import numpy as np
-
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph, random_regular
-from node.masking.keys import RoundSecrets
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
-from node.masking.sealing import Kind, Opening, is_committed, open_shares, parse_shares, seal_shares, shares_bytes
-from node.masking.shamir import recover_secret, split
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MaskGraph, build_graph, random_regular
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.sealing import (
+    Kind,
+    Opening,
+    is_committed,
+    open_shares,
+    parse_shares,
+    seal_shares,
+    shares_bytes,
+)
+from fedgrove.node.masking.shamir import recover_secret, split
 
 OLD = Sharing(32, 22)
 """Holders and threshold of every round from 33 clients on, before."""

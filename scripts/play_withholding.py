@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-
-from chain import tree
-from node.attacks.withholding import find_trap
-from node.masking.collusion import exposed, exposure_bound, simulated_exposure
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
+from fedgrove.chain import tree
+from fedgrove.node.lab.attacks.withholding import find_trap
+from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_exposure
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MaskGraph, build_graph
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
 
 SIZES = (64, 100, 256, 1000)
 FRACTIONS = (0.10, 0.20, 0.33)

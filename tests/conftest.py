@@ -19,8 +19,8 @@ TESTS = Path(__file__).parent
 LONG = [
     TESTS / name
     for name in (
-        *("node/testnet", "node/cli/test_network.py", "node/faults", "contracts", "test_docs.py", "node/cli"),
-        *("node/simulation", "node/test_demo.py", "node/explorer", "node/uploads"),
+        *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "contracts", "test_docs.py"),
+        *("node/cli", "node/lab/simulation", "node/devnet/test_demo.py", "node/explorer", "node/methods/training"),
     )
 ]
 

@@ -12,9 +12,9 @@ import typing
 from pathlib import Path
 
 import pytest
+from fedgrove.node.cli.main import command_line
+from fedgrove.node.protocol.terms import FederationConfig
 
-from node.cli.main import command_line
-from node.config import FederationConfig
 from tests.node.cli.test_bad_input import fedgrove
 
 ROOT = Path(__file__).resolve().parent.parent

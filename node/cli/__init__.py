@@ -10,7 +10,7 @@ def run() -> None:
     load all of them before it could work.
     """
     try:
-        from node.cli.main import run as run_command
+        from fedgrove.node.cli.main import run as run_command
     except KeyboardInterrupt:
         sys.exit(130)
     run_command()

@@ -1,5 +1,5 @@
-"""``python -m node.cli`` is the ``fedgrove`` command of this very interpreter."""
+"""``python -m fedgrove.node.cli`` is the ``fedgrove`` command of this very interpreter."""
 
-from node.cli.main import run
+from fedgrove.node.cli.main import run
 
 run()

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, console, print_json
 
 ALL = "all"
 
@@ -26,14 +25,14 @@ def attack(
     Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
     """
     try:
-        from node.attacks.report import TRIALS, InvalidReport, read_documents, write_report
-        from node.attacks.scene import make_scene
-        from node.learning.training import reproducible
+        from fedgrove.node.lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
+        from fedgrove.node.lab.attacks.scene import make_scene
+        from fedgrove.node.learning.training import reproducible
     except ImportError:
         raise CommandError("attacks need torch and scikit-learn: pip install 'fedgrove[learning]'") from None
-    from node.attacks.uploads import Noise
-    from node.learning.datasets import load_dataset
-    from node.simulation.figures import FiguresUnavailable, require_matplotlib
+    from fedgrove.node.lab.attacks.uploads import Noise
+    from fedgrove.node.lab.simulation.figures import FiguresUnavailable, require_matplotlib
+    from fedgrove.node.learning.datasets import load_dataset
 
     if name != ALL and name not in TRIALS:
         raise CommandError(f"there is no attack {name!r}: choose one of {', '.join(TRIALS)}, {ALL}")

@@ -7,27 +7,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.founding import read_deployment, verify_code
+from fedgrove.chain.history import History, capture
+from fedgrove.chain.networks import connect
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.ipfs.disk import DiskReader
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
+from fedgrove.node.audit.follow import Follower
+from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
+from fedgrove.node.cli.output import CommandError, complain, console, print_json
+from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
+from fedgrove.node.cli.progress import print_verdict
 from rich.progress import Progress
-
-from chain.access import Network
-from chain.deployment import Deployment
-from chain.founding import read_deployment, verify_code
-from chain.history import History, capture
-from chain.networks import connect
-from chain.regular_file import read_regular
-from ipfs.disk import DiskReader
-from ipfs.kubo import KuboStore
-from ipfs.store import ContentStore
-from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
-from node.auditing.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
-from node.auditing.follow import Follower
-from node.auditing.pins import Pins
-from node.auditing.verdict import Verdict
-from node.auditing.webhook import InvalidWebhook, Webhook, WebhookFailed
-from node.auditor import Auditor
-from node.cli.output import CommandError, complain, console, print_json
-from node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
-from node.cli.progress import print_verdict
 
 
 class AuditGroup(typer.core.TyperGroup):

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from fedgrove.node.cli.output import CommandError, console, print_json
 from rich.table import Table
-
-from node.cli.output import CommandError, console, print_json
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,7 +25,7 @@ def vrf(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench vrf
     """
-    from node.cli import bench_vrf
+    from fedgrove.node.cli import bench_vrf
 
     return _show("VRF", bench_vrf.run, as_json)
 
@@ -40,7 +39,7 @@ def chain(
 
     Example: fedgrove bench chain --clients 100
     """
-    from node.cli import bench_chain
+    from fedgrove.node.cli import bench_chain
 
     return _show("Ledger", lambda: bench_chain.run(clients), as_json)
 
@@ -54,7 +53,7 @@ def masking(
 
     Example: fedgrove bench masking
     """
-    from node.cli import bench_masking
+    from fedgrove.node.cli import bench_masking
 
     return _show("Masking", lambda: bench_masking.run(parameters), as_json)
 
@@ -68,7 +67,7 @@ def privacy(
 
     Example: fedgrove bench privacy
     """
-    from node.cli import bench_privacy
+    from fedgrove.node.cli import bench_privacy
 
     return _show("Privacy", lambda: bench_privacy.run(parameters), as_json)
 
@@ -79,7 +78,7 @@ def ipfs(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench ipfs
     """
-    from node.cli import bench_ipfs
+    from fedgrove.node.cli import bench_ipfs
 
     return _show("Store", bench_ipfs.run, as_json)
 
@@ -95,7 +94,7 @@ def dropouts(
 
     Example: fedgrove bench dropouts --clients 10 --drop 0.2
     """
-    from node.cli import bench_dropouts
+    from fedgrove.node.cli import bench_dropouts
 
     if not 0 < drop < 1:
         raise CommandError(f"--drop must be above 0 and below 1, not {drop}")
@@ -113,8 +112,8 @@ def engine(
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
-    from node.cli import bench_engine
-    from node.learning.datasets import load_dataset
+    from fedgrove.node.cli import bench_engine
+    from fedgrove.node.learning.datasets import load_dataset
 
     data = load_dataset("mnist", data_dir)
     return _show("Engine", lambda: bench_engine.run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
@@ -143,7 +142,7 @@ def unlearn(
     Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
     try:
-        from node.cli import bench_removals, bench_unlearn, unlearn_report
+        from fedgrove.node.cli import bench_removals, bench_unlearn, unlearn_report
     except ImportError:
         raise CommandError(
             "this needs python-flint and scikit-learn: pip install 'fedgrove[kmeans,learning]'"
@@ -153,7 +152,7 @@ def unlearn(
         raise CommandError(f"--order must be {', '.join(known)} or all, not {order!r}")
     orders = list(known.values()) if order == "all" else [known[order]]
     if out is not None:
-        from node.simulation.figures import FiguresUnavailable, require_matplotlib
+        from fedgrove.node.lab.simulation.figures import FiguresUnavailable, require_matplotlib
 
         try:
             require_matplotlib()
@@ -185,9 +184,9 @@ def similarity(
 
     Example: fedgrove bench similarity --data-dir data --psi ecdh
     """
-    from node.cli import bench_similarity
-    from node.cli.rounds_progress import RoundsDisplay
-    from node.learning.datasets import load_dataset
+    from fedgrove.node.cli import bench_similarity
+    from fedgrove.node.cli.rounds_progress import RoundsDisplay
+    from fedgrove.node.learning.datasets import load_dataset
 
     if psi not in (*bench_similarity.GOALS, "both"):
         raise CommandError(f"--psi must be ecdh, rsa or both, not {psi!r}")
@@ -215,10 +214,10 @@ def explorer(
 
     Example: fedgrove bench explorer --rounds 200 --clients 100 --browser
     """
-    from node.cli.explorer import check_installed
+    from fedgrove.node.cli.explorer import check_installed
 
     check_installed()
-    from node.cli import bench_explorer
+    from fedgrove.node.cli import bench_explorer
 
     found = bench_explorer.find_chromium() if browser else None
     if browser and (found is None or importlib.util.find_spec("playwright") is None):

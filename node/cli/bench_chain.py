@@ -3,18 +3,17 @@
 import os
 from statistics import mean
 
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.founding import deploy
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Drawn
+from fedgrove.chain.transactions import Receipt
+from fedgrove.node.cli.output import console
 from rich.progress import track
-
-from chain import tree, vrf
-from chain.access import Network
-from chain.deployment import Deployment, Settings, Terms
-from chain.founding import deploy
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import embedded
-from chain.records import Drawn
-from chain.transactions import Receipt
-from node.cli.output import console
 
 # Whole transactions of a client that has taken part before; order: per client at 1,000 clients. Half of all VRF
 # messages hold one root; each further one costs about 1,100.

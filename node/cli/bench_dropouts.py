@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from chain.networks import anvil
-from ipfs.disk import DiskStore
-from node.demo import Demo, Plan
-from node.learning.datasets import load_dataset
-from node.learning.samples import Dataset
+from fedgrove.chain.networks import anvil
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.devnet.demo import Demo, Plan
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.samples import Dataset
 
 _REPEATS = 3
 

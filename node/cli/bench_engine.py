@@ -12,22 +12,21 @@ from statistics import median
 
 import numpy as np
 import torch
-
-from chain.networks import embedded
-from ipfs.disk import DiskStore
-from node.cli.bench_rivals import FLOWER_VARIABLE, RivalFailed, Work, flower_simulation, plain_round
-from node.demo import Demo
-from node.demo import Plan as DemoPlan
-from node.learning.models import ARCHITECTURES, Architecture, initial_tensors
-from node.learning.partition import partition
-from node.learning.samples import Dataset, Loaded, Samples
-from node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
-from node.learning.shared import draw_shared
-from node.learning.strategies import make_strategy
-from node.learning.training import prepare, train
-from node.simulation.executors import InlineExecutor, open_executor
-from node.simulation.plan import Plan
-from node.simulation.run import Simulation
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.cli.bench_rivals import FLOWER_VARIABLE, RivalFailed, Work, flower_simulation, plain_round
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.demo import Plan as DemoPlan
+from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.learning.models import ARCHITECTURES, Architecture, initial_tensors
+from fedgrove.node.learning.partition import partition
+from fedgrove.node.learning.samples import Dataset, Loaded, Samples
+from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.learning.shared import draw_shared
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import prepare, train
 
 CLIENTS, DRAWN = 100, 10
 TRAINING = TrainingSettings(epochs=5, batch_size=50, learning_rate=0.01, momentum=0.5, weight_decay=1e-4)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from chain import vrf
-from chain.deployment import Deployment, Settings, Terms
-from chain.history import TransactionFacts
-from chain.keys import Keys
-from chain.records import (
+from fedgrove.chain import vrf
+from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.history import TransactionFacts
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.records import (
     Closed,
     Committed,
     Drawn,
@@ -28,15 +28,15 @@ from chain.records import (
     SeedFixed,
     Shared,
 )
-from ipfs.disk import DiskStore
-from node.auditing.verdict import Verdict
-from node.content import Metrics
-from node.explorer.index import Index
-from node.explorer.pages import Pages
-from node.explorer.server import serving
-from node.explorer.sources import Progress
-from node.explorer.survey import survey
-from node.explorer.watch import Watch
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import Progress
+from fedgrove.node.explorer.survey import survey
+from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.protocol.content import Metrics
 
 _GOAL_SECONDS = 1.0
 _REPEATS = 3

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from ipfs.disk import DiskStore
-from ipfs.unixfs import cid_of
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.unixfs import cid_of
 
 _BYTES = 100_000_000
 _REPEATS = 3

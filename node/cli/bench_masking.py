@@ -12,19 +12,18 @@ from random import Random
 from statistics import median_low
 
 import numpy as np
-
-from chain import tree
-from node.masking.aggregate import Aggregate
-from node.masking.client import RoundSecrets, mask_update, seal_shares
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph
-from node.masking.parameters import DEFAULT_ASSUMED, partners_of_all
-from node.masking.prg import keystream
-from node.masking.recovery import RecoveryRecord, recover
-from node.masking.release import held_shares, release
-from node.masking.sealing import shares_bytes
-from node.masking.survivors import needed_secrets
-from node.tensors import Layout
+from fedgrove.chain import tree
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import Aggregate
+from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MaskGraph, build_graph
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, partners_of_all
+from fedgrove.node.masking.prg import keystream
+from fedgrove.node.masking.recovery import RecoveryRecord, recover
+from fedgrove.node.masking.release import held_shares, release
+from fedgrove.node.masking.sealing import shares_bytes
+from fedgrove.node.masking.survivors import needed_secrets
 
 FLOWER_VARIABLE = "FEDGROVE_FLOWER_PYTHON"
 

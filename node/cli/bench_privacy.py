@@ -5,16 +5,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-
-from node.cli.bench_masking import MaskingRound
-from node.masking.client import RoundSecrets, mask_words, seal_shares
-from node.masking.graph import build_graph
-from node.masking.release import held_shares, release
-from node.masking.ring import encode
-from node.privacy.client_level import encode_update
-from node.privacy.discrete import discrete_gaussian
-from node.privacy.grid import Grid, grid_for
-from node.privacy.settings import ClientLevelSettings
+from fedgrove.node.cli.bench_masking import MaskingRound
+from fedgrove.node.masking.client import RoundSecrets, mask_words, seal_shares
+from fedgrove.node.masking.graph import build_graph
+from fedgrove.node.masking.release import held_shares, release
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.privacy.client_level import encode_update
+from fedgrove.node.privacy.discrete import discrete_gaussian
+from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 _REPEATS = 9
 _MEMBERS, _RATE = 1000, 0.1

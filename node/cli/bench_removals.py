@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 import numpy as np
+from fedgrove.node.lab.kmeans.baselines import DCKMeans
+from fedgrove.node.lab.kmeans.simulation import Federation, Round, Settings
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
+from fedgrove.node.methods.kmeans.grid import Grid
 from sklearn.cluster import KMeans, kmeans_plusplus
-
-from node.kmeans.baselines import DCKMeans
-from node.kmeans.counts import BinCounts
-from node.kmeans.datasets import Points, reference_loss
-from node.kmeans.grid import Grid
-from node.kmeans.simulation import Federation, Round, Settings
 
 SPEED_UPS = {"celltype": 1535, "covtype": 267, "gaussian": 2074}  # table 1, where no centroid was hit
 AVERAGE_SPEED_UP = 84

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from fedgrove.node.cli.bench_masking import FLOWER_VARIABLE
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import TrainingSettings
 from torch import nn
-
-from node.cli.bench_masking import FLOWER_VARIABLE
-from node.learning.samples import Samples
-from node.learning.settings import TrainingSettings
 
 __all__ = ["FLOWER_VARIABLE", "FlowerTimes", "RivalFailed", "Work", "flower_simulation", "plain_round"]
 

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from fedgrove.node.lab.simulation.clustered.similarity import compare_all
+from fedgrove.node.lab.simulation.clustered.work import RSA_BITS
+from fedgrove.node.lab.simulation.executors import open_executor
+from fedgrove.node.learning.partition import partition
+from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.methods.procfl.rsa import EXPONENT, RsaKey, asker_of
+from fedgrove.node.methods.procfl.sets import label_counts
+from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.methods.procfl.similarity import in_the_clear, pairs
 from gmpy2 import invert, mpz, powmod_sec
-
-from node.clustering.rsa import EXPONENT, RsaKey, asker_of
-from node.clustering.sets import label_counts
-from node.clustering.settings import ProCflSettings
-from node.clustering.similarity import in_the_clear, pairs
-from node.learning.partition import partition
-from node.learning.settings import PartitionSettings
-from node.simulation.clustered.similarity import compare_all
-from node.simulation.clustered.work import RSA_BITS
-from node.simulation.executors import open_executor
 
 # Wall-clock seconds that 4,950 comparisons of 600 elements may take on two cores.
 GOALS = {"ecdh": 240.0, "rsa": 1500.0}

@@ -6,17 +6,16 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
+from fedgrove.node.cli.bench_removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
+from fedgrove.node.lab.kmeans.simulation import Federation
+from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.datasets import Points, PointsError, celltype, covtype, gaussian, reference_loss
+from fedgrove.node.methods.kmeans.decoder import decode
+from fedgrove.node.methods.kmeans.grid import Grid
 from threadpoolctl import threadpool_limits
-
-from node.cli.bench_removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
-from node.cli.output import CommandError
-from node.kmeans.baselines import DCKMeans, k_fed, simplified
-from node.kmeans.code import Code
-from node.kmeans.counts import BinCounts
-from node.kmeans.datasets import Points, PointsError, celltype, covtype, gaussian, reference_loss
-from node.kmeans.decoder import decode
-from node.kmeans.grid import Grid
-from node.kmeans.simulation import Federation
 
 LOSS_RATIOS = {  # tables 1 and 2: MUFC, MUFC with full clustering at clients, K-FED, DC-KM
     "celltype": (1.14, 1.03, 1.72, 1.46),

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from statistics import mean
 
-from chain import curve, vrf
-from chain.abi import creation
-from chain.contract import Contract
-from chain.keys import Keys
-from chain.networks import embedded
+from fedgrove.chain import curve, vrf
+from fedgrove.chain.abi import creation
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.networks import embedded
 
 _PROOFS = 24
 _ON_CHAIN = 200

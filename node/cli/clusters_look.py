@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, replace
 
-from ipfs.store import ContentStore, StoreError
-from node.clustering.state import ClusterState
-from node.clusters_standing import ClusterStanding, cluster_standing
-from node.config import FederationConfig
-from node.content import InvalidBlob
-from node.rounds import RoundRecords
-from node.standing import Standing
-from node.step import name_clients
-from node.tensors import InvalidModel
-from node.uploads.cluster_rounds import course_of, state_after
-from node.uploads.kinds import upload_round
-from node.view import LedgerView
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.methods.procfl.round_inputs import course_of, state_after
+from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.registry import upload_round
+from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import name_clients
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.standing import Standing
 
 
 @dataclass(frozen=True)

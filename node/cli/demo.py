@@ -11,31 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from chain.deployment import Deployment
-from chain.history import capture
-from chain.networks import Network, anvil, connect, embedded
-from ipfs.disk import DiskStore
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from ipfs.store import ContentStore
-from node.auditing.archive import REPORT, STORE, chain_facts, write_archive
-from node.auditing.verdict import Verdict
-from node.auditor import Auditor
-from node.cli.explorer import check_installed
-from node.cli.options import Clustering, Epsilon
-from node.cli.output import CommandError, console, print_json
-from node.cli.progress import DemoDisplay, print_rounds, print_verdict
-from node.clusters_option import check_clustering
-from node.content import mirror
-from node.inline import NONE
-from node.learning.samples import Dataset
-from node.learning.settings import STRATEGIES
-from node.report import build_report
-from node.step import Step
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import capture
+from fedgrove.chain.networks import Network, anvil, connect, embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archive
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.base.inline import NONE
+from fedgrove.node.cli.explorer import check_installed
+from fedgrove.node.cli.options import Clustering, Epsilon
+from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.settings import STRATEGIES
+from fedgrove.node.methods.procfl.option import check_clustering
+from fedgrove.node.protocol.content import mirror
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.status.report import build_report
 
 if TYPE_CHECKING:
-    from node.demo import Plan  # needs torch, which the other commands do without
+    from fedgrove.node.devnet.demo import Plan  # needs torch, which the other commands do without
 
 MASKINGS = ("bbtsa", "pairwise")
 
@@ -69,8 +68,8 @@ def demo(
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
-    from node.demo import Plan
-    from node.learning.datasets import load_dataset
+    from fedgrove.node.devnet.demo import Plan
+    from fedgrove.node.learning.datasets import load_dataset
 
     _check_choice("--strategy", strategy, STRATEGIES)
     _check_choice("--masking", masking, MASKINGS)
@@ -113,7 +112,7 @@ def _run(
     show: Callable[[Deployment], AbstractContextManager[str]] | None,
 ) -> tuple[dict, Verdict]:
     """Run and audit; ``show`` serves pages about a deployment, and gives their address."""
-    from node.demo import Demo, DemoFailed
+    from fedgrove.node.devnet.demo import Demo, DemoFailed
 
     with DemoDisplay(plan.ledger_rounds) as display, ExitStack() as pages:
 
@@ -143,7 +142,7 @@ def _run(
 
 @contextmanager
 def _pages(network: Network, content: ContentStore, command: str, deployment: Deployment) -> Iterator[str]:
-    from node.explorer.live import live_pages
+    from fedgrove.node.explorer.live import live_pages
 
     with (
         tempfile.TemporaryDirectory(prefix="fedgrove-") as indexes,

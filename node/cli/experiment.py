@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from rich import box
 from rich.table import Table
 
-from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
-from node.files import AlreadyInUse
-
 if TYPE_CHECKING:  # these need torch, which the other commands do without
-    from node.cli.rounds_progress import RoundsDisplay
-    from node.experiments.laboratory import OpenExecutor, Request
-    from node.simulation.plan import Plan
-    from node.simulation.record import RoundResult
+    from fedgrove.node.cli.rounds_progress import RoundsDisplay
+    from fedgrove.node.lab.experiments.laboratory import OpenExecutor, Request
+    from fedgrove.node.lab.simulation.plan import Plan
+    from fedgrove.node.lab.simulation.record import RoundResult
 
 
 def experiment(
@@ -43,11 +42,11 @@ def experiment(
 
     Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
     """
-    from node.experiments.base import Overrides
-    from node.experiments.laboratory import FAULTS, Request
-    from node.experiments.registry import EXPERIMENTS
-    from node.simulation.executors import open_executor
-    from node.simulation.run import SimulationFailed
+    from fedgrove.node.lab.experiments.base import Overrides
+    from fedgrove.node.lab.experiments.laboratory import FAULTS, Request
+    from fedgrove.node.lab.experiments.registry import EXPERIMENTS
+    from fedgrove.node.lab.simulation.executors import open_executor
+    from fedgrove.node.lab.simulation.run import SimulationFailed
 
     if name == "list":
         return _list(as_json)
@@ -89,11 +88,11 @@ def experiment(
 
 def _perform(request: "Request", work: Path, data_dir: Path | None, open_executor: "OpenExecutor") -> dict:
     """Run what is missing and write the report."""
-    from node.cli.rounds_progress import RoundsDisplay
-    from node.experiments.laboratory import Workshop, conduct
-    from node.experiments.report import write_report
-    from node.experiments.store import RunStore
-    from node.simulation.figures import require_matplotlib
+    from fedgrove.node.cli.rounds_progress import RoundsDisplay
+    from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
+    from fedgrove.node.lab.experiments.report import write_report
+    from fedgrove.node.lab.experiments.store import RunStore
+    from fedgrove.node.lab.simulation.figures import require_matplotlib
 
     require_matplotlib()
     request.out.mkdir(parents=True, exist_ok=True)  # rather now than after hours of work
@@ -127,7 +126,7 @@ class _Watcher:
 
 
 def _list(as_json: bool) -> int:
-    from node.experiments.registry import EXPERIMENTS
+    from fedgrove.node.lab.experiments.registry import EXPERIMENTS
 
     if as_json:
         print_json({name: {"title": entry.title, "paper": entry.paper} for name, entry in EXPERIMENTS.items()})

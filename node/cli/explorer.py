@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from node.cli.output import CommandError, console
+from fedgrove.node.cli.output import CommandError, console
 
 if TYPE_CHECKING:
-    from node.explorer.sources import Source
-    from node.explorer.watch import Sight
+    from fedgrove.node.explorer.sources import Source
+    from fedgrove.node.explorer.watch import Sight
 
 
 def explorer(
@@ -65,10 +64,10 @@ def check_installed() -> None:
 def _source(
     history: Path | None, rpc: list[str] | None, ledger: str | None, store: str | None, from_block: int
 ) -> Iterator["Source"]:
-    from chain.founding import read_deployment, verify_code
-    from chain.networks import connect
-    from node.cli.audit import open_content
-    from node.explorer.sources import CarSource, DirectorySource, LiveSource
+    from fedgrove.chain.founding import read_deployment, verify_code
+    from fedgrove.chain.networks import connect
+    from fedgrove.node.cli.audit import open_content
+    from fedgrove.node.explorer.sources import CarSource, DirectorySource, LiveSource
 
     if history is not None and history.is_file():
         with closing(CarSource(history)) as source:
@@ -87,9 +86,9 @@ def _source(
 
 
 def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
-    from node.explorer.cache import open_index
-    from node.explorer.server import serving
-    from node.explorer.watch import Watch
+    from fedgrove.node.explorer.cache import open_index
+    from fedgrove.node.explorer.server import serving
+    from fedgrove.node.explorer.watch import Watch
 
     with open_index(source, index) as found, Watch(source, found) as watch:
         try:
@@ -104,9 +103,9 @@ def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
 
 
 def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None) -> int:
-    from node.explorer.cache import open_index
-    from node.explorer.export import export
-    from node.explorer.watch import Watch
+    from fedgrove.node.explorer.cache import open_index
+    from fedgrove.node.explorer.export import export
+    from fedgrove.node.explorer.watch import Watch
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: give a folder that is new or empty, nothing was changed")

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from chain.keys import Keys, backup, load, restore, save
-from node.auditing.pins import HeadStatement
-from node.cli.output import CommandError, console, print_json, read_password
-from node.cli.reach import open_ledger
-from node.config import load_config
-from node.files import write_atomically
+from fedgrove.chain.keys import Keys, backup, load, restore, save
+from fedgrove.node.audit.pins import HeadStatement
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.reach import open_ledger
+from fedgrove.node.protocol.terms import load_config
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -6,17 +6,16 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.points import NAMES, points_by_name
+from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
+from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
+from fedgrove.node.methods.kmeans.grid import OutsideGrid
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.protocol.step import Step
 from rich.table import Table
-
-from node.cli.output import CommandError, console, print_json
-from node.cli.points import NAMES, points_by_name
-from node.files import AlreadyInUse
-from node.kmeans.datasets import Points, reference_loss
-from node.kmeans.grid import OutsideGrid
-from node.kmeans.settings import ClusteringSettings
-from node.kmeans.state import State
-from node.step import Step
-from node.unlearning.federation import STORES, LocalFederation, LocalFederationError
 
 _DIRECTORY = Path("clusters")
 
@@ -108,9 +107,9 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
 
 
 def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
-    from node.kmeans.baselines import DCKMeans, k_fed, simplified
-    from node.kmeans.grid import Grid
-    from node.kmeans.simulation import Federation, Settings
+    from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
+    from fedgrove.node.lab.kmeans.simulation import Federation, Settings
+    from fedgrove.node.methods.kmeans.grid import Grid
 
     grid = Grid.covering(points.parts[0].shape[1], points.step)
     running = Federation(points.parts, Settings(points.k, grid, iterations=iterations), np.random.default_rng(seed))

@@ -3,8 +3,8 @@
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from chain.endpoints import origin_of
-from node.network_settings import NetworkSettings
+from fedgrove.chain.endpoints import origin_of
+from fedgrove.node.protocol.network_settings import NetworkSettings
 
 
 def lone_endpoint(reach: NetworkSettings) -> str:

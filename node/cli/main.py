@@ -6,31 +6,30 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import typer
+from fedgrove.node.base.memory import keep_private
+from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.core import TyperCommand, TyperGroup
 
-from node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
-from node.memory import keep_private
-
 COMMANDS = {
-    "demo": "node.cli.demo:demo",
-    "audit": "node.cli.audit:app",
-    "keys": "node.cli.keys:app",
-    "deploy": "node.cli.membership:deploy",
-    "register": "node.cli.membership:register",
-    "approve": "node.cli.membership:approve",
-    "status": "node.cli.status:status",
-    "client": "node.cli.services:client",
-    "coordinator": "node.cli.services:coordinator",
-    "network": "node.cli.network:app",
-    "explorer": "node.cli.explorer:explorer",
-    "simulate": "node.cli.simulate:simulate",
-    "experiment": "node.cli.experiment:experiment",
-    "kmeans": "node.cli.kmeans:kmeans",
-    "unlearn": "node.cli.unlearn:unlearn",
-    "privacy": "node.cli.privacy:app",
-    "attack": "node.cli.attack:attack",
-    "bench": "node.cli.bench:app",
+    "demo": "fedgrove.node.cli.demo:demo",
+    "audit": "fedgrove.node.cli.audit:app",
+    "keys": "fedgrove.node.cli.keys:app",
+    "deploy": "fedgrove.node.cli.membership:deploy",
+    "register": "fedgrove.node.cli.membership:register",
+    "approve": "fedgrove.node.cli.membership:approve",
+    "status": "fedgrove.node.cli.status:status",
+    "client": "fedgrove.node.cli.services:client",
+    "coordinator": "fedgrove.node.cli.services:coordinator",
+    "network": "fedgrove.node.cli.network:app",
+    "explorer": "fedgrove.node.cli.explorer:explorer",
+    "simulate": "fedgrove.node.cli.simulate:simulate",
+    "experiment": "fedgrove.node.cli.experiment:experiment",
+    "kmeans": "fedgrove.node.cli.kmeans:kmeans",
+    "unlearn": "fedgrove.node.cli.unlearn:unlearn",
+    "privacy": "fedgrove.node.cli.privacy:app",
+    "attack": "fedgrove.node.cli.attack:attack",
+    "bench": "fedgrove.node.cli.bench:app",
 }
 
 

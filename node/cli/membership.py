@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address
-
-from chain.keys import load
-from chain.networks import connect
-from node.cli.output import CommandError, console, print_json, read_password
-from node.cli.reach import open_ledger
-from node.config import FederationConfig, load_config
-from node.files import write_atomically
-from node.first_model import with_first_model
-from node.founding import found
+from fedgrove.chain.keys import load
+from fedgrove.chain.networks import connect
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.reach import open_ledger
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.terms import FederationConfig, load_config
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]

@@ -10,24 +10,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from fedgrove.chain.errors import ChainError
+from fedgrove.node.base.inline import NONE
+from fedgrove.node.cli.explorer import check_installed, missing_packages
+from fedgrove.node.cli.options import Clustering, Epsilon
+from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.points import points_by_name
+from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
+from fedgrove.node.devnet.testnet.control import down as take_down
+from fedgrove.node.devnet.testnet.control import up as bring_up
+from fedgrove.node.devnet.testnet.layout import Layout, TestnetError, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.processes import explorer_url
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.settings import STRATEGIES
+from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.methods.procfl.option import check_clustering
+from fedgrove.node.status.standing import Standing
 from rich.table import Table
-
-from chain.errors import ChainError
-from node.cli.explorer import check_installed, missing_packages
-from node.cli.options import Clustering, Epsilon
-from node.cli.output import CommandError, console, print_json
-from node.cli.points import points_by_name
-from node.clusters_option import check_clustering
-from node.inline import NONE
-from node.kmeans.datasets import Points
-from node.learning.samples import Dataset
-from node.learning.settings import STRATEGIES
-from node.standing import Standing
-from node.testnet.control import Processes, delete, federation, look, wait_until_ended
-from node.testnet.control import down as take_down
-from node.testnet.control import up as bring_up
-from node.testnet.layout import Layout, TestnetError, TestnetPlan, read_record
-from node.testnet.processes import explorer_url
 
 STORES = ("kubo", "disk")
 
@@ -114,7 +113,7 @@ def up(
     def load() -> Dataset | Points:
         if k:
             return points_by_name(dataset, data_dir or Path("data"), clients, k, seed=seed)
-        from node.learning.datasets import load_dataset
+        from fedgrove.node.learning.datasets import load_dataset
 
         return load_dataset(dataset, data_dir)
 

@@ -39,12 +39,12 @@ class CommandError(Exception):
 def is_users_to_mend(mistake: Exception) -> bool:
     """Whether the message of an exception is meant for the user: the chain, the store or the input is at fault."""
     # Imported here: these bring the libraries of chain and audit, which many commands do without.
-    from chain.errors import ChainError
-    from ipfs.store import StoreError
-    from node.auditing.archive import NoArchive
-    from node.journal import JournalDamaged
-    from node.learning.publishers import DatasetError
-    from node.strict_tables import InvalidConfig
+    from fedgrove.chain.errors import ChainError
+    from fedgrove.ipfs.store import StoreError
+    from fedgrove.node.audit.archive import NoArchive
+    from fedgrove.node.base.strict_tables import InvalidConfig
+    from fedgrove.node.learning.publishers import DatasetError
+    from fedgrove.node.protocol.journal import JournalDamaged
 
     known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged
     return isinstance(mistake, known)

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
-
-from node.auditing.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
-from node.cli.output import CommandError
+from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
+from fedgrove.node.cli.output import CommandError
 
 ExpectHead = Annotated[
     list[str] | None,

@@ -3,9 +3,16 @@
 from pathlib import Path
 
 import numpy as np
-
-from node.cli.output import CommandError
-from node.kmeans.datasets import Points, PointsError, celltype, covtype, dealt, gaussian, points_of_file
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.methods.kmeans.datasets import (
+    Points,
+    PointsError,
+    celltype,
+    covtype,
+    dealt,
+    gaussian,
+    points_of_file,
+)
 
 NAMES = ("gaussian", "celltype", "covtype")
 

@@ -5,14 +5,13 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.privacy.settings import ClientLevelSettings
 from rich import box
 from rich.table import Table
 
-from node.cli.output import CommandError, console, print_json
-from node.privacy.settings import ClientLevelSettings
-
 if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
-    from node.privacy.plan import Cost, Outlook, Spent, Training
+    from fedgrove.node.privacy.plan import Cost, Outlook, Spent, Training
 
 app = typer.Typer(
     name="privacy",
@@ -47,7 +46,7 @@ def plan(
 
     Example: fedgrove privacy plan --clients 1000 --rate 0.22 --rounds 54 --epsilon 8 --delta 1e-5
     """
-    from node.privacy.plan import outlook
+    from fedgrove.node.privacy.plan import outlook
 
     if participation not in ("public", "secret"):
         raise CommandError(f"--participation must be public or secret, not {participation!r}")
@@ -98,7 +97,7 @@ def spent(
 
     Example: fedgrove privacy spent --clients 100 --rate 0.5 --rounds 11 --noise-multiplier 1 --delta 1e-3
     """
-    from node.privacy.plan import cost
+    from fedgrove.node.privacy.plan import cost
 
     if not 0.01 <= noise_multiplier <= 1000:
         raise CommandError(f"--noise-multiplier must be from 0.01 to 1000, not {noise_multiplier:g}")
@@ -133,7 +132,7 @@ def _towards(cost: "Cost") -> list[tuple[str, "Spent"]]:
 
 
 def _training(clients: int, rate: float, rounds: int, parameters: int, delta: float, dropouts: float) -> "Training":
-    from node.privacy.plan import Training
+    from fedgrove.node.privacy.plan import Training
 
     try:
         return Training(clients, rate, rounds, parameters, delta, dropouts)
@@ -150,7 +149,7 @@ def _advice(training: "Training", found: "Outlook", secret: float) -> list[str]:
     if training.delta * training.clients >= 1:
         sentences.append(f"δ = {training.delta:g} allows one of {training.clients:,} clients to be exposed: lower it.")
     if secret:
-        from node.privacy.sampling import least_max_clients
+        from fedgrove.node.privacy.sampling import least_max_clients
 
         settings = ClientLevelSettings(epsilon=secret, delta=training.delta, participation="secret")
         cap = least_max_clients(settings, training.rate, training.clients, training.rounds)

@@ -2,12 +2,12 @@
 
 from dataclasses import asdict, dataclass
 
-from ipfs.store import ContentStore, StoreError
-from node.config import FederationConfig
-from node.content import fetch_model, parameters_of
-from node.rounds import Rounds
-from node.tensors import InvalidModel
-from node.uploads.spending import Spending, Spent
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.protocol.accounting import Spending, Spent
+from fedgrove.node.protocol.content import fetch_model, parameters_of
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.terms import FederationConfig
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,14 @@
 
 import time
 
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.cli.output import console
+from fedgrove.node.protocol.step import Step
 from rich import box
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-
-from node.auditing.verdict import Verdict
-from node.cli.output import console
-from node.step import Step
 
 _DONE = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
 

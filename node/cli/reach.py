@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chain.access import Network
-from chain.deployment import Deployment
-from chain.founding import read_deployment, verify_code
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import connect
-from ipfs.disk import DiskStore
-from ipfs.kubo import KuboStore
-from ipfs.store import ContentStore
-from node.cli.output import CommandError
-from node.config import load_config
-from node.network_settings import NetworkSettings
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.founding import read_deployment, verify_code
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.terms import load_config
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 import time
 
+from fedgrove.node.cli.output import console
+from fedgrove.node.lab.simulation.record import RoundResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-from node.cli.output import console
-from node.simulation.record import RoundResult
 
 # Where nobody watches a terminal, a line at most so often (seconds).
 LINE_SECONDS = 30.0

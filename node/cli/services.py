@@ -10,34 +10,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-
-from chain.access import Network
-from chain.errors import ChainError, WrongChain, WrongCode
-from chain.heads import Heads
-from chain.keys import Keys, load
-from chain.ledger import Ledger
-from ipfs.store import ContentStore
-from node.cli.lone_endpoint import lone_endpoint
-from node.cli.output import CommandError, read_password
-from node.cli.reach import check_reach, find_federation, open_network, open_store
-from node.config import FederationConfig, load_config
-from node.data_marks import DataMarks, Mark
-from node.files import AlreadyInUse, exclusive
-from node.first_model import first_model
-from node.founding import difference
-from node.key_slots import keeps_overwritten
-from node.kmeans.datasets import PointsError, points_from_file
-from node.logs import ServiceLog
-from node.metrics import Metrics, PortTaken
-from node.network_settings import NetworkSettings
-from node.service import GivenUp, Participant, Service
-from node.twins import TwinRunning
+from fedgrove.chain.access import Network
+from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
+from fedgrove.chain.heads import Heads
+from fedgrove.chain.keys import Keys, load
+from fedgrove.chain.ledger import Ledger
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.files import AlreadyInUse, exclusive
+from fedgrove.node.base.key_slots import keeps_overwritten
+from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.cli.output import CommandError, read_password
+from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
+from fedgrove.node.protocol.first_model import first_model
+from fedgrove.node.protocol.founding import difference
+from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.terms import FederationConfig, load_config
+from fedgrove.node.roles.data_marks import DataMarks, Mark
+from fedgrove.node.roles.logs import ServiceLog
+from fedgrove.node.roles.metrics import Metrics, PortTaken
+from fedgrove.node.roles.service import GivenUp, Participant, Service
+from fedgrove.node.roles.twins import TwinRunning
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from node.learning.samples import Samples
-    from node.standby import Standby
+    from fedgrove.node.learning.samples import Samples
+    from fedgrove.node.roles.standby import Standby
 
 RETRY_SECONDS = 1.0
 
@@ -66,7 +64,7 @@ def client(
 
     Example: fedgrove client --config federation.toml --keystore alice.json --data alice.npz
     """
-    from node.client import Client
+    from fedgrove.node.roles.client import Client
 
     terms, reach = load_config(config)
     samples = _private_data(data, terms)
@@ -108,7 +106,7 @@ def coordinator(
 
     Example: fedgrove coordinator --config federation.toml --keystore founder.json --data test.npz
     """
-    from node.coordinator import Coordinator
+    from fedgrove.node.roles.coordinator import Coordinator
 
     terms, reach = load_config(config)
     test = _test_data(terms, data)
@@ -159,7 +157,7 @@ def _arrive(
 
 
 def _standby(place: _Place, terms: FederationConfig, reach: NetworkSettings, **score: Callable) -> "Standby":
-    from node.standby import Standby
+    from fedgrove.node.roles.standby import Standby
 
     return Standby(place.ledger, place.store, terms, first_model(terms), confirmations=reach.confirmations, **score)
 
@@ -171,8 +169,8 @@ def _private_data(data: Path, terms: FederationConfig) -> "Samples | np.ndarray"
             return points_from_file(data, terms.clustering.grid)
         except PointsError as fault:
             raise CommandError(str(fault)) from None
-    from node.learning.training import keep_freed_memory
-    from node.learning.userdata import part_from_file
+    from fedgrove.node.learning.training import keep_freed_memory
+    from fedgrove.node.learning.userdata import part_from_file
 
     samples = part_from_file(data, "train", terms.model)
     keep_freed_memory()
@@ -185,7 +183,7 @@ def _test_data(terms: FederationConfig, data: Path | None) -> "Samples | None":
         return None
     if terms.clustering is not None:
         raise CommandError("--data is for models: K-means needs no test data, leave it out")
-    from node.learning.userdata import part_from_file
+    from fedgrove.node.learning.userdata import part_from_file
 
     return part_from_file(data, "test", terms.model)
 
@@ -194,7 +192,7 @@ def _tasks(terms: FederationConfig, keys: Keys, test: "Samples | None", standby:
     """What the coordinator does beside driving rounds; a stand-by does not count for clusters."""
     if test is None and (terms.clusters is None or standby):
         return {}
-    from node.evaluation import coordinator_tasks, evaluator
+    from fedgrove.node.methods.training.evaluation import coordinator_tasks, evaluator
 
     return {"evaluate": evaluator(terms, test)} if standby else coordinator_tasks(terms, keys, test)
 

@@ -9,20 +9,25 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.node.base.inline import inline_table
+from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
+from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, check_directory
+from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS
+from fedgrove.node.lab.simulation.executors import NoExecutor, open_executor
+from fedgrove.node.lab.simulation.plan import (
+    InvalidPlan,
+    Plan,
+    attack_from_json,
+    clustering_from_json,
+    privacy_from_json,
+)
+from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from rich import box
 from rich.table import Table
-
-from node.cli.output import FAILED, CommandError, console, print_json, read_seeds
-from node.clustering.poisoning import ATTACKS
-from node.clustering.settings import ProCflSettings
-from node.files import AlreadyInUse
-from node.inline import inline_table
-from node.learning.samples import Dataset
-from node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
-from node.simulation.checkpoint import InvalidCheckpoint, check_directory
-from node.simulation.executors import NoExecutor, open_executor
-from node.simulation.plan import InvalidPlan, Plan, attack_from_json, clustering_from_json, privacy_from_json
-from node.simulation.record import Record
 
 # The paper's accuracy is the mean of the last so many rounds.
 LAST_ROUNDS = 20
@@ -165,7 +170,7 @@ def simulate(
 def _device(name: str) -> str:
     if name == "cpu":
         return name
-    from node.learning.devices import NoDevice, choose  # torch takes a second
+    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
 
     try:
         return choose(name)
@@ -199,11 +204,11 @@ def _run_all(
 def _run_on(
     pool: Executor, workers: int, plans: list[Plan], data_dir: Path | None, out: Path | None, resume: bool
 ) -> list[Run]:
-    from node.cli.rounds_progress import RoundsDisplay
-    from node.learning.datasets import load_dataset
-    from node.learning.training import DivergedTraining
-    from node.simulation.kinds import simulation_of
-    from node.simulation.run import SimulationFailed
+    from fedgrove.node.cli.rounds_progress import RoundsDisplay
+    from fedgrove.node.lab.simulation.kinds import simulation_of
+    from fedgrove.node.lab.simulation.run import SimulationFailed
+    from fedgrove.node.learning.datasets import load_dataset
+    from fedgrove.node.learning.training import DivergedTraining
 
     dataset = load_dataset(plans[0].dataset, data_dir)
     runs = []
@@ -226,8 +231,8 @@ def _run_on(
 
 def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
     """Accuracy over the rounds, the partition of the first seed, and accuracy out of distribution where probed."""
-    from node.simulation import figures
-    from node.simulation.data import deal_data
+    from fedgrove.node.lab.simulation import figures
+    from fedgrove.node.lab.simulation.data import deal_data
 
     plan = records[0].plan
     data = deal_data(plan, dataset, with_shared=False)
@@ -248,8 +253,8 @@ def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
 
 def _draw_clusters(directory: Path) -> None:
     """The matrix of similarities and the clusters, of one seed."""
-    from node.simulation import figures
-    from node.simulation.clustered.similarity import read_clusters
+    from fedgrove.node.lab.simulation import figures
+    from fedgrove.node.lab.simulation.clustered.similarity import read_clusters
 
     found = read_clusters(directory)
     figures.clusters_figure(found.similarity.ism, found.members, found.attackers, directory / "clusters.png")

@@ -10,27 +10,26 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
+from fedgrove.chain.access import Network
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.founding import read_deployment
+from fedgrove.chain.keys import Keys, load
+from fedgrove.chain.ledger import Ledger
+from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
+from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.cli.membership import ConfigFile, PasswordFile
+from fedgrove.node.cli.output import CommandError, complain, console, print_json, read_password
+from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
+from fedgrove.node.cli.reach import check_reach, open_network, open_store
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.terms import load_config
+from fedgrove.node.status.budget import ETHER, Budget, Purse
+from fedgrove.node.status.pace import pace
+from fedgrove.node.status.participation import Participation
+from fedgrove.node.status.standing import DisputedRound, Standing, standing
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-
-from chain.access import Network
-from chain.errors import ChainError
-from chain.founding import read_deployment
-from chain.keys import Keys, load
-from chain.ledger import Ledger
-from node.budget import ETHER, Budget, Purse
-from node.cli.clusters_look import ClusterLook, ClusterSight
-from node.cli.lone_endpoint import lone_endpoint
-from node.cli.membership import ConfigFile, PasswordFile
-from node.cli.output import CommandError, complain, console, print_json, read_password
-from node.cli.privacy_look import PrivacyLook, PrivacySight
-from node.cli.reach import check_reach, open_network, open_store
-from node.config import load_config
-from node.pace import pace
-from node.participation import Participation
-from node.standing import DisputedRound, Standing, standing
-from node.view import LedgerView
 
 Rows = list[tuple[str, str]]
 

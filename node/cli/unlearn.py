@@ -4,21 +4,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from chain.history import capture
-from chain.keys import Keys, load
-from chain.ledger import Ledger
-from chain.records import Withdrawn
-from node.auditing.archive import chain_facts
-from node.auditing.certificate import NoCertificate, certify
-from node.cli.kmeans import show
-from node.cli.output import FAILED, CommandError, console, print_json, read_password
-from node.cli.reach import check_reach, find_federation, open_network, open_store
-from node.config import load_config
-from node.files import AlreadyInUse, write_atomically
-from node.journal import Journal
-from node.unlearning.asking import CannotForget, ask
-from node.unlearning.federation import LocalFederation, LocalFederationError
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys, load
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Withdrawn
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.certificate import NoCertificate, certify
+from fedgrove.node.base.files import AlreadyInUse, write_atomically
+from fedgrove.node.cli.kmeans import show
+from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_password
+from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.devnet.kmeans import LocalFederation, LocalFederationError
+from fedgrove.node.methods.kmeans.asking import CannotForget, ask
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.terms import load_config
 
 _HERE = Path("clusters")
 _MAX_POINTS = 1 << 20

@@ -5,10 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-
-from node.cli.bench_removals import BY_THE_PAPER, METHODS, ON_LEDGER, PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, RemovalRun
-from node.files import write_atomically
-from node.simulation.figures import SERIES, drawing
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.cli.bench_removals import (
+    BY_THE_PAPER,
+    METHODS,
+    ON_LEDGER,
+    PLAIN,
+    REMOVAL,
+    RIVAL,
+    WELL_WRITTEN,
+    RemovalRun,
+)
+from fedgrove.node.lab.simulation.figures import SERIES, drawing
 
 README = "README.md"
 _COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER, ON_LEDGER), SERIES, strict=False))

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from node.explorer.index import Index
-from node.explorer.sources import Source
-from node.files import AlreadyInUse, exclusive
+from fedgrove.node.base.files import AlreadyInUse, exclusive
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.sources import Source
 
 MAX_INDEXES = 32
 MAX_BYTES = 2 << 30

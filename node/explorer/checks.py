@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from node.explorer.inert import inert
-from node.explorer.watch import Sight
-from node.ledger_rules import BadRecord
+from fedgrove.node.explorer.inert import inert
+from fedgrove.node.explorer.watch import Sight
+from fedgrove.node.protocol.ledger_rules import BadRecord
 
 GOOD, REMARK, BAD, WAIT, SKIPPED = "good", "remark", "bad", "wait", "skipped"
 WORDS = {

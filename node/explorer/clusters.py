@@ -1,4 +1,4 @@
-"""What a round left of the clusters, by the rules that clients and the auditor follow (``node.clustering.course``).
+"""What a round left of the clusters, by the rules that clients and the auditor follow (``node.methods.procfl.course``).
 
 A round closes with a state, which all of them recompute, and with what the coordinator states beside it; together they
 say what comes next. Neither is believed here: whether they are lawful, the audit says of the round's record, and what
@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from ipfs.store import ContentStore
-from node.clustering.course import Course
-from node.clustering.state import ClusterState, head_end
-from node.clustering.stated import Stated
-from node.clustering.suspicion import scores
-from node.clustering.watching import Score as Scored
-from node.config import FederationConfig
-from node.content import InvalidBlob, Metrics
-from node.tensors import InvalidModel
-from node.uploads.cluster_rounds import accepted, course_of
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
+from fedgrove.node.methods.procfl.state import ClusterState, head_end
+from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.methods.procfl.suspicion import scores
+from fedgrove.node.methods.procfl.watching import Score as Scored
+from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.terms import FederationConfig
 
 MAX_HEAD_BYTES = 1 << 21
 """A state with a larger head is not shown. That of a thousand clients has less, but for the overlaps of all pairs."""

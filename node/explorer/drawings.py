@@ -8,9 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedgrove.chain import tree
 from markupsafe import Markup
-
-from chain import tree
 
 
 @dataclass(frozen=True)

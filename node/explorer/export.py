@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from ipfs.store import StoreError
-from node.explorer.index import Index
-from node.explorer.pages import Pages
-from node.explorer.terms import has_clusters, latest_config
-from node.explorer.views.search import place_of
-from node.explorer.views.words import FOUND
-from node.explorer.watch import Watch
+from fedgrove.ipfs.store import StoreError
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.terms import has_clusters, latest_config
+from fedgrove.node.explorer.views.search import place_of
+from fedgrove.node.explorer.views.words import FOUND
+from fedgrove.node.explorer.watch import Watch
 
 # Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
 _ORDER = ("config", "metrics", "evidence", "recovery", "model", "release", "shares", "update")
@@ -133,7 +133,7 @@ def _file(path: str) -> str:
 
 
 def _assets() -> Iterator[tuple[str, bytes]]:
-    for item in files("node.explorer").joinpath("static").iterdir():
+    for item in files("fedgrove.node.explorer").joinpath("static").iterdir():
         yield f"static/{item.name}", item.read_bytes()
 
 

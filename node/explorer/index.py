@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from chain.block_rlp import decode_header
-from chain.deployment import Deployment
-from chain.history import History, TransactionFacts
-from chain.records import Record
-from node.explorer.placing import Entry, entry_from, entry_of, place
-from node.explorer.sums import sum_up
+from fedgrove.chain.block_rlp import decode_header
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import History, TransactionFacts
+from fedgrove.chain.records import Record
+from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
+from fedgrove.node.explorer.sums import sum_up
 
 VERSION = "4"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
@@ -156,7 +156,7 @@ class Index:
     def _make(self, terms: dict[str, str]) -> None:
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         self.connection().execute("PRAGMA journal_mode = WAL")
-        schema = files("node.explorer").joinpath("schema.sql").read_text()
+        schema = files("fedgrove.node.explorer").joinpath("schema.sql").read_text()
         with self.changes() as database:  # so that a file that was begun is not taken for one that is whole
             for statement in schema.split(";"):
                 database.execute(statement)

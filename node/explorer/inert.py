@@ -8,8 +8,8 @@ import json
 import math
 from dataclasses import dataclass
 
-from chain.strict_json import parse_json
-from ipfs.store import ContentStore, StoreError
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs.store import ContentStore, StoreError
 
 MAX_TEXT = 400
 MAX_HEADER_BYTES = 1 << 20

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chain.access import Network
-from chain.deployment import Deployment
-from ipfs.store import ContentStore
-from node.explorer.cache import open_index
-from node.explorer.server import serving
-from node.explorer.sources import LiveSource
-from node.explorer.watch import Watch
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import LiveSource
+from fedgrove.node.explorer.watch import Watch
 
 
 @contextmanager

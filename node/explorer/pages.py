@@ -7,26 +7,25 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from fedgrove.node.explorer import drawings
+from fedgrove.node.explorer.checks import WORDS, Checks
+from fedgrove.node.explorer.clusters import tensors_start
+from fedgrove.node.explorer.drawings import STATES, short
+from fedgrove.node.explorer.heatmap import MAX_CLIENTS
+from fedgrove.node.explorer.inert import contents_of_model, document, inert
+from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
+from fedgrove.node.explorer.views.charts import charts
+from fedgrove.node.explorer.views.clients import forgettings, members, one_client
+from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
+from fedgrove.node.explorer.views.clusters import clusters_of
+from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
+from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped
+from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
+from fedgrove.node.explorer.views.search import search
+from fedgrove.node.explorer.views.trees import trees_of
+from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
+from fedgrove.node.explorer.watch import Sight, Watch
 from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from node.explorer import drawings
-from node.explorer.checks import WORDS, Checks
-from node.explorer.clusters import tensors_start
-from node.explorer.drawings import STATES, short
-from node.explorer.heatmap import MAX_CLIENTS
-from node.explorer.inert import contents_of_model, document, inert
-from node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
-from node.explorer.views.charts import charts
-from node.explorer.views.clients import forgettings, members, one_client
-from node.explorer.views.cluster_course import curves, grid, said, score_name
-from node.explorer.views.clusters import clusters_of
-from node.explorer.views.contracts import approvals, foundings, gas
-from node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped
-from node.explorer.views.rows import Blob, count_records, text_of
-from node.explorer.views.search import search
-from node.explorer.views.trees import trees_of
-from node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
-from node.explorer.watch import Sight, Watch
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _DIGEST = r"([0-9a-f]{64})"
@@ -47,7 +46,7 @@ class Pages:
         self._watch = watch
         self._has = has
         self._templates = Environment(
-            loader=PackageLoader("node.explorer"),
+            loader=PackageLoader("fedgrove.node.explorer"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,

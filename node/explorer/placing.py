@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from chain import tree, vrf
-from chain.records import Record
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.records import Record
 
 MAX_INTEGER = (1 << 63) - 1  # SQLite's
 _MAX_JSON_INTEGER = 1 << 53

@@ -12,12 +12,11 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-
-from ipfs.blobs import Root
-from ipfs.store import NotFound, StoreError
-from node.explorer.pages import Pages
-from node.explorer.views.blobs import MAX_MODEL_BYTES
-from node.explorer.watch import Watch
+from fedgrove.ipfs.blobs import Root
+from fedgrove.ipfs.store import NotFound, StoreError
+from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
+from fedgrove.node.explorer.watch import Watch
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
@@ -68,7 +67,7 @@ def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
             answer.headers.setdefault(name, value)
         return answer
 
-    app.mount("/static", StaticFiles(directory=str(files("node.explorer").joinpath("static"))))
+    app.mount("/static", StaticFiles(directory=str(files("fedgrove.node.explorer").joinpath("static"))))
 
     @app.get("/events")
     async def events(request: Request, since: int = 0) -> Response:

@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from chain.access import Network
-from chain.deployment import Deployment
-from chain.history import BadHistory, History, capture
-from chain.ledger import Ledger
-from ipfs.car import InvalidArchive
-from ipfs.disk import DiskReader
-from ipfs.store import ContentStore, StoreError
-from node.auditing.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
-from node.auditing.follow import Follower
-from node.auditing.verdict import Verdict
-from node.explorer.index import Index
-from node.standing import Standing, standing
-from node.view import LedgerView
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import BadHistory, History, capture
+from fedgrove.chain.ledger import Ledger
+from fedgrove.ipfs.car import InvalidArchive
+from fedgrove.ipfs.disk import DiskReader
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.audit.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
+from fedgrove.node.audit.follow import Follower
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.status.standing import Standing, standing
 
 Progress = Callable[[int], None]
 

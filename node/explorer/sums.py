@@ -3,9 +3,9 @@
 import sqlite3
 from collections.abc import Iterable
 
-from node.content import InvalidBlob, Metrics
-from node.explorer.clusters import hear
-from node.explorer.terms import has_clusters, parse_config
+from fedgrove.node.explorer.clusters import hear
+from fedgrove.node.explorer.terms import has_clusters, parse_config
+from fedgrove.node.protocol.content import InvalidBlob, Metrics
 
 _SUMS = """
 UPDATE rounds SET

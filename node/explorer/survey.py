@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipfs.store import ContentStore, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from node.content import MAX_JSON_BYTES
-from node.explorer.clusters import read_head
-from node.explorer.index import Index
-from node.explorer.sums import sum_up
-from node.explorer.terms import has_clusters, latest_config, parse_config
+from fedgrove.ipfs.store import ContentStore, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.node.explorer.clusters import read_head
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.sums import sum_up
+from fedgrove.node.explorer.terms import has_clusters, latest_config, parse_config
+from fedgrove.node.protocol.content import MAX_JSON_BYTES
 
 TEXTS = ("config", "metrics", "evidence")
 """Roles of the blobs that are small JSON documents; their bytes are kept in the index."""

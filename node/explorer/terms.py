@@ -3,11 +3,11 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from node.config import FederationConfig
-from node.strict_tables import InvalidConfig
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.protocol.terms import FederationConfig
 
 if TYPE_CHECKING:
-    from node.explorer.index import Index  # which needs terms itself
+    from fedgrove.node.explorer.index import Index  # which needs terms itself
 
 
 def latest_config(index: "Index") -> FederationConfig | None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from chain.errors import ChainError
-from ipfs.store import StoreError
-from node.auditing.verdict import Verdict
-from node.explorer.index import Index
-from node.explorer.sources import Source
-from node.explorer.survey import ask_again, survey
-from node.ledger_rules import BadRecord
-from node.standing import Standing
+from fedgrove.chain.errors import ChainError
+from fedgrove.ipfs.store import StoreError
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.sources import Source
+from fedgrove.node.explorer.survey import ask_again, survey
+from fedgrove.node.protocol.ledger_rules import BadRecord
+from fedgrove.node.status.standing import Standing
 
 INTERVAL_SECONDS = 1.0
 MISSING_SECONDS = 20.0

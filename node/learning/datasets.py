@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-
-from node.learning.cifar import CLASSES as CIFAR_CLASSES
-from node.learning.cifar import content_digest, parse_binary_batch, parse_python_batch
-from node.learning.idx import parse_idx
-from node.learning.publishers import (
+from fedgrove.node.learning.cifar import CLASSES as CIFAR_CLASSES
+from fedgrove.node.learning.cifar import content_digest, parse_binary_batch, parse_python_batch
+from fedgrove.node.learning.idx import parse_idx
+from fedgrove.node.learning.publishers import (
     CIFAR10,
     FASHION_MNIST,
     MNIST,
@@ -26,9 +25,9 @@ from node.learning.publishers import (
     read_bounded,
     read_verified,
 )
-from node.learning.samples import Dataset, Loaded, Samples, as_samples
-from node.learning.settings import DATASETS
-from node.learning.userdata import from_attribute, from_file
+from fedgrove.node.learning.samples import Dataset, Loaded, Samples, as_samples
+from fedgrove.node.learning.settings import DATASETS
+from fedgrove.node.learning.userdata import from_attribute, from_file
 
 __all__ = ["DATASETS", "Dataset", "DatasetError", "Loaded", "Samples", "as_samples", "load_dataset"]
 

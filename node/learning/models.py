@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.settings import ModelSpec, default_model
 from torch import nn
 from torch.nn import functional
-
-from node.learning.settings import ModelSpec, default_model
-from node.tensors import InvalidModel, Tensors
 
 __all__ = [
     "ConvNet",

@@ -7,10 +7,9 @@ times as there are copies of the data.
 from itertools import chain
 
 import numpy as np
-
-from node.learning.samples import Samples
-from node.learning.settings import PartitionSettings
-from node.learning.shared import draw_shared
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.learning.shared import draw_shared
 
 Partition = tuple[np.ndarray, ...]
 

@@ -12,11 +12,10 @@ another order, so the last bits differ.
 import math
 
 import torch
-
-from node.learning.models import FullyConnected, Network
-from node.learning.samples import Samples
-from node.learning.settings import TrainingSettings
-from node.learning.strategies.base import LocalTerm
+from fedgrove.node.learning.models import FullyConnected, Network
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.strategies.base import LocalTerm
 
 
 def suits(model: Network, samples: Samples, term: LocalTerm, settings: TrainingSettings) -> bool:

@@ -1,12 +1,11 @@
 """The shared set d_share: a few samples a class that volunteers give, on which FedAom measures a model's behaviour."""
 
 import numpy as np
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec
 from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
-
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec
 
 MAX_SHARED_BYTES = 64 << 20
 

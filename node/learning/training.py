@@ -15,16 +15,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning import devices, plain_descent
+from fedgrove.node.learning.augment import augment
+from fedgrove.node.learning.models import Network, channels_last, empty_model, load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from torch.nn import functional
 from torch.optim.sgd import sgd
-
-from node.learning import devices, plain_descent
-from node.learning.augment import augment
-from node.learning.models import Network, channels_last, empty_model, load_tensors, split_extras, to_tensors
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec, TrainingSettings
-from node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
-from node.tensors import Tensors
 
 __all__ = [
     "DivergedTraining",

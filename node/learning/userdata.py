@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from fedgrove.node.learning.publishers import DatasetError
+from fedgrove.node.learning.samples import Loaded, Samples, as_samples
+from fedgrove.node.learning.settings import ModelSpec
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
-
-from node.learning.publishers import DatasetError
-from node.learning.samples import Loaded, Samples, as_samples
-from node.learning.settings import ModelSpec
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 

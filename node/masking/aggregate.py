@@ -7,15 +7,14 @@ whatever the number of clients.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
-
-from node.masking.coverage import pair_spans
-from node.masking.graph import MaskGraph
-from node.masking.keys import pair_mask_key, self_mask_key
-from node.masking.prg import Mask, MaskKey, apply_masks
-from node.masking.recovery import RecoveryRecord
-from node.masking.ring import WORD, decode, encode
-from node.masking.survivors import needed_secrets
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.coverage import pair_spans
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
+from fedgrove.node.masking.prg import Mask, MaskKey, apply_masks
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.masking.survivors import needed_secrets
 
 
 class InvalidUpdate(ValueError):

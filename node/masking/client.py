@@ -6,14 +6,13 @@ yᵢ = qᵢ + PRG(bᵢ) + Σ_{j∈partners, j>i} PRG(s_ij) − Σ_{j∈partners,
 from collections.abc import Collection
 
 import numpy as np
-
-from node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
-from node.masking.graph import MaskGraph
-from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
-from node.masking.prg import Mask, MaskKey, apply_masks
-from node.masking.ring import encode
-from node.masking.sealing import MaskingRefused, check_own, seal_shares
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
+from fedgrove.node.masking.prg import Mask, MaskKey, apply_masks
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.masking.sealing import MaskingRefused, check_own, seal_shares
 
 __all__ = ["MaskKey", "MaskingRefused", "RoundSecrets", "mask_keys", "mask_update", "mask_words", "seal_shares"]
 

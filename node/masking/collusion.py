@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-
-from node.masking.graph import random_regular
-from node.masking.parameters import PPM, Assumed, partners_of_all, sharing
+from fedgrove.node.masking.graph import random_regular
+from fedgrove.node.masking.parameters import PPM, Assumed, partners_of_all, sharing
 
 SIZES = (8, 16, 32, 64, 100, 256, 1_000, 10_000)
 FRACTIONS = (0.05, 0.10, 0.20, 0.33)

@@ -9,10 +9,9 @@ from collections.abc import Collection
 from itertools import accumulate
 
 import numpy as np
-
-from node.masking.graph import MaskGraph
-from node.masking.prg import Spans
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.prg import Spans
 
 MIN_PAIRS = 2
 """Pairs that must cover each tensor of a client when κ < 1 (spec 02)."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from node.masking.context import Participant, RoundContext
-from node.masking.keys import is_low_order
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.keys import is_low_order
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 
 Mode = Literal["bbtsa", "pairwise"]
 Adjacency = tuple[tuple[int, ...], ...]

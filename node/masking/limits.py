@@ -8,9 +8,8 @@ computed in integers, so that all machines come to the same decision.
 from dataclasses import dataclass
 
 import numpy as np
-
-from node.masking.aggregate import InvalidUpdate
-from node.masking.ring import WORD
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.ring import WORD
 
 _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 20

@@ -8,11 +8,10 @@ on the ledger: there is no second secret that would show another update.
 from collections.abc import Collection, Mapping
 
 import numpy as np
-
-from node.masking.graph import MaskGraph
-from node.masking.keys import SECRET_BYTES, is_mask_secret, pair_mask_key, self_mask_key
-from node.masking.prg import Mask, apply_masks
-from node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, pair_mask_key, self_mask_key
+from fedgrove.node.masking.prg import Mask, apply_masks
+from fedgrove.node.masking.recovery import RecoveryRecord
 
 
 def valid_secrets(graph: MaskGraph, told: Mapping[int, bytes]) -> dict[int, bytes]:

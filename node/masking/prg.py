@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-
-from node.masking.ring import WORD
+from fedgrove.node.masking.ring import WORD
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of parameters, ascending and disjoint."""

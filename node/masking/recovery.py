@@ -11,12 +11,12 @@ lied is known: a holder whose share is another, or an owner whose committed shar
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from node.masking.graph import MaskGraph, encode_positions
-from node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
-from node.masking.release import InvalidRelease, Release, parse_with
-from node.masking.sealing import InvalidShares, Kind, SealedShares, is_committed, parse_shares
-from node.masking.shamir import recover_secret
-from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets, without_groups
+from fedgrove.node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
+from fedgrove.node.masking.release import InvalidRelease, Release, parse_with
+from fedgrove.node.masking.sealing import InvalidShares, Kind, SealedShares, is_committed, parse_shares
+from fedgrove.node.masking.shamir import recover_secret
+from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets, without_groups
 
 _MAGIC = b"FGV2"
 _HEADER_BYTES = len(_MAGIC) + 32

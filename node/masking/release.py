@@ -9,10 +9,10 @@ it fixes the lists it was made for.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from node.masking.coverage import thinnest
-from node.masking.graph import MaskGraph, encode_positions
-from node.masking.keys import RoundSecrets
-from node.masking.sealing import (
+from fedgrove.node.masking.coverage import thinnest
+from fedgrove.node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.sealing import (
     OPENING_BYTES,
     InvalidShares,
     Kind,
@@ -22,7 +22,7 @@ from node.masking.sealing import (
     open_shares,
     parse_shares,
 )
-from node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
 
 _MAGIC = b"FGR2"
 _ENTRY_BYTES = 4 + 1 + OPENING_BYTES

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
 
 WORD = np.dtype("<u4")
 """Type of an encoded parameter: uint32, little-endian."""

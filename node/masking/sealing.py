@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-from node.masking.graph import MaskGraph
-from node.masking.keys import Random, RoundSecrets, agree, derive, is_low_order
-from node.masking.shamir import PRIME, SHARE_BYTES, split
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.keys import Random, RoundSecrets, agree, derive, is_low_order
+from fedgrove.node.masking.shamir import PRIME, SHARE_BYTES, split
 
 NONCE_BYTES = 12
 SALT_BYTES = 16

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from math import comb
 
-from node.masking.keys import Random
+from fedgrove.node.masking.keys import Random
 
 PRIME = 2**256 + 297
 """The smallest prime above 2²⁵⁶: any 32 bytes are a secret."""

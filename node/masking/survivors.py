@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.graph import MaskGraph, encode_positions
 
 
 class UnsafeSurvivors(ValueError):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
-from node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma
+from fedgrove.node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

@@ -12,15 +12,14 @@ import math
 from functools import lru_cache
 
 import numpy as np
-
-from node.masking.keys import Random
-from node.masking.ring import WORD
-from node.privacy.clipping import check_update, clip_factor, l2_norm
-from node.privacy.discrete import add_noise
-from node.privacy.grid import Grid
-from node.privacy.repeatable import add_repeatable_noise
-from node.privacy.settings import ClientLevelSettings
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.privacy.clipping import check_update, clip_factor, l2_norm
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.repeatable import add_repeatable_noise
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 QUANTILE_TENSOR = "privacy.below"
 """Name of the coordinate behind the parameters when a quantile is tracked."""

@@ -24,11 +24,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-
-from node.masking.keys import Random
-from node.privacy.residue import log_ratio
-from node.privacy.stream import Stream
-from node.privacy.triangles import WIDEST, Triangles, triangles
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.privacy.residue import log_ratio
+from fedgrove.node.privacy.stream import Stream
+from fedgrove.node.privacy.triangles import WIDEST, Triangles, triangles
 
 MIN_VARIANCE = 16
 MAX_VARIANCE = 1 << 52

@@ -39,10 +39,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from node.masking.limits import Limits
-from node.privacy.accountant import GaussianRelease
-from node.privacy.discrete import discrete_gaussian, sum_log_ratio
-from node.privacy.settings import ClientLevelSettings
+from fedgrove.node.masking.limits import Limits
+from fedgrove.node.privacy.accountant import GaussianRelease
+from fedgrove.node.privacy.discrete import discrete_gaussian, sum_log_ratio
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 _MOST_VOTE = 4  # a vote is at most this part of Δ, which leaves three quarters of Δ² to the update
 _SMOOTHING = 9  # variance of the random rounding in the proof

@@ -23,11 +23,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-
-from node.masking.keys import Random
-from node.privacy.clipping import check_update, l2_norm
-from node.privacy.discrete import add_noise
-from node.privacy.settings import LocalSettings
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.privacy.clipping import check_update, l2_norm
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.settings import LocalSettings
 
 _GRID = 24  # σ is 2²⁴ grid units
 _VARIANCE = Fraction(1 << 2 * _GRID)

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
-from node.privacy.local import gaussian_sigma
+from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
+from fedgrove.node.privacy.local import gaussian_sigma
 
 EARLY = 0.01
 """Share of the clients who may have spent their budget before the last round, as they are drawn more often."""

@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, get_args, get_type_hints
 
-from node.privacy.accountant import AGREEMENT
+from fedgrove.node.privacy.accountant import AGREEMENT
 
 
 class InvalidRecord(ValueError):

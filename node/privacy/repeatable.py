@@ -11,11 +11,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-
-from node.privacy.discrete import step_of
-from node.privacy.residue import PLACES, ends, reach
-from node.privacy.stream import MAX_BYTES, Stream
-from node.privacy.triangles import WIDEST
+from fedgrove.node.privacy.discrete import step_of
+from fedgrove.node.privacy.residue import PLACES, ends, reach
+from fedgrove.node.privacy.stream import MAX_BYTES, Stream
+from fedgrove.node.privacy.triangles import WIDEST
 
 _WORD = 64
 _CHUNK = MAX_BYTES * 8 // _WORD

@@ -14,8 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-
-from node.privacy.stream import Stream
+from fedgrove.node.privacy.stream import Stream
 
 PLACES = 256
 """Bits of a probability."""

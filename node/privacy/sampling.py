@@ -11,7 +11,7 @@ It counts on members being there. Who is away is drawn by nobody: keep well abov
 
 import math
 
-from node.privacy.settings import ClientLevelSettings
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 _SHARE = 1e-3  # of δ
 

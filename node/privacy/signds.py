@@ -23,10 +23,9 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
-
-from node.masking.keys import Random
-from node.privacy.clipping import check_update
-from node.privacy.settings import SignDsSettings
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.privacy.clipping import check_update
+from fedgrove.node.privacy.settings import SignDsSettings
 
 AUTOMATIC_DIMENSIONS = 50
 MAX_LENGTH = 1 << 32

@@ -1,10 +1,9 @@
 """Random words for whole vectors, from one key."""
 
 import numpy as np
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.masking.prg import keystream
 from numpy.typing import DTypeLike
-
-from node.masking.keys import Random
-from node.masking.prg import keystream
 
 MAX_BYTES = 3 << 17
 """Most that one call may take."""

@@ -20,9 +20,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-
-from node.privacy.residue import Intervals, Residue, chances, log_ratio
-from node.privacy.stream import Stream
+from fedgrove.node.privacy.residue import Intervals, Residue, chances, log_ratio
+from fedgrove.node.privacy.stream import Stream
 
 WIDEST = 1600**2
 """The largest v: outcomes fit into 16 bits, and c is at most 256."""

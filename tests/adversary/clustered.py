@@ -6,27 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.networks import Network
+from fedgrove.chain.records import Closed
+from fedgrove.chain.signatures import sign_message
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import Tensors, flatten, unflatten
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.procfl.round_inputs import state_after
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.protocol.aggregation import outcome, recovery
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
 
-from chain.keys import Keys
-from chain.networks import Network
-from chain.records import Closed
-from chain.signatures import sign_message
-from ipfs.unixfs import cid_of
-from node.aggregation import outcome, recovery
-from node.client import Client
-from node.clustering.settings import ClusterTerms
-from node.clustering.state import ClusterState
-from node.clustering.stated import Stated
-from node.config import FederationSettings, MembershipSettings
-from node.content import Metrics
-from node.coordinator import Coordinator
-from node.evaluation import coordinator_tasks, initial_model
-from node.learning.datasets import load_dataset
-from node.learning.samples import Samples
-from node.learning.settings import TrainingSettings
-from node.rounds import RoundRecords, Rounds
-from node.tensors import Tensors, flatten, unflatten
-from node.uploads.cluster_rounds import state_after
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)

@@ -5,14 +5,14 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+from fedgrove.chain import ledger, tree
+from fedgrove.chain.draws import sign_draw
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.records import FailureReason, Skipped, Voided
+from fedgrove.node.masking.client import RoundSecrets
+from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
+from fedgrove.node.roles.coordinator import Coordinator
 
-from chain import ledger, tree
-from chain.draws import sign_draw
-from chain.keys import Keys
-from chain.records import FailureReason, Skipped, Voided
-from node.config import FederationSettings, MembershipSettings
-from node.coordinator import Coordinator
-from node.masking.client import RoundSecrets
 from tests.node.federation import Federation
 
 TERMS = {"membership": MembershipSettings(mode="approved"), "federation": FederationSettings(rounds=3), "repeats": 5}

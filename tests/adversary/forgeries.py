@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from eth_account import Account
 from eth_utils import keccak, to_canonical_address
-
-from chain.deployment import Deployment, creation_data
-from chain.records import (
+from fedgrove.chain.deployment import Deployment, creation_data
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
@@ -23,10 +22,11 @@ from chain.records import (
     RoundOpened,
     Shared,
 )
-from ipfs.unixfs import cid_of
-from node.config import StartSettings
-from node.content import Metrics, fetch_config, fetch_model, model_bytes
-from node.kmeans.state import State
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.protocol.content import Metrics, fetch_config, fetch_model, model_bytes
+from fedgrove.node.protocol.terms import StartSettings
+
 from tests.adversary.forging import ARGUMENTS, STRANGER, Place, Tape, other_value, record_fields
 from tests.adversary.kept_runs import Kept
 

@@ -17,15 +17,14 @@ from eth_account import Account
 from eth_bloom import BloomFilter
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-
-from chain import tree, vrf
-from chain.abi import functions
-from chain.block_rlp import decode_header, decode_receipt, trie_root
-from chain.deployment import Deployment
-from chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
-from chain.history import Block, Body, History
-from chain.phases import Deadlines
-from chain.records import (
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.abi import functions
+from fedgrove.chain.block_rlp import decode_header, decode_receipt, trie_root
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
+from fedgrove.chain.history import Block, Body, History
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,

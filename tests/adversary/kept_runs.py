@@ -9,22 +9,22 @@ from functools import cached_property
 from pathlib import Path
 
 from eth_account.signers.local import LocalAccount
+from fedgrove.chain.history import History
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
+from fedgrove.node.devnet.demo import Plan
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.status.report import build_report
 
-from chain.history import History
-from chain.networks import embedded
-from ipfs.disk import DiskStore
-from node.auditing.archive import LEDGER, REPORT, STORE, seal_archive
-from node.config import MaskingSettings
-from node.demo import Plan
-from node.learning.settings import TrainingSettings
-from node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
-from node.report import build_report
 from tests.adversary import eventful
 from tests.adversary.forging import Tape
 from tests.node.conftest import run_federation
+from tests.node.devnet.kmeans_members import TERMS
+from tests.node.devnet.kmeans_members import Federation as KMeans
 from tests.node.federation import Federation
-from tests.node.unlearning.federation import TERMS
-from tests.node.unlearning.federation import Federation as KMeans
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 DELTA = MaskingSettings(masked="delta")

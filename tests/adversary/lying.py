@@ -6,24 +6,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from eth_abi import encode as abi_encode
+from fedgrove.chain import events, tree, vrf
+from fedgrove.chain.access import Network
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Committed, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
+from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
+from fedgrove.node.masking.prg import Mask, apply_masks
+from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.masking.sealing import Kind, open_shares, parse_shares
+from fedgrove.node.masking.shamir import combine
+from fedgrove.node.protocol.content import Update
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.roles.client import Client
 
-from chain import events, tree, vrf
-from chain.access import Network
-from chain.contract import Contract
-from chain.deployment import Deployment
-from chain.errors import ChainError
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.phases import Deadlines
-from chain.records import Committed, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
-from node.client import Client
-from node.content import Update
-from node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
-from node.masking.prg import Mask, apply_masks
-from node.masking.ring import WORD, encode
-from node.masking.sealing import Kind, open_shares, parse_shares
-from node.masking.shamir import combine
-from node.rounds import RoundRecords
 from tests.adversary.forged_chain import ForgedChain
 from tests.node.federation import Federation
 

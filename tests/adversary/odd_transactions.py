@@ -10,10 +10,9 @@ from eth_abi import encode
 from eth_account.signers.local import LocalAccount
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address
-
-from chain.abi import functions
-from chain.access import Network
-from chain.draws import SignedDraw
+from fedgrove.chain.abi import functions
+from fedgrove.chain.access import Network
+from fedgrove.chain.draws import SignedDraw
 
 GAS = 3_000_000
 FEE = 3 * 10**9

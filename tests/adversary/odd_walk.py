@@ -4,16 +4,17 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from chain import tree, vrf
-from chain.access import Network
-from chain.contract import Contract
-from chain.deployment import Deployment
-from chain.draws import SignedDraw, sign_draw, signed_by
-from chain.errors import ChainError
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.records import Closed, Phase
-from node.view import LedgerView
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.access import Network
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.draws import SignedDraw, sign_draw, signed_by
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Closed, Phase
+from fedgrove.node.protocol.ledger_view import LedgerView
+
 from tests.adversary.odd_transactions import Odd
 from tests.chain.federations import SETTINGS, TERMS, Federation, found
 

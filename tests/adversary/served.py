@@ -9,12 +9,11 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
-
-from chain.access import Network
-from chain.block_rlp import decode_header, decode_receipt
-from chain.errors import ChainError, ContractRevert
-from chain.signed_transactions import decode_transaction
-from chain.transactions import Mined
+from fedgrove.chain.access import Network
+from fedgrove.chain.block_rlp import decode_header, decode_receipt
+from fedgrove.chain.errors import ChainError, ContractRevert
+from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.chain.transactions import Mined
 
 WORDS = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 NUMBERS = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")

@@ -8,18 +8,18 @@ filled in, and readers want the very transaction that creates the shipped contra
 
 import pytest
 from eth_utils import keccak, to_canonical_address, to_checksum_address
+from fedgrove.chain import authors, founding
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment, created_address, creation_data, deployed_code
+from fedgrove.chain.errors import ContractRevert, InvalidLog, WrongCode, artifact
+from fedgrove.chain.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import embedded
+from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.ledger_view import LedgerView
 
-from chain import authors, founding
-from chain.blocks import BadHistory
-from chain.contract import Contract
-from chain.deployment import Deployment, created_address, creation_data, deployed_code
-from chain.errors import ContractRevert, InvalidLog, WrongCode, artifact
-from chain.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import embedded
-from node.ledger_rules import LedgerRules
-from node.view import LedgerView
 from tests.chain.federations import MODEL, SETTINGS, TERMS
 
 WORD = 32

@@ -15,17 +15,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
+from fedgrove.node.methods.kmeans.client_work import LocalClustering
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum
+from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
+from fedgrove.node.methods.kmeans.server import cluster
+from fedgrove.node.methods.kmeans.state import State
 
-from chain.networks import embedded
-from chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
-from node.kmeans.code import MAX_LIMIT, Code
-from node.kmeans.counts import BinCounts
-from node.kmeans.exchange import Exchange, InvalidSum
-from node.kmeans.server import cluster
-from node.kmeans.state import State
-from node.unlearning.local_clustering import LocalClustering
-from node.uploads.kmeans_rounds import exchange_of, groups_of
-from tests.node.unlearning.federation import TERMS, Federation, keep_seedings
+from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
 VICTIM = 2
 ATTACKER = 1
@@ -89,7 +89,9 @@ def sum_differences(patched) -> None:
 
     patched.setattr(LocalClustering, "result", difference)
     patched.setattr(Exchange, "finish", finish)
-    patched.setattr("node.kmeans.exchange.Code", lambda grid, *_: Code(grid, 99, MAX_LIMIT, signed=True))
+    patched.setattr(
+        "fedgrove.node.methods.kmeans.exchange.Code", lambda grid, *_: Code(grid, 99, MAX_LIMIT, signed=True)
+    )
 
 
 def test_a_count_that_was_moved_blocks_nobody(tmp_path):
@@ -149,7 +151,7 @@ def test_a_spoiler_keeps_only_its_own_group_out_of_the_state(tmp_path):
 
 
 def test_it_would_block_everybody_if_there_were_no_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr("node.uploads.kmeans_rounds.groups_of", lambda *_: ())
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.groups_of", lambda *_: ())
     found = spoiling_every_sum(tmp_path, rounds=4)
     assert all(isinstance(end, Failed) for end in found.ends) and not found.forgotten
     assert all(ATTACKER in clients for clients in found.counted)  # the model of before stands

@@ -13,15 +13,15 @@ from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.ipfs import car
+from fedgrove.ipfs.car_reader import CarReader
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.disk import DiskReader, DiskStore
+from fedgrove.ipfs.store import TooLarge
+from fedgrove.ipfs.unixfs import Block, Link, build, encode_node
+from fedgrove.node.audit.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
+from fedgrove.node.status.report import upload_bytes
 
-from ipfs import car
-from ipfs.car_reader import CarReader
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.disk import DiskReader, DiskStore
-from ipfs.store import TooLarge
-from ipfs.unixfs import Block, Link, build, encode_node
-from node.auditing.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
-from node.report import upload_bytes
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 
 LEAF = os.urandom(1 << 20)
@@ -106,7 +106,7 @@ def test_a_megabyte_of_tiny_blocks_becomes_no_files(tmp_path, monkeypatch):
 
 
 def test_more_blocks_than_any_archive_has_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ipfs.car_reader.MAX_BLOCKS", 10)
+    monkeypatch.setattr("fedgrove.ipfs.car_reader.MAX_BLOCKS", 10)
     pieces = (number.to_bytes(4) for number in range(11))
     path = archive(tmp_path / "dust.car", [Block(CID.of_block(piece, RAW), piece) for piece in pieces])
     assert "more than the 10 blocks" in audit_car(path).reason
@@ -144,7 +144,7 @@ def test_a_terabyte_that_a_member_records_does_not_hold_up_the_report(tmp_path):
 def test_without_the_bounds_a_megabyte_takes_gigabytes(tmp_path, monkeypatch):
     blocks = repeated()
     path = archive(tmp_path / "bomb.car", blocks)
-    monkeypatch.setattr("ipfs.car_reader.most_unfolded", lambda held: None)
+    monkeypatch.setattr("fedgrove.ipfs.car_reader.most_unfolded", lambda held: None)
     with path.open("rb") as stream:
         reader = CarReader(stream, MAX_CAR_BYTES)
         assert bounded(lambda: len(reader.fetch(blocks[-1].cid.digest, GIBIBYTES * 2)), mebibytes=256) == TOO_MUCH
@@ -152,7 +152,7 @@ def test_without_the_bounds_a_megabyte_takes_gigabytes(tmp_path, monkeypatch):
 
 def test_without_the_bound_on_the_root_a_megabyte_takes_the_disk(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr("ipfs.car_reader.most_unfolded", lambda held: None)
+    monkeypatch.setattr("fedgrove.ipfs.car_reader.most_unfolded", lambda held: None)
     real = CarReader.stream
 
     def unbounded(self, digest, max_bytes):

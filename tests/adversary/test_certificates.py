@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Position, Voided, Withdrawn
+from fedgrove.node.audit import certificate
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.certificate import NoCertificate, certificate_fault
+from fedgrove.node.methods.kmeans.vector import draw_vector
+from fedgrove.node.protocol.rounds import Rounds
 
-from chain.networks import embedded
-from chain.records import Closed, Position, Voided, Withdrawn
-from node.auditing import certificate
-from node.auditing.archive import chain_facts
-from node.auditing.certificate import NoCertificate, certificate_fault
-from node.kmeans.vector import draw_vector
-from node.rounds import Rounds
-from tests.node.unlearning.federation import Federation
+from tests.node.devnet.kmeans_members import Federation
 
 # --- while a round is open --------------------------------------------------------------------------------------------
 

@@ -11,16 +11,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.procfl import course, suspicion
+from fedgrove.node.methods.procfl import uploads as cluster_uploads
+from fedgrove.node.methods.procfl.labels import SHARE, label_shares
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.watching import Score
+from fedgrove.node.methods.training.evaluation import public_test
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from node.client import Client
-from node.clustering import course, suspicion
-from node.clustering.labels import SHARE, label_shares
-from node.clustering.state import ClusterState
-from node.clustering.watching import Score
-from node.evaluation import public_test
-from node.learning.settings import TrainingSettings
-from node.uploads import clusters as cluster_uploads
 from tests.adversary import clustered
 from tests.node.federation import Federation
 
@@ -91,7 +91,7 @@ def by_claims(counts: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def weighed_by_claims(monkeypatch):
     """As it was: sums of samples, and one score only, weighed by them."""
-    monkeypatch.setattr("node.local_clusters.label_shares", by_claims)
+    monkeypatch.setattr("fedgrove.node.methods.procfl.client_work.label_shares", by_claims)
     monkeypatch.setattr(cluster_uploads, "is_sum_of_shares", lambda found, members: sum(found) > 0)
     monkeypatch.setattr(course.Course, "_doubts", lambda *_: False)
     _one_score(monkeypatch)

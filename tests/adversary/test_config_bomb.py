@@ -11,9 +11,9 @@ import os
 import tomllib
 
 import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.protocol.terms import load_config
 
-from node.config import load_config
-from node.strict_tables import InvalidConfig
 from tests.adversary.bounded import HANGS, bounded
 
 DIGITS = "9" * 5000
@@ -66,16 +66,16 @@ def test_dots_in_values_are_no_nesting(tmp_path):
 
 
 def test_without_the_mend_a_key_of_many_parts_is_parsed_for_hours(tmp_path, monkeypatch):
-    monkeypatch.setattr("node.config.parse_toml", lambda data: tomllib.loads(data.decode()))
+    monkeypatch.setattr("fedgrove.node.protocol.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
     path = tmp_path / "federation.toml"
     path.write_text(BOMBS["a key of many parts"])
     assert bounded(lambda: load_config(path), seconds=5) == HANGS
 
 
 def test_without_the_mend_brackets_and_digits_are_tracebacks(tmp_path, monkeypatch):
-    monkeypatch.setattr("node.config.parse_toml", lambda data: tomllib.loads(data.decode()))
-    monkeypatch.setattr("node.strict_tables._shown", repr)
-    monkeypatch.setattr("node.strict_tables._MAX_BITS", 1 << 30)
+    monkeypatch.setattr("fedgrove.node.protocol.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
+    monkeypatch.setattr("fedgrove.node.base.strict_tables._shown", repr)
+    monkeypatch.setattr("fedgrove.node.base.strict_tables._MAX_BITS", 1 << 30)
     path = tmp_path / "federation.toml"
     for name in ("closed brackets", "many bits for a name"):
         path.write_text(BOMBS[name])

@@ -16,18 +16,22 @@ import time
 from pathlib import Path
 
 import pytest
-
-from chain.keys import Keys, save
-from chain.networks import free_port
-from node.cli.main import COMMANDS
-from node.memory import is_private, keep_private
-from node.testnet.identity import Identity
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.networks import free_port
+from fedgrove.node.base.memory import is_private, keep_private
+from fedgrove.node.cli.main import COMMANDS
+from fedgrove.node.devnet.testnet.identity import Identity
 
 NOBODY = 65534
 PASSWORD = "of a test"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and prctl are Linux's")
 # The mutant is the same command without the mend: this replaces it before the command line runs.
-WITHOUT = "import node.memory; node.memory.keep_private = lambda: None; import node.cli.main as m; m.run()"
+WITHOUT = """
+from fedgrove.node.base import memory
+memory.keep_private = lambda: None
+from fedgrove.node.cli.main import run
+run()
+"""
 
 
 def coordinator(tmp_path, mutant: bool) -> tuple[subprocess.Popen, Keys]:
@@ -41,7 +45,7 @@ def coordinator(tmp_path, mutant: bool) -> tuple[subprocess.Popen, Keys]:
     )
     command = ["coordinator", "--config", "federation.toml", "--keystore", "keystore.json", "--directory", "state"]
     process = subprocess.Popen(
-        [sys.executable, *(["-c", WITHOUT] if mutant else ["-m", "node.cli"]), *command],
+        [sys.executable, *(["-c", WITHOUT] if mutant else ["-m", "fedgrove.node.cli"]), *command],
         cwd=tmp_path,
         env={**os.environ, "FEDGROVE_PASSWORD": PASSWORD, "PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.PIPE,
@@ -83,7 +87,7 @@ def test_no_command_is_without_it(name):
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        from node.cli.main import run
+        from fedgrove.node.cli.main import run
 
         sys.argv = ["fedgrove", name, "--help"]
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -134,7 +138,7 @@ def stolen(mend) -> bytes:
     os.waitpid(thief, 0)
     os.close(writer)
     found = os.read(reader, length)
-    # Whoever looks after processes still can: see node.testnet.identity.
+    # Whoever looks after processes still can: see node.devnet.testnet.identity.
     assert Identity.of(pid).alive and Identity.of(pid).send(signal.SIGKILL)
     os.waitpid(pid, 0)
     return found

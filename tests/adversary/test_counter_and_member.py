@@ -10,15 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from node import config
-from node.clustering import ecdh
-from node.clustering.messages import TAG_BYTES, Header, digest, read_sorted, write
-from node.clustering.sets import Q_MAX, elements
-from node.clustering.settings import ClusterTerms
-from node.config import FederationConfig, FederationSettings, LedgerSettings, MembershipSettings
-from node.learning.settings import ModelSpec
-from node.strict_tables import InvalidConfig
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.methods.procfl import ecdh
+from fedgrove.node.methods.procfl.messages import TAG_BYTES, Header, digest, read_sorted, write
+from fedgrove.node.methods.procfl.sets import Q_MAX, elements
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.protocol import terms as config
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, LedgerSettings, MembershipSettings
 
 SESSION = bytes(range(32))
 MEMBER, VICTIM = 0, 1

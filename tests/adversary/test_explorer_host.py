@@ -9,11 +9,10 @@ import shutil
 import socket
 
 import pytest
-
-from node.explorer.cache import open_index
-from node.explorer.server import serving
-from node.explorer.sources import DirectorySource
-from node.explorer.watch import Watch
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.watch import Watch
 
 OURS = ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "localhost:{port}", "127.0.0.1:{port}", "[::1]:8600"]
 STRANGERS = [
@@ -65,5 +64,5 @@ def test_nor_is_a_request_with_no_name_or_two(port, hosts):
 
 def test_without_the_mend_a_stranger_is_answered(port, monkeypatch):
     """The name was taken to end at the first colon, or bracket."""
-    monkeypatch.setattr("node.explorer.server.host_of", lambda headers: headers[0].partition(":")[0])
+    monkeypatch.setattr("fedgrove.node.explorer.server.host_of", lambda headers: headers[0].partition(":")[0])
     assert ask(port, "localhost:80@evil") == 200

@@ -7,12 +7,12 @@ verified. A block that the chain abandoned after the closing ends in the same wa
 """
 
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Disputed, Voided
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol import closing as closings
+from fedgrove.node.roles.coordinator import Coordinator
 
-from chain.networks import embedded
-from chain.records import Closed, Disputed, Voided
-from node import closings
-from node.coordinator import Coordinator
-from node.learning.settings import TrainingSettings
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

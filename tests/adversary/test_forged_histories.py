@@ -2,9 +2,9 @@
 
 It has everything but the members' keys: it can write any event, transaction, receipt, header and blob, and makes
 everything fit that needs no key. What stops it: a record counts only if its author signed it, for this chain and this
-contract, once and in its author's order (step 4 of ``node.auditor``); seeds and orders follow from hashes of blocks,
-and each closing names a block's hash under the signature of who closes, so that up to there nothing can be left out or
-moved either (step 6). What is left is the end of a history: for that there are published heads (step 10).
+contract, once and in its author's order (step 4 of ``node.audit.auditor``); seeds and orders follow from hashes of
+blocks, and each closing names a block's hash under the signature of who closes, so that up to there nothing can be left
+out or moved either (step 6). What is left is the end of a history: for that there are published heads (step 10).
 """
 
 import copy
@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 from eth_abi import encode as abi_encode
+from fedgrove.chain.abi import functions
+from fedgrove.chain.history import History
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, LedgerFounded, Recovered, RoundOpened
+from fedgrove.node.audit.archive import audit_directory
+from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.verdict import Verdict
 
-from chain.abi import functions
-from chain.history import History
-from chain.phases import Deadlines
-from chain.records import Closed, Committed, Failed, FailureReason, LedgerFounded, Recovered, RoundOpened
-from node.auditing.archive import audit_directory
-from node.auditing.pins import Pins
-from node.auditing.verdict import Verdict
 from tests.adversary.forgeries import Draft, Forgery, catalogue
 from tests.adversary.forging import STRANGER, log_of
 from tests.adversary.kept_runs import KINDS, Kept, forged_run, kept

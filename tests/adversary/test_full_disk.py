@@ -11,18 +11,18 @@ import subprocess
 import sys
 
 import pytest
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Committed
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import DiskFull
+from fedgrove.node.audit.archive import export_car
+from fedgrove.node.cli.main import run as main
+from fedgrove.node.cli.output import fault_of_disk
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.journal import Journal, JournalDamaged
+from fedgrove.node.protocol.step import attempt
 
-from chain.keys import Keys, save
-from chain.networks import embedded
-from chain.records import Closed, Committed
-from ipfs.disk import DiskStore
-from ipfs.store import DiskFull
-from node.auditing.archive import export_car
-from node.cli.main import run as main
-from node.cli.output import fault_of_disk
-from node.journal import Journal, JournalDamaged
-from node.learning.settings import TrainingSettings
-from node.step import attempt
 from tests.adversary.media import fill, small_disk
 from tests.node.federation import Federation
 
@@ -42,7 +42,7 @@ def fedgrove(*arguments, stdout=subprocess.PIPE, temporary=None):
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FEDGROVE_PASSWORD": "of a test"}
     if temporary is not None:
         variables["TMPDIR"] = str(temporary)
-    command = [sys.executable, "-m", "node.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "fedgrove.node.cli", *map(str, arguments)]
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=240, env=variables)
 
 
@@ -202,7 +202,7 @@ def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
             while data:
                 data = data[file.write(data) :]
 
-    monkeypatch.setattr("node.journal.write_atomically", in_place)
+    monkeypatch.setattr("fedgrove.node.protocol.journal.write_atomically", in_place)
     with pytest.raises(JournalDamaged):
         replaced_on_a_full_disk(disk).kept("points")
 
@@ -210,7 +210,7 @@ def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
 def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkeypatch):
     export_car(run.directory, tmp_path / "run.car")
     fill(disk, leave=1 << 14)
-    monkeypatch.setattr("node.cli.main.fault_of_disk", lambda mistake: "")
+    monkeypatch.setattr("fedgrove.node.cli.main.fault_of_disk", lambda mistake: "")
     monkeypatch.setattr("tempfile.tempdir", str(disk))
     monkeypatch.setattr(sys, "argv", ["fedgrove", "audit", "verify", str(tmp_path / "run.car")])
     with pytest.raises(OSError, match=FULL):
@@ -225,5 +225,5 @@ def test_without_the_mend_a_demonstration_goes_on_as_if_the_disk_could_recover(t
 
     with pytest.raises(DiskFull):
         attempt(full, 1)
-    monkeypatch.setattr("node.step.DiskFull", type("Nothing", (Exception,), {}))
+    monkeypatch.setattr("fedgrove.node.protocol.step.DiskFull", type("Nothing", (Exception,), {}))
     assert attempt(full, 1).phase == "store"

@@ -16,20 +16,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.masking.opening import open_update
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.methods.procfl import committee, suspicion
+from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.committee import Ballot, by_lot, drawn_members, pool_of
+from fedgrove.node.methods.procfl.committee_work import CommitteeWork
+from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.similarity import in_the_clear
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from node.client import Client
-from node.clustering import committee, suspicion
-from node.clustering.cases import Case
-from node.clustering.committee import Ballot, by_lot, drawn_members, pool_of
-from node.clustering.evidence import Evidence, Finding, Rule
-from node.clustering.settings import ClusterTerms
-from node.clustering.similarity import in_the_clear
-from node.committee_work import CommitteeWork
-from node.masking.opening import open_update
-from node.masking.ring import encode
-from node.rounds import RoundRecords, Rounds
-from node.uploads import cluster_rounds
 from tests.adversary import clustered
 from tests.node.federation import Federation
 from tests.node.masking.rounds import Round

@@ -16,10 +16,10 @@ import socket
 import stat
 
 import pytest
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, audit_directory, export_car
+from fedgrove.node.audit.verdict import Verdict
 
-from ipfs.disk import DiskStore
-from node.auditing.archive import LEDGER, MANIFEST, REPORT, STORE, audit_directory, export_car
-from node.auditing.verdict import Verdict
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 from tests.adversary.media import read_only
 
@@ -149,12 +149,12 @@ def test_names_that_would_write_to_a_terminal_are_shown_harmless(kept):
 
 
 def test_more_files_than_any_run_has_are_refused(kept, monkeypatch):
-    monkeypatch.setattr("node.auditing.run_files.MAX_FILES", 10)
+    monkeypatch.setattr("fedgrove.node.audit.run_files.MAX_FILES", 10)
     assert "more than 10 files" in audit(kept).reason
 
 
 def test_more_bytes_than_any_run_has_are_refused(kept, monkeypatch):
-    monkeypatch.setattr("node.auditing.run_files.MAX_RUN_BYTES", 10_000)
+    monkeypatch.setattr("fedgrove.node.audit.run_files.MAX_RUN_BYTES", 10_000)
     assert "more than 10000 bytes" in audit(kept).reason
 
 
@@ -181,13 +181,13 @@ def believing(monkeypatch):
         files = (path for path in directory.rglob("*") if path.is_file())
         return {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
 
-    monkeypatch.setattr("node.auditing.archive.run_files", found)
+    monkeypatch.setattr("fedgrove.node.audit.archive.run_files", found)
 
 
 def opening_anything(monkeypatch):
     believing(monkeypatch)
-    monkeypatch.setattr("ipfs.disk.open_block", lambda path: path.open("rb"))
-    monkeypatch.setattr("node.auditing.archive.read_regular", lambda path, limit, follow: path.read_bytes())
+    monkeypatch.setattr("fedgrove.ipfs.disk.open_block", lambda path: path.open("rb"))
+    monkeypatch.setattr("fedgrove.node.audit.archive.read_regular", lambda path, limit, follow: path.read_bytes())
 
 
 @pytest.mark.parametrize(("name", "plant", "fate"), [(needed, pipe, HANGS), (REPORT, endless, TOO_MUCH)])
@@ -205,7 +205,7 @@ def test_without_the_mend_a_stranger_is_verified(kept, monkeypatch):
 
 
 def test_without_the_mend_a_reader_writes(kept, monkeypatch):
-    monkeypatch.setattr("node.auditing.archive.DiskReader", DiskStore)
+    monkeypatch.setattr("fedgrove.node.audit.archive.DiskReader", DiskStore)
     shutil.rmtree(kept / STORE)
     audit_directory(kept)
     assert (kept / STORE).exists()

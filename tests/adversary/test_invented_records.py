@@ -11,15 +11,14 @@ from contextlib import suppress
 import pytest
 from eth_abi import encode as abi_encode
 from eth_utils import to_canonical_address
-
-from chain import authors, events, vrf
-from chain.blocks import BadHistory, Body
-from chain.contract import Contract
-from chain.errors import InvalidLog
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import embedded
-from chain.records import (
+from fedgrove.chain import authors, events, vrf
+from fedgrove.chain.blocks import BadHistory, Body
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,
@@ -38,9 +37,10 @@ from chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from node import ledger_rules
-from node.learning.settings import TrainingSettings
-from node.view import LedgerView
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol import ledger_rules
+from fedgrove.node.protocol.ledger_view import LedgerView
+
 from tests.adversary.forged_chain import ForgedChain, receipt_of
 from tests.adversary.odd_transactions import Odd
 from tests.node.federation import Federation

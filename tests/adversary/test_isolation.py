@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import AbsenceRecorded, Closed
+from fedgrove.node.base.tensors import flatten
+from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.terms import MembershipSettings
+from fedgrove.node.roles import client as client_module
+from fedgrove.node.roles.company import known_members, refusal
 
-from chain.networks import embedded
-from chain.records import AbsenceRecorded, Closed
-from node import client as client_module
-from node.company import known_members, refusal
-from node.config import MembershipSettings
-from node.content import fetch_model
-from node.rounds import Rounds
-from node.tensors import flatten
 from tests.node.federation import Federation
 
 MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)

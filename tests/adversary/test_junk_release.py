@@ -12,23 +12,23 @@ import os
 
 import numpy as np
 import pytest
+from fedgrove.chain.errors import ContractRevert
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Drawn, Failed, Released
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.base.tensors import Layout, flatten, load
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.recovery import TooFewShares, recover
+from fedgrove.node.methods.registry import kind_of, upload_round
+from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.accounting import Spending
+from fedgrove.node.protocol.aggregation import seed_hashes
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.disclosure import Disclosure
 
-from chain.errors import ContractRevert
-from chain.networks import embedded
-from chain.records import Closed, Drawn, Failed, Released
-from ipfs.disk import DiskStore
-from node.aggregation import seed_hashes
-from node.client import Client
-from node.config import MaskingSettings
-from node.disclosure import Disclosure
-from node.learning.settings import TrainingSettings
-from node.masking.recovery import TooFewShares, recover
-from node.privacy.accountant import GaussianRelease, epsilon_of
-from node.privacy.settings import ClientLevelSettings
-from node.step import Step
-from node.tensors import Layout, flatten, load
-from node.uploads.kinds import kind_of, upload_round
-from node.uploads.spending import Spending
 from tests.node.federation import Federation
 
 TWO_ROUNDS = ClientLevelSettings(epsilon=5.0, delta=1e-3)
@@ -95,7 +95,7 @@ class ListsItsShares(ListsJunk):
 
         def regardless(entry, *rest):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("node.disclosure.overspent", lambda round: "")
+                patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda round: "")
                 return release(self._disclosure, entry, *rest)
 
         self._disclosure.released = regardless

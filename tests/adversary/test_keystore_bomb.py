@@ -15,9 +15,9 @@ import sys
 import time
 
 import pytest
+from fedgrove.chain.errors import KeystoreError
+from fedgrove.chain.keys import Keys, load, save
 
-from chain.errors import KeystoreError
-from chain.keys import Keys, load, save
 from tests.adversary.bounded import HANGS, bounded
 
 BOMBS = [
@@ -75,14 +75,14 @@ def test_something_else_than_a_keystore_is_one_sentence(tmp_path, name):
 
 
 def test_an_endless_password_file_ends(tmp_path):
-    command = [sys.executable, "-m", "node.cli", "keys", "show", "none.json", "--password-file", "/dev/zero"]
+    command = [sys.executable, "-m", "fedgrove.node.cli", "keys", "show", "none.json", "--password-file", "/dev/zero"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment())
     assert result.returncode == 2 and "Traceback" not in result.stderr
 
 
 def test_a_password_that_is_no_text_is_one_sentence(tmp_path, keystore):
     shutil.copy(keystore(), tmp_path / "mine.json")
-    command = [sys.executable, "-m", "node.cli", "keys", "show", "mine.json"]
+    command = [sys.executable, "-m", "fedgrove.node.cli", "keys", "show", "mine.json"]
     variables = {os.fsencode(name): os.fsencode(value) for name, value in environment().items()}
     variables[b"FEDGROVE_PASSWORD"] = b"\xff\xfe"
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=variables)
@@ -97,14 +97,14 @@ def environment():
 
 
 def test_without_the_bound_a_keystore_takes_as_long_as_it_likes(keystore, monkeypatch):
-    monkeypatch.setattr("chain.secret_storage.MAX_WORK", 1 << 40)
-    monkeypatch.setattr("chain.secret_storage.MAX_BLOCKS", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_WORK", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_BLOCKS", 1 << 40)
     path = keystore(n=1 << 18, r=8, p=64)
     assert bounded(lambda: load(path, "secret"), seconds=5, mebibytes=1024) == HANGS
 
 
 def test_without_the_bound_a_keystore_takes_gigabytes(keystore, monkeypatch):
-    monkeypatch.setattr("chain.secret_storage.MAX_WORK", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_WORK", 1 << 40)
     path = keystore(n=1 << 20, r=15, p=1)
     told = bounded(lambda: load(path, "secret"), seconds=60, mebibytes=1024)
     assert told.kind is not KeystoreError  # scrypt itself fails for want of memory

@@ -14,28 +14,28 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Failed, FailureReason
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet.windows import windows
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.client import mask_keys
+from fedgrove.node.methods.kmeans import field as gf
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.round_inputs import exchange_of
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.uploads import ClusteringUploads, _lay
+from fedgrove.node.methods.kmeans.vector import draw_vector
+from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
 
-from chain.networks import embedded
-from chain.records import Failed, FailureReason
-from ipfs.disk import DiskStore
-from node.config import FederationConfig
-from node.content import fetch_model
-from node.kmeans import field as gf
-from node.kmeans.code import MAX_LIMIT, Code
-from node.kmeans.counts import BinCounts
-from node.kmeans.settings import ClusteringSettings
-from node.kmeans.state import State
-from node.kmeans.vector import draw_vector
-from node.masking.aggregate import InvalidUpdate
-from node.masking.client import mask_keys
-from node.rounds import RoundRecords, Rounds
-from node.strict_tables import InvalidConfig
-from node.uploads.clustering import ClusteringUploads, _lay
-from node.uploads.kind import UploadRound
-from node.uploads.kmeans_rounds import exchange_of
-from node.windows import windows
+from tests.node.devnet.kmeans_members import TERMS, Federation
 from tests.node.masking.rounds import Round
-from tests.node.unlearning.federation import TERMS, Federation
 
 ATTACKER = 1
 FINE = replace(TERMS, step=1e-5, retry_blocks=3)
@@ -95,8 +95,10 @@ def closing_with_a_state_of_another_round(directory: Path) -> Federation:
         one = Federation.found(network, directory, TERMS, 4)
         one.register()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("node.coordinator.model_bytes", lambda model: replace(model, round=9, whole=9).to_bytes())
-            patched.setattr("node.closings.Closings.fault", lambda *_: "")
+            patched.setattr(
+                "fedgrove.node.roles.coordinator.model_bytes", lambda model: replace(model, round=9, whole=9).to_bytes()
+            )
+            patched.setattr("fedgrove.node.protocol.closing.Closings.fault", lambda *_: "")
             one.run(until="never", done=lambda rounds: rounds.base is not None)
             coordinator, client = one.coordinator(), one.client(2)
             for _ in range(3):
@@ -109,7 +111,7 @@ def test_a_state_of_a_round_that_never_was_stops_nobody(tmp_path, monkeypatch):
     one = closing_with_a_state_of_another_round(tmp_path / "now")
     assert one.step[0].phase == "content" and "a round that was not before it (9)" in one.step[0].waiting
     assert (one.bad.round, one.bad.field) == (1, "closed.model")
-    monkeypatch.setattr("node.uploads.clustering.checked", lambda rounds, state, number: state)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.uploads.checked", lambda rounds, state, number: state)
     with pytest.raises(KeyError):
         closing_with_a_state_of_another_round(tmp_path / "mutant")
 
@@ -227,8 +229,8 @@ def test_whatever_a_member_uploads_the_round_comes_to_a_state_or_fails(tmp_path,
 
 def test_it_would_be_seen_if_counts_had_no_bounds(tmp_path, monkeypatch):
     """The mutant: neither the decoder nor what follows looks at the counts. The coordinator meets another exception."""
-    monkeypatch.setattr("node.kmeans.decoder._check_counts", lambda *_: None)
-    monkeypatch.setattr("node.kmeans.exchange._fits", lambda *_: True)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.decoder._check_counts", lambda *_: None)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.exchange._fits", lambda *_: True)
     rng = np.random.default_rng(0)
     sum_ = Sum(tmp_path, SETTINGS[1], rng)
     with pytest.raises((ValueError, AssertionError)) as caught:

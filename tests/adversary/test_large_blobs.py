@@ -10,20 +10,20 @@ import tracemalloc
 from dataclasses import dataclass
 
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Failed, FailureReason, Released, Shared
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.release import most_release_bytes
+from fedgrove.node.masking.sealing import ENTRY_BYTES, shares_bytes
+from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.uploads import UploadRound
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from chain.records import Closed, Failed, FailureReason, Released, Shared
-from ipfs.cid import CID
-from ipfs.disk import DiskStore
-from ipfs.unixfs import cid_of
-from node.client import Client
-from node.content import fetch_available
-from node.learning.settings import TrainingSettings
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
-from node.masking.release import most_release_bytes
-from node.masking.sealing import ENTRY_BYTES, shares_bytes
-from node.step import Step
-from node.uploads.kind import UploadRound
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)
@@ -117,7 +117,7 @@ class Played:
 
 def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played:
     """The first round of a federation of sixteen, in which some members are heavy."""
-    monkeypatch.setattr("node.rounds.sharing", lambda n, assumed: FEW)
+    monkeypatch.setattr("fedgrove.node.protocol.rounds.sharing", lambda n, assumed: FEW)
     with embedded() as network:
         made = Federation.found(network, directory, MEMBERS, rounds=1, training=QUICK)
         made.register()
@@ -185,7 +185,7 @@ def test_a_holder_that_loaded_all_blobs_of_any_size_would_need_the_memory_of_all
         digests = {order.index(client): share.digest for client, share in round.entry.shares.items()}
         return fetch_available(round.store, digests, LARGE)
 
-    monkeypatch.setattr("node.disclosure.sealed_shares", everything)
+    monkeypatch.setattr("fedgrove.node.roles.disclosure.sealed_shares", everything)
     found = played(tmp_path, HeavySharer, monkeypatch)
     shared = found.digests(Shared)
     for store in found.stores.values():
@@ -212,7 +212,7 @@ def test_whoever_recovers_reads_no_more_of_a_release_than_its_holder_may_release
 
 
 def test_a_release_of_any_size_would_be_loaded_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("node.aggregation.most_release_bytes", lambda graph, holder: LARGE)
+    monkeypatch.setattr("fedgrove.node.protocol.aggregation.most_release_bytes", lambda graph, holder: LARGE)
     found = played(tmp_path, HeavyReleaser, monkeypatch, HEAVY[:2])
     heavy = [digest for digest, holder in found.digests(Released).items() if found.is_heavy(holder)]
     assert len(heavy) == 2 and all(found.coordinator.asked[digest] >= LARGE for digest in heavy)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.base.tensors import dump
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.procfl import suspicion
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.watching import Score, score
 
-from chain.networks import embedded
-from node.clustering import suspicion
-from node.clustering.state import ClusterState
-from node.clustering.watching import Score, score
-from node.learning.settings import TrainingSettings
-from node.tensors import dump
 from tests.adversary import clustered
 from tests.node.federation import Federation
 

@@ -14,24 +14,22 @@ import os
 from contextlib import ExitStack
 
 import pytest
+from fedgrove.chain import authors, log_index, tree
+from fedgrove.chain.abi import functions
+from fedgrove.chain.access import Network
+from fedgrove.chain.errors import ConnectionFailed, ContractRevert
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect, embedded
+from fedgrove.chain.records import Drawn
+from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.sealing import InvalidShares
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.terms import MembershipSettings
+from fedgrove.node.roles import company
 
-from chain import authors, log_index, tree
-from chain.abi import functions
-from chain.access import Network
-from chain.errors import ConnectionFailed, ContractRevert
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import connect, embedded
-from chain.records import (
-    Drawn,
-)
-from chain.signed_transactions import decode_transaction
-from node import company
-from node.config import MembershipSettings
-from node.learning.settings import TrainingSettings
-from node.masking.keys import RoundSecrets
-from node.masking.sealing import InvalidShares
-from node.view import LedgerView
 from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, sealed_data, victim_of
 from tests.adversary.served import served
 from tests.node.federation import Federation

@@ -8,24 +8,24 @@ import json
 import shutil
 
 import pytest
+from fedgrove.chain.errors import KeystoreError
+from fedgrove.chain.history import History
+from fedgrove.chain.keys import Keys, load, save
+from fedgrove.ipfs import car
+from fedgrove.ipfs.car_reader import CarReader
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
+from fedgrove.ipfs.disk import DiskReader, DiskStore
+from fedgrove.ipfs.store import StoreError
+from fedgrove.ipfs.unixfs import Block, InvalidNode, build, decode_node, decode_root, encode_node
+from fedgrove.node.audit import archive
+from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, NoArchive, audit_car, export_car
+from fedgrove.node.audit.run_files import run_files
+from fedgrove.node.audit.verdict import BadRecord
+from fedgrove.node.base.key_slots import SLOT_BYTES
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
+from fedgrove.node.protocol.terms import FederationConfig, load_config
 
-from chain.errors import KeystoreError
-from chain.history import History
-from chain.keys import Keys, load, save
-from ipfs import car
-from ipfs.car_reader import CarReader
-from ipfs.cid import CID, DAG_PB, RAW, InvalidCID
-from ipfs.disk import DiskReader, DiskStore
-from ipfs.store import StoreError
-from ipfs.unixfs import Block, InvalidNode, build, decode_node, decode_root, encode_node
-from node.auditing import archive
-from node.auditing.archive import MANIFEST, REPORT, STORE, NoArchive, audit_car, export_car
-from node.auditing.run_files import run_files
-from node.auditing.verdict import BadRecord
-from node.config import FederationConfig, load_config
-from node.journal import Journal, JournalDamaged, RoundNote
-from node.key_slots import SLOT_BYTES
-from node.strict_tables import InvalidConfig
 from tests.adversary.mutation import COUNTS, faults
 
 TERMS = """

@@ -4,9 +4,9 @@ did that for one after the other, a few members would hold up everybody beyond t
 
 import threading
 
-from ipfs.cid import CID, RAW
-from ipfs.store import NotFound
-from node.content import fetch_available, unavailable
+from fedgrove.ipfs.cid import CID, RAW
+from fedgrove.ipfs.store import NotFound
+from fedgrove.node.protocol.content import fetch_available, unavailable
 
 LIARS = 8
 LISTED = {client: bytes([client]) * 32 for client in range(1, LIARS + 1)}

@@ -12,25 +12,25 @@ from dataclasses import replace
 import pytest
 from eth_account import Account
 from eth_utils import keccak
+from fedgrove.chain import authors, block_rlp, blocks, calldata, draws, endpoints
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.contract import Contract
+from fedgrove.chain.deployment import Deployment, created_address, creation_data
+from fedgrove.chain.draws import sign_draw
+from fedgrove.chain.errors import ConnectionFailed, InvalidLog
+from fedgrove.chain.founding import LEDGER_GAS, REGISTRY_GAS
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect, embedded
+from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded
+from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.protocol import ledger_rules
+from fedgrove.node.protocol.ledger_rules import LedgerRules, RuleBroken
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import Rounds
 
-from chain import authors, block_rlp, blocks, calldata, draws, endpoints
-from chain.blocks import BadHistory
-from chain.contract import Contract
-from chain.deployment import Deployment, created_address, creation_data
-from chain.draws import sign_draw
-from chain.errors import ConnectionFailed, InvalidLog
-from chain.founding import LEDGER_GAS, REGISTRY_GAS
-from chain.history import capture
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import connect, embedded
-from chain.records import Drawn, LedgerFounded, Registered, RegistryFounded
-from chain.signed_transactions import decode_transaction
-from node import ledger_rules
-from node.auditing.archive import chain_facts
-from node.ledger_rules import LedgerRules, RuleBroken
-from node.rounds import Rounds
-from node.view import LedgerView
 from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
 from tests.adversary.odd_walk import Walk, copied
 from tests.chain.federations import SETTINGS, TERMS, found

@@ -16,26 +16,26 @@ import pytest
 import rlp
 from eth_abi import decode
 from eth_abi.exceptions import DecodingError
+from fedgrove.chain import blocks, events, record_index
+from fedgrove.chain.block_rlp import DecodedReceipt, type_of
+from fedgrove.chain.blocks import BadHistory, Body, check_block
+from fedgrove.chain.blocks import addresses_of as addresses
+from fedgrove.chain.errors import ChainError, InvalidLog
+from fedgrove.chain.history import History
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Drawn, Log, Registered
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import LEDGER, audit_directory, chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.follow import READINGS, Follower
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.roles.logs import ServiceLog
+from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.service import GivenUp, Service
+from fedgrove.node.status.standing import standing
 from rlp.exceptions import RLPException
 
-from chain import blocks, events, record_index
-from chain.block_rlp import DecodedReceipt, type_of
-from chain.blocks import BadHistory, Body, check_block
-from chain.blocks import addresses_of as addresses
-from chain.errors import ChainError, InvalidLog
-from chain.history import History
-from chain.ledger import Ledger
-from chain.networks import embedded
-from chain.records import Drawn, Log, Registered
-from ipfs.disk import DiskStore
-from node.auditing.archive import LEDGER, audit_directory, chain_facts
-from node.auditing.follow import READINGS, Follower
-from node.auditor import Auditor
-from node.logs import ServiceLog
-from node.metrics import Metrics
-from node.service import GivenUp, Service
-from node.standing import standing
-from node.view import LedgerView
 from tests.adversary.forged_chain import ForgedChain
 from tests.adversary.mutations import changed_bytes, changed_line, changed_rlp, changed_word
 from tests.chain.federations import found

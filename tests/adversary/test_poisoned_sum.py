@@ -12,20 +12,20 @@ from functools import partial
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
+from fedgrove.node.base.tensors import flatten, load
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.limits import check_sum
+from fedgrove.node.masking.ring import WORD, encode, fraction_bits
+from fedgrove.node.privacy.client_level import decode_sum
+from fedgrove.node.privacy.clipping import next_clip
+from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings, LocalSettings
+from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
 
-from chain.networks import embedded
-from chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
-from node.client import Client
-from node.config import MaskingSettings
-from node.coordinator import Coordinator
-from node.learning.settings import TrainingSettings
-from node.masking.limits import check_sum
-from node.masking.ring import WORD, encode, fraction_bits
-from node.privacy.client_level import decode_sum
-from node.privacy.clipping import next_clip
-from node.privacy.grid import grid_for
-from node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings, LocalSettings
-from node.tensors import flatten, load
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -209,9 +209,9 @@ def test_votes_that_one_member_casts_for_all_leave_s_in_its_range():
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
     """Any sum is taken for one of honest uploads."""
-    patch.setattr("node.uploads.masked.check_sum", lambda words, limits: None)
-    patch.setattr("node.uploads.client_level.check_sum", lambda words, limits: None)
-    patch.setattr("node.uploads.masked.kept_within", lambda vector, bound: vector)
+    patch.setattr("fedgrove.node.methods.training.masked.check_sum", lambda words, limits: None)
+    patch.setattr("fedgrove.node.methods.training.client_level.check_sum", lambda words, limits: None)
+    patch.setattr("fedgrove.node.methods.training.masked.kept_within", lambda vector, bound: vector)
 
 
 def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeypatch):
@@ -231,12 +231,12 @@ def test_without_limits_one_word_of_a_private_sum_destroys_the_model(attacked, m
 
 
 def test_clients_that_refuse_what_is_beyond_the_bound_never_train_again(attacked, monkeypatch):
-    monkeypatch.setattr("node.uploads.masked.kept_within", lambda vector, bound: vector)
+    monkeypatch.setattr("fedgrove.node.methods.training.masked.kept_within", lambda vector, bound: vector)
     federation = attacked(Terms("weights", None, None))
     assert {record.round for record in of_kind(federation, Closed)} == {1}
     assert trained_after_the_first_round(federation) <= {POISONER}
 
 
 def test_votes_without_a_range_raise_s_and_the_noise_for_good(monkeypatch):
-    monkeypatch.setattr("node.privacy.clipping.clip_range", lambda settings: (MIN_CLIP, MAX_CLIP))
+    monkeypatch.setattr("fedgrove.node.privacy.clipping.clip_range", lambda settings: (MIN_CLIP, MAX_CLIP))
     assert voted_down(1000) == MAX_CLIP

@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.node.privacy.accountant import epsilon_of
+from fedgrove.node.privacy.client_level import encode_update, quantise
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
-from node.privacy.accountant import epsilon_of
-from node.privacy.client_level import encode_update, quantise
-from node.privacy.discrete import add_noise
-from node.privacy.grid import Grid, grid_for
-from node.privacy.settings import ClientLevelSettings
 from tests.node.privacy.canaries import gaussian_bound
 
 CLIENTS, DELTA, TRIALS = 10, 1e-3, 3000
@@ -27,7 +27,7 @@ CLIPPED = np.full(1, 2.0, np.float32)
 def careless(monkeypatch):
     """The room as it was: that of an update beside one vote, of up to half the sensitivity."""
     monkeypatch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2 - grid.vote**2))
-    monkeypatch.setattr("node.privacy.grid._MOST_VOTE", 2)
+    monkeypatch.setattr("fedgrove.node.privacy.grid._MOST_VOTE", 2)
 
 
 def grid() -> Grid:

@@ -19,18 +19,18 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Drawn
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.base.key_slots import Slots, keeps_overwritten
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.client import RoundSecrets
+from fedgrove.node.protocol.journal import Journal
 
-from chain.networks import embedded
-from chain.records import Drawn
-from node.files import write_atomically
-from node.journal import Journal
-from node.key_slots import Slots, keeps_overwritten
-from node.learning.settings import TrainingSettings
-from node.masking.client import RoundSecrets
 from tests.adversary.media import Disk
+from tests.node.devnet.test_kmeans import TERMS
+from tests.node.devnet.test_kmeans import Federation as Clustering
 from tests.node.federation import Federation
-from tests.node.unlearning.test_federation import TERMS
-from tests.node.unlearning.test_federation import Federation as Clustering
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 NONCE, TAGGED_KEY, NAMED = 12, 48, 68

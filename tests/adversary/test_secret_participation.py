@@ -15,24 +15,24 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Drawn
+from fedgrove.node.cli.privacy_look import PrivacyLook
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.privacy import client_level
+from fedgrove.node.privacy import grid as grids
+from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.privacy.client_level import encode_update, fill_up
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.plan import Training, cost, outlook
+from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.status.report import build_report
 
-from chain.networks import embedded
-from chain.records import Closed, Drawn
-from node.cli.privacy_look import PrivacyLook
-from node.config import MaskingSettings
-from node.content import Metrics
-from node.learning.settings import TrainingSettings
-from node.privacy import client_level
-from node.privacy import grid as grids
-from node.privacy.accountant import GaussianRelease, epsilon_of
-from node.privacy.client_level import encode_update, fill_up
-from node.privacy.discrete import add_noise
-from node.privacy.grid import Grid, grid_for
-from node.privacy.plan import Training, cost, outlook
-from node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
-from node.privacy.settings import ClientLevelSettings
-from node.report import build_report
-from node.uploads.client_level import ClientLevelUploads
 from tests.node.federation import Federation
 from tests.node.privacy.canaries import gaussian_bound
 

@@ -12,22 +12,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
+from fedgrove.node.audit.verdict import BadRecord
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking import recovery
+from fedgrove.node.masking.keys import is_mask_secret
+from fedgrove.node.masking.opening import open_update
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.release import held_shares
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.masking.sealing import Kind
+from fedgrove.node.masking.shamir import combine, recover_secret, split
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from chain.records import Closed, Failed, FailureReason, Recovered
-from node.auditing.verdict import BadRecord
-from node.client import Client
-from node.learning.settings import TrainingSettings
-from node.masking import recovery
-from node.masking.keys import is_mask_secret
-from node.masking.opening import open_update
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
-from node.masking.recovery import RecoveryRecord
-from node.masking.release import held_shares
-from node.masking.ring import encode
-from node.masking.sealing import Kind
-from node.masking.shamir import combine, recover_secret, split
-from node.rounds import RoundRecords
 from tests.node.federation import Federation
 from tests.node.masking.liars import Deal, Lists, few_right, of_another_secret, random_shares
 from tests.node.masking.rounds import Round
@@ -82,7 +82,7 @@ class Dealer(Client):
 
         def shares(entry, client):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("node.masking.sealing.split", lambda *inputs: self.deal(split(*inputs)))
+                patch.setattr("fedgrove.node.masking.sealing.split", lambda *inputs: self.deal(split(*inputs)))
                 return honestly(entry, client)
 
         self._disclosure.shares = shares

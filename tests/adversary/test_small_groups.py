@@ -8,21 +8,21 @@ survive as hide each other from all colluders, else nothing of it is revealed.
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Failed
+from fedgrove.node.base.tensors import flatten
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.graph import MIN_CLIENTS
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.opening import open_update
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, group_size, partners_needed
+from fedgrove.node.masking.recovery import most_record_bytes
+from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.regrouping import half, parts
+from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from chain.records import Closed, Failed
-from node.aggregation import recovery
-from node.client import Client
-from node.learning.settings import TrainingSettings
-from node.masking.graph import MIN_CLIENTS
-from node.masking.keys import RoundSecrets
-from node.masking.opening import open_update
-from node.masking.parameters import DEFAULT_ASSUMED, group_size, partners_needed
-from node.masking.recovery import most_record_bytes
-from node.masking.ring import WORD, encode
-from node.tensors import flatten
-from node.uploads.masked import MaskedUploads
-from node.uploads.regrouping import half, parts
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)
@@ -115,7 +115,7 @@ def opened(place, secrets, clients) -> bool:
 @pytest.fixture
 def three_and_half_are_enough(monkeypatch):
     """Takes the mend out: a group counts with three survivors, if they are more than half of it; none is larger."""
-    monkeypatch.setattr("node.uploads.kinds.kind_of", lambda config: WithSmallGroups(config))
+    monkeypatch.setattr("fedgrove.node.methods.registry.kind_of", lambda config: WithSmallGroups(config))
 
 
 class WithSmallGroups(MaskedUploads):

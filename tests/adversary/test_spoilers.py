@@ -8,14 +8,14 @@ round that came to nothing; who shared or released garbage is named by its own c
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
+from fedgrove.node.protocol import rounds
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from chain.records import AbsenceRecorded, Closed, Failed, FailureReason
-from ipfs.unixfs import cid_of
-from node import rounds
-from node.client import Client
-from node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
-from node.step import Step
 from tests.node.federation import Federation
 
 MEMBERS, SPOILER, ROUNDS = 8, 3, 2

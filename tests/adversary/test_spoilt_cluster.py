@@ -12,16 +12,17 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import AbsenceRecorded, Committed
+from fedgrove.node.base.tensors import dump, flatten, unflatten
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
+from fedgrove.node.methods.procfl import sums as cluster_sums
+from fedgrove.node.methods.procfl.local_training import ClusterTraining
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.training.local_training import LocalTraining
+from fedgrove.node.roles.client import Client
 
-from chain.networks import embedded
-from chain.records import AbsenceRecorded, Committed
-from node.client import Client
-from node.cluster_training import ClusterTraining
-from node.clustering.state import ClusterState
-from node.local_training import LocalTraining
-from node.masking.ring import WORD
-from node.tensors import dump, flatten, unflatten
-from node.uploads import cluster_rounds, cluster_sums
 from tests.adversary import clustered
 from tests.node.federation import Federation
 
@@ -140,7 +141,7 @@ def test_who_sends_what_cannot_be_summed_is_out_and_its_cluster_trains_on(federa
 
 
 def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatch):
-    monkeypatch.setattr("node.uploads.clusters.without", lambda state, expelled: state)
+    monkeypatch.setattr("fedgrove.node.methods.procfl.uploads.without", lambda state, expelled: state)
     states = run(federation, lambda data: data[:-4])
     before = next(state for state in states if state.trained == 1)
     assert not states[-1].expelled and models_of(states[-1])[4] == models_of(before)[4]

@@ -15,21 +15,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.masking.aggregate import left_over
+from fedgrove.node.methods.kmeans import field as gf
+from fedgrove.node.methods.kmeans import round_inputs as kmeans_rounds
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.decoder import decode
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.uploads import _lay, _uploads
+from fedgrove.node.methods.kmeans.vector import draw_vector
+from fedgrove.node.methods.registry import upload_round
+from fedgrove.node.protocol.aggregation import recovered, released_shares
+from fedgrove.node.protocol.rounds import RoundRecords
 
-from chain.networks import embedded
-from node.aggregation import recovered, released_shares
-from node.kmeans import field as gf
-from node.kmeans.code import MAX_LIMIT
-from node.kmeans.counts import BinCounts
-from node.kmeans.decoder import decode
-from node.kmeans.settings import ClusteringSettings
-from node.kmeans.vector import draw_vector
-from node.masking.aggregate import left_over
-from node.rounds import RoundRecords
-from node.uploads import kmeans_rounds
-from node.uploads.clustering import _lay, _uploads
-from node.uploads.kinds import upload_round
-from tests.node.unlearning.federation import TERMS, Federation, keep_seedings
+from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
 VICTIM = 2
 ATTACKER = 1
@@ -227,7 +227,7 @@ def leaving_and_staying(directory: Path) -> tuple[int, int]:
 
 def test_a_leaver_that_stays_makes_no_sum_over_two(tmp_path, monkeypatch):
     assert leaving_and_staying(tmp_path / "now") == (1, 3)
-    monkeypatch.setattr("node.uploads.kmeans_rounds.groups_of", lambda *_: ())
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.groups_of", lambda *_: ())
     number, clients = leaving_and_staying(tmp_path / "mutant")
     assert (number, clients) == (2, 3)  # two members' vectors, and nothing
 
@@ -247,7 +247,7 @@ def opening_rounds_as_fast_as_it_can(directory: Path) -> int:
 
 
 def test_rounds_that_are_opened_early_show_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("node.uploads.clustering.ClusteringUploads.due", lambda *_: 0)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.uploads.ClusteringUploads.due", lambda *_: 0)
     assert opening_rounds_as_fast_as_it_can(tmp_path / "now") == 1
-    monkeypatch.setattr("node.uploads.kmeans_rounds.first_block", lambda *_: 0)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.first_block", lambda *_: 0)
     assert opening_rounds_as_fast_as_it_can(tmp_path / "mutant") == 3

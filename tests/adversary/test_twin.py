@@ -12,13 +12,13 @@ import shutil
 import time
 
 import pytest
+from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.records import Closed, Committed
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.twins import TwinRunning, Twins
 
-from chain.networks import anvil, embedded
-from chain.records import Closed, Committed
-from node.client import Client
-from node.learning.settings import TrainingSettings
-from node.step import Step
-from node.twins import TwinRunning, Twins
 from tests.node.cli.test_services import Processes
 from tests.node.federation import Federation
 

@@ -10,12 +10,11 @@ import math
 from types import SimpleNamespace
 
 import pytest
-
-from chain.keys import Keys
-from chain.records import Closed, Position
-from node.client import Client
-from node.closings import Closings
-from node.config import FederationConfig, FederationSettings, ModelSpec
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.records import Closed, Position
+from fedgrove.node.protocol.closing import Closings
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, ModelSpec
+from fedgrove.node.roles.client import Client
 
 MEMBERS, ROUNDS, CHECKERS = 100, 40, 5.0
 MODEL = ModelSpec("small-cnn", (1, 8, 8), 10)

@@ -14,19 +14,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.audit.content import ContentRules
+from fedgrove.node.methods.procfl import plain_values, state, stated
+from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
+from fedgrove.node.methods.procfl import uploads as clusters
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.protocol.closing import Closings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.logs import ServiceLog
+from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.service import Service
 
-from chain.networks import embedded
-from node.auditing.content import ContentRules
-from node.client import Client
-from node.closings import Closings
-from node.clustering import plain_values, state, stated
-from node.clustering.state import ClusterState
-from node.clustering.stated import Stated
-from node.coordinator import Coordinator
-from node.logs import ServiceLog
-from node.metrics import Metrics
-from node.service import Service
-from node.uploads import cluster_rounds, clusters
 from tests.adversary import clustered
 from tests.node.federation import Federation
 

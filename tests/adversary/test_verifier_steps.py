@@ -1,7 +1,7 @@
 """A verifier that leaves out one of its steps: each time a forgery is verified that the whole one refuses.
 
-The numbers are those of ``node.auditor``. The forgers are strangers, or members and the coordinator with their own
-keys, where only that shows what a step is for.
+The numbers are those of ``node.audit.auditor``. The forgers are strangers, or members and the coordinator with their
+own keys, where only that shows what a step is for.
 """
 
 import json
@@ -11,19 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.chain import authors, block_rlp, blocks, events, history
+from fedgrove.chain.abi import decode_abi
+from fedgrove.chain.block_rlp import DecodedReceipt
+from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Released, Withdrawn
+from fedgrove.node.audit import archive, content
+from fedgrove.node.audit.archive import LEDGER, REPORT, audit_directory, seal_archive
+from fedgrove.node.audit.content import ContentRules
+from fedgrove.node.audit.pins import Pins
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.accounting import Spending
+from fedgrove.node.protocol.content import Metrics, fetch_config, fetch_model, model_bytes
+from fedgrove.node.protocol.ledger_rules import LedgerRules
 
-from chain import authors, block_rlp, blocks, events, history
-from chain.abi import decode_abi
-from chain.block_rlp import DecodedReceipt
-from chain.records import Closed, Drawn, LedgerFounded, Released, Withdrawn
-from node.auditing import archive, content
-from node.auditing.archive import LEDGER, REPORT, audit_directory, seal_archive
-from node.auditing.content import ContentRules
-from node.auditing.pins import Pins
-from node.content import Metrics, fetch_config, fetch_model, model_bytes
-from node.ledger_rules import LedgerRules
-from node.privacy.settings import ClientLevelSettings
-from node.uploads.spending import Spending
 from tests.adversary.forgeries import LIMIT, Draft, _header, _logs_twice, _padded_log, _without_logs
 from tests.adversary.forging import STRANGER, other_value
 from tests.adversary.kept_runs import DELTA, TRAINING, Kept, forged_run, kept

@@ -9,18 +9,18 @@ import functools
 
 import numpy as np
 import pytest
+from fedgrove.chain import tree
+from fedgrove.chain.errors import ContractRevert
+from fedgrove.chain.networks import embedded
+from fedgrove.node.lab.attacks.withholding import find_trap
+from fedgrove.node.masking import parameters
+from fedgrove.node.masking.collusion import exposed, exposure_bound
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import build_graph
+from fedgrove.node.masking.parameters import Assumed
+from fedgrove.node.protocol.ledger_rules import ChainFacts, LedgerRules, RuleBroken
+from fedgrove.node.protocol.rounds import Rounds
 
-from chain import tree
-from chain.errors import ContractRevert
-from chain.networks import embedded
-from node.attacks.withholding import find_trap
-from node.ledger_rules import ChainFacts, LedgerRules, RuleBroken
-from node.masking import parameters
-from node.masking.collusion import exposed, exposure_bound
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import build_graph
-from node.masking.parameters import Assumed
-from node.rounds import Rounds
 from tests.chain.federations import found
 
 N, COLLUDERS, INSTANCES, TRIES = 100, 33, 6, 200

@@ -12,8 +12,7 @@ from base64 import b64encode
 
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak, to_canonical_address
-
-from chain.access import Network
+from fedgrove.chain.access import Network
 
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
 FEED_GAS = 100_000

@@ -2,9 +2,8 @@
 
 import pytest
 from federations import found
+from fedgrove.chain.networks import embedded
 from nodes import anvil_or_skip
-
-from chain.networks import embedded
 
 
 @pytest.fixture

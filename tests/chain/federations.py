@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from chain import tree, vrf
-from chain.deployment import Deployment, Settings, Terms
-from chain.founding import deploy
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import Network
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.founding import deploy
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import Network
 
 SETTINGS = Settings(
     seed_delay=1,

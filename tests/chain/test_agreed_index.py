@@ -3,14 +3,13 @@
 import pytest
 from eth_utils import keccak
 from federations import found
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.endpoints import RpcError
+from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
+from fedgrove.chain.rpc import RpcNetwork
 from nodes import proxy
-
-from chain.blocks import BadHistory
-from chain.endpoints import RpcError
-from chain.errors import ConnectionFailed
-from chain.ledger import Ledger
-from chain.networks import connect
-from chain.rpc import RpcNetwork
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pytest
 from federations import found
+from fedgrove.chain.errors import (
+    BlockTimeout,
+    ConnectionFailed,
+    ContractRevert,
+    InsufficientFunds,
+    WrongChain,
+    WrongCode,
+)
+from fedgrove.chain.founding import read_deployment, verify_code
+from fedgrove.chain.history import History, capture
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import anvil, connect
 from test_history import run_round
-
-from chain.errors import BlockTimeout, ConnectionFailed, ContractRevert, InsufficientFunds, WrongChain, WrongCode
-from chain.founding import read_deployment, verify_code
-from chain.history import History, capture
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import anvil, connect
 
 
 def test_a_round_and_its_history(anvil_network, tmp_path):
@@ -161,7 +167,7 @@ def test_a_call_that_a_new_block_overtakes_is_made_again():
 
 
 def test_anvil_ends_with_a_killed_parent():
-    code = "import time; from chain.networks import anvil; print(anvil().pid, flush=True); time.sleep(600)"
+    code = "import time; from fedgrove.chain.networks import anvil; print(anvil().pid, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline())
         os.kill(pid, 0)

@@ -2,11 +2,10 @@
 
 import ecdsa
 import pytest
+from fedgrove.chain import curve
+from fedgrove.chain.curve import EcdsaCurve, InvalidPoint, Point, Secp256k1
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from chain import curve
-from chain.curve import EcdsaCurve, InvalidPoint, Point, Secp256k1
 
 NATIVE, ORACLE = Secp256k1(), EcdsaCurve()
 BACKENDS = pytest.mark.parametrize("backend", [NATIVE, ORACLE], ids=["coincurve", "ecdsa"])

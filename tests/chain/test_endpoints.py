@@ -4,13 +4,12 @@ from contextlib import suppress
 
 import pytest
 from federations import MODEL, found
+from fedgrove.chain import endpoints
+from fedgrove.chain.errors import ConnectionFailed, WrongChain
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
 from nodes import proxy
-
-from chain import endpoints
-from chain.errors import ConnectionFailed, WrongChain
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import connect
 
 NOBODY = "http://127.0.0.1:9"
 BAD = ["hang", "error", "html", "nonsense", "drop", "huge", "drip", "redirect"]

@@ -7,13 +7,12 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from fedgrove.chain import heads
+from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.heads import Heads
+from fedgrove.chain.networks import anvil
 from nodes import proxy, until
 from websockets.sync.server import serve
-
-from chain import heads
-from chain.errors import ConnectionFailed
-from chain.heads import Heads
-from chain.networks import anvil
 
 NEVER = 3600.0
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 import rlp
 from federations import found
-
-from chain.blocks import Body
-from chain.history import BadHistory, Block, History, capture
-from chain.networks import embedded
+from fedgrove.chain.blocks import Body
+from fedgrove.chain.history import BadHistory, Block, History, capture
+from fedgrove.chain.networks import embedded
 
 
 def run_round(federation):

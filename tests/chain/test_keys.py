@@ -8,10 +8,9 @@ import sys
 
 import pytest
 from eth_account import Account
-
-from chain import keys as keystore
-from chain.errors import KeystoreError, WrongPassword
-from chain.keys import Keys, backup, load, restore, save
+from fedgrove.chain import keys as keystore
+from fedgrove.chain.errors import KeystoreError, WrongPassword
+from fedgrove.chain.keys import Keys, backup, load, restore, save
 
 COST = 2
 

@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import pytest
 from federations import CONFIG, EVERYONE, MODEL, SETTINGS, TERMS, found
-
-from chain import tree, vrf
-from chain.blocks import BadHistory
-from chain.draws import sign_draw
-from chain.errors import ChainError, ContractRevert, InsufficientFunds, error_name
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import embedded
-from chain.phases import Deadlines
-from chain.records import (
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.draws import sign_draw
+from fedgrove.chain.errors import ChainError, ContractRevert, InsufficientFunds, error_name
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
@@ -422,8 +421,8 @@ def test_a_rate_below_one_selects_by_the_vrf():
 
 
 def test_a_large_order_is_sealed_in_chunks(federation, monkeypatch):
-    monkeypatch.setattr("chain.ledger.MAX_SEAL", 2)
-    monkeypatch.setattr("chain.ledger.MAX_CHUNK", 3)
+    monkeypatch.setattr("fedgrove.chain.ledger.MAX_SEAL", 2)
+    monkeypatch.setattr("fedgrove.chain.ledger.MAX_CHUNK", 3)
     number = federation.sealed()
     assert federation.coordinator.round(number).order_root == tree.order_root(federation.order(number))
     assert [record.placed for record in federation.coordinator.records() if isinstance(record, SealChunk)] == [3, 4]
@@ -454,7 +453,7 @@ def test_no_funds(federation):
 
 
 def test_the_nonce_survives_a_foreign_transaction_of_the_account(federation):
-    from chain.transactions import Sender
+    from fedgrove.chain.transactions import Sender
 
     rival = Sender(federation.network, federation.keys[0].account)
     rival.transact(federation.founder.address, b"", 21_000, value=1)

@@ -9,14 +9,13 @@ import pytest
 from eth_abi import encode
 from eth_utils import keccak
 from federations import SETTINGS, TERMS
+from fedgrove.chain import events, records
+from fedgrove.chain.deployment import Deployment, Settings
+from fedgrove.chain.errors import _SENTENCES, InvalidLog, artifact, decode_revert, error_name
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import FailureReason, Log, Phase, Position
 from hypothesis import given
 from hypothesis import strategies as st
-
-from chain import events, records
-from chain.deployment import Deployment, Settings
-from chain.errors import _SENTENCES, InvalidLog, artifact, decode_revert, error_name
-from chain.networks import embedded
-from chain.records import FailureReason, Log, Phase, Position
 
 AT = Position(7, b"t" * 32, 2)
 REGISTRY, LEDGER = "0x" + "11" * 20, "0x" + "22" * 20

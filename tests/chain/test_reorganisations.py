@@ -9,14 +9,13 @@ from contextlib import suppress
 
 import pytest
 from federations import MODEL, found
+from fedgrove.chain import anvil_state, endpoints
+from fedgrove.chain.blocks import BadHistory
+from fedgrove.chain.errors import ChainError, ConnectionFailed, ContractRevert
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import anvil, anvil_command, connect, free_port
+from fedgrove.chain.records import SeedFixed
 from nodes import proxy, until
-
-from chain import anvil_state, endpoints
-from chain.blocks import BadHistory
-from chain.errors import ChainError, ConnectionFailed, ContractRevert
-from chain.ledger import Ledger
-from chain.networks import anvil, anvil_command, connect, free_port
-from chain.records import SeedFixed
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,9 @@
 import ecdsa
 from eth_account import Account
 from eth_utils import keccak
+from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from hypothesis import given
 from hypothesis import strategies as st
-
-from chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 
 ALICE, BOB = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
 MESSAGES = st.binary(max_size=300)

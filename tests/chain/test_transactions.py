@@ -10,11 +10,10 @@ from itertools import pairwise
 
 import pytest
 from federations import found
-
-from chain.errors import FeeAboveCap, TransactionReplaced, TransactionTimeout
-from chain.keys import Keys
-from chain.networks import anvil, embedded
-from chain.transactions import GWEI, Sender
+from fedgrove.chain.errors import FeeAboveCap, TransactionReplaced, TransactionTimeout
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.transactions import GWEI, Sender
 
 FAR = "0x" + "11" * 20
 FULL, ROOMY = 20_000, 30_000_000
@@ -147,7 +146,7 @@ def test_no_fee_is_raised_while_the_chain_makes_no_blocks(slow_chain, account):
 
 
 def test_an_earlier_version_counts_when_it_is_the_one_that_is_mined(slow_chain, account, monkeypatch):
-    monkeypatch.setattr("chain.transactions.LOOK_SECONDS", 3.0)
+    monkeypatch.setattr("fedgrove.chain.transactions.LOOK_SECONDS", 3.0)
     sending = Background(lambda: pay(Sender(slow_chain, account)))
     until(lambda: pending(slow_chain, account))
     first = pending(slow_chain, account)[0]["hash"]

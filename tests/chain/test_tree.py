@@ -5,10 +5,9 @@ import random
 
 import pytest
 from eth_utils import keccak
+from fedgrove.chain import tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from chain import tree
 
 SEED = keccak(b"order seed")
 

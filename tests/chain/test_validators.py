@@ -18,20 +18,29 @@ from block_hashes import Feeder
 from eth_account import Account
 from eth_utils import keccak, to_wei
 from federations import MODEL, TERMS, found
+from fedgrove.chain.deployment import Settings
+from fedgrove.chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
+from fedgrove.chain.founding import deploy, verify_code
+from fedgrove.chain.history import BadHistory, History, capture
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
+from fedgrove.chain.records import (
+    Closed,
+    Committed,
+    Drawn,
+    LedgerFounded,
+    Registered,
+    RegistryFounded,
+    RoundOpened,
+    Shared,
+)
+from fedgrove.chain.rpc import RpcNetwork
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.roles.coordinator import Coordinator
 from validators import CHAIN_ID, Missing, Validators, find_injectived
 
-from chain.deployment import Settings
-from chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
-from chain.founding import deploy, verify_code
-from chain.history import BadHistory, History, capture
-from chain.keys import Keys
-from chain.ledger import Ledger
-from chain.networks import connect
-from chain.records import Closed, Committed, Drawn, LedgerFounded, Registered, RegistryFounded, RoundOpened, Shared
-from chain.rpc import RpcNetwork
-from node.auditing.archive import chain_facts
-from node.auditor import Auditor
-from node.coordinator import Coordinator
 from tests.node.federation import Federation
 
 pytestmark = pytest.mark.validators

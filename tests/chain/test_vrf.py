@@ -8,12 +8,11 @@ from pathlib import Path
 
 import ecdsa
 import pytest
+from fedgrove.chain import vrf
+from fedgrove.chain.curve import EcdsaCurve, Point, Secp256k1
+from fedgrove.chain.vrf import InvalidProof, InvalidPublicKey, InvalidSecretKey, Suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from chain import vrf
-from chain.curve import EcdsaCurve, Point, Secp256k1
-from chain.vrf import InvalidProof, InvalidPublicKey, InvalidSecretKey, Suite
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((ROOT / "tests/vectors/ecvrf_secp256k1.json").read_text())["vectors"]

@@ -24,8 +24,7 @@ import requests
 import tomli_w
 from block_hashes import HISTORY, code_hash, history_code
 from eth_account.signers.local import LocalAccount
-
-from chain.networks import dying_with_parent
+from fedgrove.chain.networks import dying_with_parent
 
 COSMOS_CHAIN_ID = "injective-777"
 CHAIN_ID = 1776

@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-
-from ipfs import local_node
-from ipfs.local_node import LocalKubo, find_library
+from fedgrove.node.devnet.kubo import local_node
+from fedgrove.node.devnet.kubo.local_node import LocalKubo, find_library
 
 # ipfshttpclient passes urllib3 an option that it no longer needs.
 quiet = pytest.mark.filterwarnings("ignore:The 'strict' parameter:FutureWarning")

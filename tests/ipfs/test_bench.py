@@ -1,4 +1,4 @@
-from node.cli.bench_ipfs import run
+from fedgrove.node.cli.bench_ipfs import run
 
 
 def test_the_benchmark_names_every_figure_its_limit_and_the_ratio(tmp_path):

@@ -2,13 +2,12 @@ import io
 import random
 
 import pytest
+from fedgrove.ipfs import car
+from fedgrove.ipfs.car import InvalidArchive
+from fedgrove.ipfs.cid import CID, RAW
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block, Profile, build, chunks, varint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from ipfs import car
-from ipfs.car import InvalidArchive
-from ipfs.cid import CID, RAW
-from ipfs.unixfs import MAX_BLOCK_BYTES, Block, Profile, build, chunks, varint
 
 TINY = Profile(chunk_size=4, max_links=3)
 LIMIT = 1 << 24

@@ -11,12 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-
-from ipfs import car, disk
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.disk import DiskStore
-from ipfs.store import AmbiguousContent, Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
-from ipfs.unixfs import Block, Link, Profile, build, chunks, cid_of, decode_root, encode_node
+from fedgrove.ipfs import car, disk
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import AmbiguousContent, Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
+from fedgrove.ipfs.unixfs import Block, Link, Profile, build, chunks, cid_of, decode_root, encode_node
 
 MIB = 1 << 20
 BIG = random.Random(1).randbytes(2 * MIB + 17)  # three leaves and a root
@@ -342,7 +341,7 @@ def test_processes_that_put_the_same_content_agree(tmp_path):
 
 _WRITER = """
 import itertools, random, sys
-from ipfs.disk import DiskStore
+from fedgrove.ipfs.disk import DiskStore
 store = DiskStore(sys.argv[1])
 for number in itertools.count():
     store.put(random.Random(number).randbytes(3 << 20))

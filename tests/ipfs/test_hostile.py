@@ -7,15 +7,14 @@ import secrets
 import tracemalloc
 
 import pytest
+from fedgrove.ipfs import car
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
+from fedgrove.ipfs.unixfs import Block, Link, Profile, build, chunks, decode_root, encode_node
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from kubo_nodes import needs_kubo, quiet, wait_for_peers
-
-from ipfs import car
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.disk import DiskStore
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from ipfs.store import Corrupt, NotFound, TooLarge
-from ipfs.unixfs import Block, Link, Profile, build, chunks, decode_root, encode_node
 
 MIB = 1 << 20
 TINY = Profile(chunk_size=256, max_links=3)

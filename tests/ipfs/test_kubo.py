@@ -13,15 +13,15 @@ from urllib.parse import unquote
 
 import pytest
 import requests
+from fedgrove.ipfs import kubo
+from fedgrove.ipfs.cid import CID, RAW
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import AmbiguousContent, Corrupt, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
+from fedgrove.node.devnet.kubo import local_node
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from kubo_nodes import needs_kubo, quiet
-
-from ipfs import kubo, local_node
-from ipfs.cid import CID, RAW
-from ipfs.disk import DiskStore
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from ipfs.store import AmbiguousContent, Corrupt, NotFound, StoreError, TooLarge, Unreachable
-from ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -10,12 +10,11 @@ import sys
 import threading
 
 import pytest
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import StoreError, Unreachable
+from fedgrove.node.devnet.kubo import local_node
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from kubo_nodes import needs_kubo, quiet, wait_until
-
-from ipfs import local_node
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from ipfs.store import StoreError, Unreachable
 
 MIB = 1 << 20
 pytestmark = quiet
@@ -94,7 +93,7 @@ def test_a_repository_in_use_is_one_sentence(tmp_path, monkeypatch):
 
 _PARENT = """
 import sys, time
-from ipfs.local_node import LocalKubo
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
 node = LocalKubo(sys.argv[1], detached=sys.argv[2] == "detached").__enter__()
 print(node.pid, node.url, flush=True)
 time.sleep(600)

@@ -1,11 +1,7 @@
 import aleph_cid
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubo_random import deterministic_random
-
-from ipfs.cid import CID, DAG_PB, RAW
-from ipfs.unixfs import (
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.unixfs import (
     UNIXFS_V0_2015,
     UNIXFS_V1_2025,
     InvalidNode,
@@ -22,6 +18,9 @@ from ipfs.unixfs import (
     root_of,
     varint,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubo_random import deterministic_random
 
 MIB = 1 << 20
 KIB = 1 << 10

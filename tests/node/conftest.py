@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from chain.history import History, capture
-from chain.networks import embedded
-from chain.records import Record
-from ipfs.disk import DiskStore
-from node.auditing.archive import LEDGER, STORE, chain_facts, write_archive
-from node.demo import Demo, Plan
-from node.learning.datasets import load_dataset
-from node.ledger_rules import ChainFacts
-from node.report import build_report
+from fedgrove.chain.history import History, capture
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Record
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
+from fedgrove.node.devnet.demo import Demo, Plan
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.protocol.ledger_rules import ChainFacts
+from fedgrove.node.status.report import build_report
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def run(tmp_path_factory) -> Run:
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory) -> Iterator:
-    """A federation with clusters (``tests.node.clusters_story``); who asks for it belongs to the group ``clusters``."""
-    from tests.node.clusters_story import tell
+    """A federation with clusters (``tests.node.methods.procfl.story``), for the group ``clusters``."""
+    from tests.node.methods.procfl.story import tell
 
     yield from tell(tmp_path_factory.mktemp("clusters"))

@@ -4,32 +4,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-
-from chain.access import Network
-from chain.deployment import Deployment
-from chain.history import History, capture
-from chain.keys import Keys
-from chain.ledger import Ledger
-from ipfs.disk import DiskStore
-from ipfs.unixfs import cid_of
-from node.auditing.archive import chain_facts
-from node.auditing.verdict import Verdict
-from node.auditor import Auditor
-from node.client import Client
-from node.config import FederationConfig, StartSettings
-from node.coordinator import Coordinator
-from node.demo import Plan, make_config
-from node.evaluation import evaluator, initial_model
-from node.first_model import with_first_model
-from node.founding import found as deploy_federation
-from node.learning.datasets import load_dataset
-from node.learning.partition import iid
-from node.learning.samples import Samples
-from node.masking.recovery import RecoveryRecord
-from node.rounds import RoundRecords
-from node.step import Step
-from node.tensors import Tensors
-from node.uploads.kind import Outcome, UploadRound
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import History, capture
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.partition import iid
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.methods.training.evaluation import evaluator, initial_model
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found as deploy_federation
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import FederationConfig, StartSettings
+from fedgrove.node.protocol.uploads import Outcome, UploadRound
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
 
 
 @dataclass

@@ -1,12 +1,12 @@
 """The models in their order, what a blob holds, and the terms."""
 
-from node.config import FederationConfig
-from node.explorer.checks import Checks
-from node.explorer.index import Index
-from node.explorer.inert import inert
-from node.explorer.terms import latest_config, parse_config
-from node.explorer.views.rounds import stage_of
-from node.explorer.views.rows import Blob, Row, blob_of, rows_of
+from fedgrove.node.explorer.checks import Checks
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.inert import inert
+from fedgrove.node.explorer.terms import latest_config, parse_config
+from fedgrove.node.explorer.views.rounds import stage_of
+from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of
+from fedgrove.node.protocol.terms import FederationConfig
 
 MAX_MODEL_BYTES = 1 << 32
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from fedgrove.node.explorer import drawings
+from fedgrove.node.explorer.views.rounds import RoundRow
 from markupsafe import Markup
-
-from node.explorer import drawings
-from node.explorer.views.rounds import RoundRow
 
 
 def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:

@@ -3,10 +3,10 @@
 import sqlite3
 from dataclasses import dataclass
 
-from node.explorer.checks import Check, Checks
-from node.explorer.index import Index
-from node.explorer.placing import Entry, entry_from
-from node.explorer.views.rows import Row, detail, rows_of
+from fedgrove.node.explorer.checks import Check, Checks
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.placing import Entry, entry_from
+from fedgrove.node.explorer.views.rows import Row, detail, rows_of
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def forgettings(index: Index, checks: Checks) -> list[Forgetting]:
     """Requests to forget, in order.
 
     A request is honoured by the first round that was opened after it and summed everybody anew
-    (``node.kmeans.exchange``); a round that summed nothing leaves the model as it was.
+    (``node.methods.kmeans.exchange``); a round that summed nothing leaves the model as it was.
     """
     query = (
         "SELECT records.*, hash FROM records JOIN transactions ON transactions.id = tx"

@@ -4,16 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fedgrove.node.explorer import drawings
+from fedgrove.node.explorer.clusters import Score
+from fedgrove.node.explorer.heatmap import COLOURS
+from fedgrove.node.explorer.views.cluster_steps import Step
+from fedgrove.node.explorer.views.clusters import Clusters
+from fedgrove.node.explorer.views.words import people
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.training import Cluster
 from markupsafe import Markup
-
-from node.clustering.state import ClusterState
-from node.clustering.training import Cluster
-from node.explorer import drawings
-from node.explorer.clusters import Score
-from node.explorer.heatmap import COLOURS
-from node.explorer.views.cluster_steps import Step
-from node.explorer.views.clusters import Clusters
-from node.explorer.views.words import people
 
 MAX_CELLS = 20_000
 """A grid of clients and rounds with more is not shown."""

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from node.clustering.cases import Case
-from node.clustering.state import ClusterState
-from node.explorer.checks import Checks
-from node.explorer.clusters import Left, Score
-from node.explorer.index import Index
-from node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.explorer.checks import Checks
+from fedgrove.node.explorer.clusters import Left, Score
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.state import ClusterState
 
 NO_STATE = Left(ClusterState("blind", ()))
 _left = lru_cache(maxsize=512)(Left.from_row)

@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from chain.vrf import InvalidProof, proof_to_hash
-from node.clustering.cover import as_threshold
-from node.clustering.leaders import draw_leader
-from node.clustering.state import ClusterState
-from node.clustering.training import Cluster
-from node.config import FederationConfig
-from node.explorer.checks import Checks
-from node.explorer.clusters import hear
-from node.explorer.heatmap import Heatmap
-from node.explorer.index import Index
-from node.explorer.terms import has_clusters, latest_config, parse_config
-from node.explorer.views.cluster_steps import NO_STATE, Step, all_steps
-from node.explorer.views.judgements import Judgement, all_judgements
-from node.uploads.cluster_rounds import course_of
+from fedgrove.chain.vrf import InvalidProof, proof_to_hash
+from fedgrove.node.explorer.checks import Checks
+from fedgrove.node.explorer.clusters import hear
+from fedgrove.node.explorer.heatmap import Heatmap
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.terms import has_clusters, latest_config, parse_config
+from fedgrove.node.explorer.views.cluster_steps import NO_STATE, Step, all_steps
+from fedgrove.node.explorer.views.judgements import Judgement, all_judgements
+from fedgrove.node.methods.procfl.cover import as_threshold
+from fedgrove.node.methods.procfl.leaders import draw_leader
+from fedgrove.node.methods.procfl.round_inputs import course_of
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.protocol.terms import FederationConfig
 
 _BEHIND = (
     "SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds"

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from node.clustering.cases import Case
-from node.clustering.committee import Ballot
-from node.clustering.evidence import Rule
-from node.clustering.training import Cluster
-from node.explorer.clusters import Score
-from node.explorer.index import Index
-from node.explorer.views.cluster_steps import Step
-from node.uploads.cluster_rounds import ballots_in
+from fedgrove.node.explorer.clusters import Score
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.views.cluster_steps import Step
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.committee import Ballot
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.methods.procfl.round_inputs import ballots_in
+from fedgrove.node.methods.procfl.training import Cluster
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,23 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from chain.phases import Deadlines
-from node.explorer.checks import Check, Checks
-from node.explorer.drawings import Leaf, Phase
-from node.explorer.index import Index
-from node.explorer.terms import config_of, has_clusters, latest_config
-from node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
-from node.explorer.views.words import PHASES
-from node.masking.keys import is_low_order
-from node.rounds import SPOILT, follows_spoilt
-from node.uploads.kinds import kind_of
+from fedgrove.chain.phases import Deadlines
+from fedgrove.node.explorer.checks import Check, Checks
+from fedgrove.node.explorer.drawings import Leaf, Phase
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.terms import config_of, has_clusters, latest_config
+from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
+from fedgrove.node.explorer.views.words import PHASES
+from fedgrove.node.masking.keys import is_low_order
+from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.protocol.rounds import SPOILT, follows_spoilt
 
 _NOT_ENDED = 1 << 62
 
 
 @dataclass(frozen=True)
 class RoundRow:
-    """One round in one line; the fields are those of ``node.report.RoundReport``, as far as they are known.
+    """One round in one line; the fields are those of ``node.status.report.RoundReport``, as far as they are known.
 
     ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known.
     """

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from node.explorer.checks import Check, Checks
-from node.explorer.index import Index
-from node.explorer.inert import document
-from node.explorer.placing import Entry, entry_from
-from node.explorer.views.words import KINDS, MEANINGS, NOTHING, ROLES, UPLOADS
+from fedgrove.node.explorer.checks import Check, Checks
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.inert import document
+from fedgrove.node.explorer.placing import Entry, entry_from
+from fedgrove.node.explorer.views.words import KINDS, MEANINGS, NOTHING, ROLES, UPLOADS
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ipfs.cid import CID, InvalidCID
-from node.explorer.index import Index
-from node.explorer.views.words import FOUND
+from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.views.words import FOUND
 
 MAX_RESULTS = 50
 _MAX_LETTERS = 200

@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedgrove.chain.tree import partners
+from fedgrove.node.explorer.drawings import Leaf, cooperation_tree
 from markupsafe import Markup
-
-from chain.tree import partners
-from node.explorer.drawings import Leaf, cooperation_tree
 
 MAX_LEAVES = 1024
 """A tree of more leaves is not drawn."""

@@ -14,13 +14,13 @@ penalty   quadratic penalties on the weights
 from collections.abc import Mapping
 from dataclasses import fields
 
-from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
-from node.learning.strategies.fedaom import FedAom
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.fedcurv import FedCurv
-from node.learning.strategies.fedprox import FedProx
-from node.learning.strategies.moon import Moon
-from node.learning.strategies.share import Share
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
+from fedgrove.node.learning.strategies.fedaom import FedAom
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.fedcurv import FedCurv
+from fedgrove.node.learning.strategies.fedprox import FedProx
+from fedgrove.node.learning.strategies.moon import Moon
+from fedgrove.node.learning.strategies.share import Share
 
 __all__ = ["STRATEGIES", "Batch", "LocalTerm", "RoundEnd", "RoundStart", "Strategy", "make_strategy"]
 

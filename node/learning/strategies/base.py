@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-
-from node.learning.models import Network
-from node.learning.samples import Samples
-from node.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from fedgrove.node.learning.attribution import attributions, behaviour, beside_units, path_gradients
+from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.options import check_option
 from torch.nn import functional
-
-from node.learning.attribution import attributions, behaviour, beside_units, path_gradients
-from node.learning.models import Network
-from node.learning.samples import Samples
-from node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.options import check_option
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
 # vector; real distances start some hundred times larger.

@@ -5,10 +5,10 @@ Local SGD on the cross-entropy alone. The other strategies extend it.
 
 from dataclasses import dataclass
 
-from node.learning.models import Network
-from node.learning.samples import Samples
-from node.learning.strategies.base import LocalTerm, RoundStart
-from node.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
 
 
 @dataclass(frozen=True)

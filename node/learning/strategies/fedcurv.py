@@ -18,15 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.strategies.penalty import curvature
 from torch import nn
 from torch.nn import functional
-
-from node.learning.models import Network
-from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.options import check_option
-from node.learning.strategies.penalty import curvature
-from node.tensors import InvalidModel, Tensors
 
 FISHER = "fedcurv/fisher/"
 MOMENT = "fedcurv/moment/"

@@ -6,12 +6,11 @@ The loss gets a proximal term μ/2 · ‖w − w_t‖², which keeps the local w
 from dataclasses import dataclass
 
 import torch
-
-from node.learning.models import Network
-from node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.options import check_option
-from node.learning.strategies.penalty import proximity
+from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.strategies.penalty import proximity
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ import copy
 from dataclasses import dataclass
 
 import torch
+from fedgrove.node.learning.models import Network, load_tensors, to_tensors
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.options import check_option
 from torch.nn import functional
-
-from node.learning.models import Network, load_tensors, to_tensors
-from node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.options import check_option
 
 
 @dataclass(frozen=True)

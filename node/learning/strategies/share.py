@@ -6,9 +6,8 @@ FedAvg with the shared set mixed into every client's data.
 from dataclasses import dataclass
 
 import numpy as np
-
-from node.learning.samples import Samples
-from node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies.fedavg import FedAvg
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from functools import partial
 
 import pytest
-
-from chain import keys
+from fedgrove.chain import keys
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -12,5 +11,5 @@ def cheap_keystores():
     """Scrypt at its standard cost takes a second; what is tested here does not depend on it."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("save", "backup", "restore"):
-            patch.setattr(f"node.cli.keys.{name}", partial(getattr(keys, name), cost=1 << 12))
+            patch.setattr(f"fedgrove.node.cli.keys.{name}", partial(getattr(keys, name), cost=1 << 12))
         yield

@@ -9,8 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-
-from node.cli.main import run
+from fedgrove.node.cli.main import run
 
 FEDERATION = """
 [model]

@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-
-from node.cli import (
+from fedgrove.node.cli import (
     bench_chain,
     bench_engine,
     bench_explorer,
@@ -17,10 +16,11 @@ from node.cli import (
     bench_vrf,
     unlearn_report,
 )
-from node.cli.bench_removals import REMOVAL, Removals
-from node.kmeans.datasets import Points, split_by_cluster
-from node.learning.models import ARCHITECTURES
-from node.learning.samples import Loaded, Samples
+from fedgrove.node.cli.bench_removals import REMOVAL, Removals
+from fedgrove.node.learning.models import ARCHITECTURES
+from fedgrove.node.learning.samples import Loaded, Samples
+from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
+
 from tests.node.cli.test_bad_input import fedgrove
 
 

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Closed, Committed
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.standing import Standing
 
-from chain.phases import Deadlines
-from chain.records import Closed, Committed
-from ipfs.disk import DiskStore
-from node.cli.clusters_look import ClusterLook, ClusterSight
-from node.config import FederationConfig
-from node.rounds import Rounds
-from node.standing import Standing
-from tests.node.clusters_story import LATE, ROUNDS
+from tests.node.methods.procfl.story import LATE, ROUNDS
 
 pytestmark = pytest.mark.xdist_group("clusters")
 

@@ -15,24 +15,24 @@ from signal import SIGKILL
 
 import numpy as np
 import pytest
+from fedgrove.chain.founding import read_deployment
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import AnvilNetwork, anvil, connect
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
+from fedgrove.node.cli.reach import open_store
+from fedgrove.node.devnet.testnet.control import down, look
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.layout import Layout, Testnet, client_name, read_record
+from fedgrove.node.devnet.testnet.pacer import Pacer
+from fedgrove.node.devnet.testnet.processes import COORDINATOR, chain_url, reach
+from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.partition import partition
+from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.terms import load_config
 
-from chain.founding import read_deployment
-from chain.ledger import Ledger
-from chain.networks import AnvilNetwork, anvil, connect
-from ipfs.disk import DiskStore
-from node.cli.clusters_look import ClusterLook, ClusterSight
-from node.cli.reach import open_store
-from node.config import load_config
-from node.learning.datasets import load_dataset
-from node.learning.partition import partition
-from node.learning.settings import PartitionSettings
-from node.testnet.control import down, look
-from node.testnet.identity import Identity
-from node.testnet.layout import Layout, Testnet, client_name, read_record
-from node.testnet.pacer import Pacer
-from node.testnet.processes import COORDINATOR, chain_url, reach
-from node.testnet.supervisor import ENDED, FAILED
-from node.view import LedgerView
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
 
@@ -128,7 +128,7 @@ def wage(made: Watched) -> Callable[[], None]:
 
 def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_path):
     layout = Layout(tmp_path / "testnet")
-    up = [sys.executable, "-m", "node.cli", "network", "up", "--no-explorer", "--clustering", CLUSTERING]
+    up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", "--clustering", CLUSTERING]
     try:
         subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
         with watched(layout) as made:
@@ -214,7 +214,7 @@ class ByHand:
     def start(self, name: str) -> None:
         role = ("coordinator", "--members", str(len(NAMES) - 2)) if name == "founder" else ("client",)
         files = ("--config", "federation.toml", "--keystore", f"{name}.json", "--data", f"{name}.npz")
-        command = [sys.executable, "-m", "node.cli", *role, *files, "--directory", name]
+        command = [sys.executable, "-m", "fedgrove.node.cli", *role, *files, "--directory", name]
         secret = {**os.environ, "FEDGROVE_PASSWORD": "secret password"}
         with (self.root / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(command, cwd=self.root, env=secret, stdout=log, stderr=log)

@@ -4,9 +4,9 @@ import json
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
+from fedgrove.node.lab.experiments.registry import EXPERIMENTS
+from fedgrove.node.lab.simulation import run
 
-from node.experiments.registry import EXPERIMENTS
-from node.simulation import run
 from tests.node.cli.test_bad_input import fedgrove
 
 SMALL = ["--dataset", "digits", "--rounds", "2", "--clients", "4", "--sampled", "0.5", "--executor", "inline"]

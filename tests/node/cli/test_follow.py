@@ -9,18 +9,18 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from fedgrove.chain.networks import anvil, connect
+from fedgrove.chain.records import Closed
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import Unreachable
+from fedgrove.node.audit import webhook
+from fedgrove.node.audit.follow import READINGS, Follower
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.audit.webhook import Webhook, WebhookFailed
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.ledger_rules import BadRecord, LedgerRules
+from fedgrove.node.protocol.terms import FederationSettings
 
-from chain.networks import anvil, connect
-from chain.records import Closed
-from ipfs.disk import DiskStore
-from ipfs.store import Unreachable
-from node.auditing import webhook
-from node.auditing.follow import READINGS, Follower
-from node.auditing.verdict import Verdict
-from node.auditing.webhook import Webhook, WebhookFailed
-from node.config import FederationSettings
-from node.learning.settings import TrainingSettings
-from node.ledger_rules import BadRecord, LedgerRules
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -382,7 +382,7 @@ def test_an_interrupt_ends_it_with_what_is_verified_so_far(chain, found, tmp_pat
     coordinator, clients = federation.coordinator(), federation.clients()
     while coordinator.round < 2:
         federation.turn(coordinator, clients)
-    command = [sys.executable, "-c", "from node.cli.main import run; run()", *follow_line(federation, chain)]
+    command = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()", *follow_line(federation, chain)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert "audited: 1" in process.stderr.readline()

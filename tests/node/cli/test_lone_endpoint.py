@@ -1,9 +1,8 @@
 """Whether a member is told that one endpoint alone says which chain is the right one."""
 
 import pytest
-
-from node.cli.lone_endpoint import lone_endpoint
-from node.config import NetworkSettings
+from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.protocol.terms import NetworkSettings
 
 OWN, ELSEWHERE, OTHER = "http://127.0.0.1:8545", "https://rpc.example/key-1", "https://node.example"
 

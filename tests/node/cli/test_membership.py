@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from fedgrove.chain.networks import anvil, connect
 
-from chain.networks import anvil, connect
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from fedgrove.node.devnet.testnet import control
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.layout import Layout
 
-from node.testnet import control
-from node.testnet.identity import Identity
-from node.testnet.layout import Layout
 from tests.node.cli.test_bad_input import fedgrove
 
 PATIENCE = 90.0
@@ -28,7 +28,7 @@ def network(*arguments, cwd):
 
 def up(*arguments, cwd):
     """Run the command in a process of its own, as users do; the supervisor outlives it."""
-    command = [sys.executable, "-m", "node.cli", "network", "up", *arguments]
+    command = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
 
 
@@ -153,7 +153,7 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
 
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
-    command = [sys.executable, "-m", "node.cli", "network", "up", *QUIET]
+    command = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", *QUIET]
     layout = Layout(place / "testnet")
     half_made = (layout.unfinished, layout.participant("client-02").keystore, layout.config)
     for made in (*half_made, layout.record, layout.supervisor):

@@ -1,10 +1,9 @@
 """Progress of simulated rounds, as lines where nobody watches a terminal."""
 
 import pytest
-
-from node.cli import rounds_progress
-from node.cli.rounds_progress import RoundsDisplay, duration
-from node.simulation.record import RoundResult
+from fedgrove.node.cli import rounds_progress
+from fedgrove.node.cli.rounds_progress import RoundsDisplay, duration
+from fedgrove.node.lab.simulation.record import RoundResult
 
 
 @pytest.fixture

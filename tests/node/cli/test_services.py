@@ -14,27 +14,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
+from fedgrove.chain.deployment import Settings
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import AnvilNetwork, anvil
+from fedgrove.chain.records import Closed, Committed, Drawn
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.cli.services import _warn_of_copies
+from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.testnet.pacer import Pacer
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found as deploy_federation
+from fedgrove.node.protocol.journal import Journal, JournalDamaged
+from fedgrove.node.protocol.terms import load_config
+from fedgrove.node.roles.logs import ServiceLog
 
-from chain.deployment import Settings
-from chain.history import capture
-from chain.keys import Keys, save
-from chain.ledger import Ledger
-from chain.networks import AnvilNetwork, anvil
-from chain.records import Closed, Committed, Drawn
-from ipfs.disk import DiskStore
-from node.auditing.archive import chain_facts
-from node.auditor import Auditor
-from node.cli.services import _warn_of_copies
-from node.config import load_config
-from node.demo import Plan, make_config
-from node.first_model import with_first_model
-from node.founding import found as deploy_federation
-from node.journal import Journal, JournalDamaged
-from node.learning.datasets import load_dataset
-from node.logs import ServiceLog
-from node.testnet.pacer import Pacer
-
-COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()"]
+COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 SECONDS = 120
 # Long, for busy machines: the pacer skips what is not needed.
 WINDOWS = Settings(
@@ -288,7 +287,7 @@ def test_data_that_do_not_fit_the_model_are_refused(finished, tmp_path):
 
 def test_a_directory_belongs_to_one_process(finished, tmp_path):
     made, _, _ = finished
-    from node.files import exclusive
+    from fedgrove.node.base.files import exclusive
 
     with exclusive(tmp_path / "mine"):
         said = refused(
@@ -303,7 +302,7 @@ def test_a_directory_belongs_to_one_process(finished, tmp_path):
 
 @pytest.mark.parametrize("kind", ["", "btrfs"])
 def test_a_client_says_where_what_it_destroys_may_stay(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("node.cli.services.keeps_overwritten", lambda directory: kind)
+    monkeypatch.setattr("fedgrove.node.cli.services.keeps_overwritten", lambda directory: kind)
     stream = io.StringIO()
     _warn_of_copies(ServiceLog("client", stream), tmp_path)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]

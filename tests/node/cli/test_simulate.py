@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fedgrove.node.lab.simulation.record import Record
 
-from node.simulation.record import Record
 from tests.node.cli.test_bad_input import fedgrove
 
-COMMAND = [sys.executable, "-c", "from node.cli import run; run()", "simulate"]
+COMMAND = [sys.executable, "-c", "from fedgrove.node.cli import run; run()", "simulate"]
 SMALL = (
     *("simulate", "--clients", "6", "--sampled", "0.5", "--rounds", "3", "--train-samples", "150"),
     *("--test-samples", "60", "--epochs", "1", "--executor", "inline"),

@@ -10,18 +10,25 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
+from fedgrove.chain.keys import save
+from fedgrove.chain.networks import anvil
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.terms import FederationSettings
 
-from chain.keys import save
-from chain.networks import anvil
-from node.config import FederationSettings
-from node.learning.settings import TrainingSettings
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 PASSWORD = "secret password"
 SECONDS = 60
-COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()", "status", "--config", "federation.toml"]
+COMMAND = [
+    sys.executable,
+    "-c",
+    "from fedgrove.node.cli.main import run; run()",
+    "status",
+    "--config",
+    "federation.toml",
+]
 
 
 @pytest.fixture(scope="module")

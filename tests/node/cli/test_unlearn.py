@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.chain.history import History
+from fedgrove.chain.records import Withdrawn
+from fedgrove.node.audit.archive import LEDGER
+from fedgrove.node.audit.certificate import Certificate
 
-from chain.history import History
-from chain.records import Withdrawn
-from node.auditing.archive import LEDGER
-from node.auditing.certificate import Certificate
 from tests.node.cli.test_bad_input import fedgrove
 
-COMMAND = [sys.executable, "-c", "from node.cli.main import run; run()"]
+COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 SECONDS = 300
 
 

@@ -13,23 +13,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import anvil
+from fedgrove.chain.records import Closed, Withdrawn
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.testnet import control
+from fedgrove.node.devnet.testnet.layout import Layout, read_record
+from fedgrove.node.devnet.testnet.pacer import Pacer
+from fedgrove.node.protocol.content import fetch_config, fetch_model
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.terms import load_config
 
-from chain.history import capture
-from chain.keys import Keys, save
-from chain.ledger import Ledger
-from chain.networks import anvil
-from chain.records import Closed, Withdrawn
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from node.auditing.archive import chain_facts
-from node.auditor import Auditor
-from node.config import load_config
-from node.content import fetch_config, fetch_model
-from node.first_model import with_first_model
-from node.founding import found
-from node.testnet import control
-from node.testnet.layout import Layout, read_record
-from node.testnet.pacer import Pacer
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import COMMAND, WINDOWS
 
@@ -165,7 +165,7 @@ def test_a_testnet_clusters_and_forgets(tmp_path):
             time.sleep(1)
 
     try:
-        up = [sys.executable, "-m", "node.cli", "network", "up", "--no-explorer", *options]
+        up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", *options]
         subprocess.run(up, cwd=tmp_path, check=True, timeout=SECONDS)
         until_round(1)
         mine = layout.participant("client-02")

@@ -7,18 +7,18 @@ from contextlib import closing
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.archive import STORE, audit_directory
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.export import export
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import DirectorySource, LiveSource
+from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.status.standing import standing
 
-from chain.networks import embedded
-from chain.records import Closed
-from ipfs.unixfs import cid_of
-from node.auditing.archive import STORE, audit_directory
-from node.explorer.cache import open_index
-from node.explorer.export import export
-from node.explorer.server import serving
-from node.explorer.sources import DirectorySource, LiveSource
-from node.explorer.watch import Watch
-from node.learning.settings import TrainingSettings
-from node.standing import standing
 from tests.node.explorer.conftest import check_accessible, damage, exploring
 from tests.node.federation import Federation
 

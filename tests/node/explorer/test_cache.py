@@ -3,11 +3,10 @@
 import os
 
 import pytest
-
-from node.explorer import cache
-from node.explorer.cache import open_index
-from node.explorer.sources import DirectorySource
-from node.files import exclusive
+from fedgrove.node.base.files import exclusive
+from fedgrove.node.explorer import cache
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.sources import DirectorySource
 
 
 def old_index(root, digit: str, age: int, size: int = 10):

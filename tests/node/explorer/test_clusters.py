@@ -7,28 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fedgrove.chain.signatures import sign_message
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.archive import STORE, write_archive
+from fedgrove.node.explorer.checks import Checks
+from fedgrove.node.explorer.clusters import MAX_HEAD_BYTES, Left, hear
+from fedgrove.node.explorer.export import export
+from fedgrove.node.explorer.heatmap import Heatmap
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.survey import ask_again, survey
+from fedgrove.node.explorer.views.clusters import Clusters, clusters_of
+from fedgrove.node.explorer.views.words import STAGES
+from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.round_inputs import course_of
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.methods.procfl.uploads import ClusterUploads
+from fedgrove.node.status.report import build_report
 
-from chain.signatures import sign_message
-from ipfs.unixfs import cid_of
-from node.auditing.archive import STORE, write_archive
-from node.clustering.cases import Case
-from node.clustering.state import ClusterState
-from node.clustering.stated import Stated
-from node.explorer.checks import Checks
-from node.explorer.clusters import MAX_HEAD_BYTES, Left, hear
-from node.explorer.export import export
-from node.explorer.heatmap import Heatmap
-from node.explorer.index import Index
-from node.explorer.pages import Pages
-from node.explorer.server import serving
-from node.explorer.sources import DirectorySource
-from node.explorer.survey import ask_again, survey
-from node.explorer.views.clusters import Clusters, clusters_of
-from node.explorer.views.words import STAGES
-from node.explorer.watch import Watch
-from node.report import build_report
-from node.uploads.cluster_rounds import course_of
-from node.uploads.clusters import ClusterUploads
 from tests.node.explorer.conftest import check_accessible, damage, exploring
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_pages import check_well_formed

@@ -3,9 +3,8 @@
 from xml.etree import ElementTree
 
 import pytest
-
-from chain import tree
-from node.explorer.drawings import Leaf, Phase, cooperation_tree, lines, timeline
+from fedgrove.chain import tree
+from fedgrove.node.explorer.drawings import Leaf, Phase, cooperation_tree, lines, timeline
 
 SVG = "svg"
 

@@ -4,8 +4,9 @@ import json
 import re
 from urllib.parse import unquote, urlsplit
 
-from ipfs.unixfs import cid_of
-from node.explorer.export import export
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.explorer.export import export
+
 from tests.node.cli.test_bad_input import fedgrove
 
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#][^"]*|)"')

@@ -4,16 +4,16 @@ import json
 import struct
 
 import pytest
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import Unreachable
+from fedgrove.node.explorer.drawings import bars, lines, short
+from fedgrove.node.explorer.inert import MAX_TEXT, contents_of_model, document, inert
+from fedgrove.node.explorer.pages import size, time
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.survey import survey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipfs.disk import DiskStore
-from ipfs.store import Unreachable
-from node.explorer.drawings import bars, lines, short
-from node.explorer.inert import MAX_TEXT, contents_of_model, document, inert
-from node.explorer.pages import size, time
-from node.explorer.sources import DirectorySource
-from node.explorer.survey import survey
 from tests.node.explorer.conftest import exploring
 
 MARKUP = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'

@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from fedgrove.chain import records as kinds
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import History
+from fedgrove.chain.records import Closed, Drawn, Position, Record, Registered, RoundOpened, Sealed
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.views.words import KINDS
+from fedgrove.node.protocol.rounds import Rounds
 
-from chain import records as kinds
-from chain.deployment import Deployment
-from chain.history import History
-from chain.records import Closed, Drawn, Position, Record, Registered, RoundOpened, Sealed
-from node.explorer.index import Index
-from node.explorer.placing import DIGESTS, entry_of, place
-from node.explorer.sources import DirectorySource
-from node.explorer.views.words import KINDS
-from node.rounds import Rounds
 from tests.node.explorer.conftest import exploring
 
 

@@ -4,22 +4,22 @@ import threading
 
 import pytest
 from fastapi.testclient import TestClient
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Shared
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.export import export
+from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.server import make_app
+from fedgrove.node.explorer.sources import LiveSource
+from fedgrove.node.explorer.terms import latest_config
+from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.content import mirror
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.status.standing import standing
 
-from chain.networks import embedded
-from chain.records import Shared
-from ipfs.kubo import KuboStore
-from ipfs.local_node import LocalKubo
-from node.content import mirror
-from node.explorer.cache import open_index
-from node.explorer.export import export
-from node.explorer.index import Index
-from node.explorer.server import make_app
-from node.explorer.sources import LiveSource
-from node.explorer.terms import latest_config
-from node.explorer.watch import Watch
-from node.learning.settings import TrainingSettings
-from node.rounds import Rounds
-from node.standing import standing
 from tests.ipfs.kubo_nodes import needs_kubo
 from tests.node.explorer.conftest import HOME
 from tests.node.explorer.test_export import links

@@ -6,14 +6,14 @@ from importlib.resources import files
 from urllib.parse import urljoin
 
 import pytest
+from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, Shared
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, export_car
+from fedgrove.node.explorer.sources import CarSource, DirectorySource
+from fedgrove.node.explorer.views.search import place_of
+from fedgrove.node.explorer.views.trees import MAX_LEAVES
 
-from chain.records import AbsenceRecorded, Closed, Committed, Recovered, Shared
-from ipfs.disk import DiskStore
-from ipfs.unixfs import cid_of
-from node.auditing.archive import LEDGER, STORE, audit_car, audit_directory, export_car
-from node.explorer.sources import CarSource, DirectorySource
-from node.explorer.views.search import place_of
-from node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import HOME, damage, exploring
 
 PARTS = "SELECT client, position FROM parts"
@@ -185,7 +185,7 @@ def test_pages_may_load_nothing_from_elsewhere(explorer):
 
 def test_all_scripts_together_are_small(explorer):
     """No page can have more, as pages may load nothing from elsewhere and have no script of their own."""
-    static = files("node.explorer").joinpath("static")
+    static = files("fedgrove.node.explorer").joinpath("static")
     assert sum(len(each.read_bytes()) for each in static.iterdir() if each.name.endswith(".js")) < 300_000
     assert not re.search(r"<script(?![^>]* src=)", explorer.page("rounds/1/"))
 
@@ -291,10 +291,9 @@ def test_a_broken_car_file_is_said_to_be_broken(run, tmp_path):
 
 def test_pages_answer_while_nothing_is_known(run, tmp_path):
     from fastapi.testclient import TestClient
-
-    from node.explorer.cache import open_index
-    from node.explorer.server import make_app
-    from node.explorer.watch import Watch
+    from fedgrove.node.explorer.cache import open_index
+    from fedgrove.node.explorer.server import make_app
+    from fedgrove.node.explorer.watch import Watch
 
     source = DirectorySource(run.directory)
     with open_index(source, tmp_path) as index:
@@ -306,6 +305,6 @@ def test_pages_answer_while_nothing_is_known(run, tmp_path):
 
 
 def test_a_round_too_large_to_draw_is_still_shown(explorer, monkeypatch):
-    monkeypatch.setattr("node.explorer.views.trees.MAX_LEAVES", 2)
+    monkeypatch.setattr("fedgrove.node.explorer.views.trees.MAX_LEAVES", 2)
     assert MAX_LEAVES > 500
     assert "too large to draw" in explorer.page("rounds/1/")

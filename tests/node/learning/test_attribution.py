@@ -5,11 +5,10 @@ from itertools import pairwise
 import pytest
 import torch
 from captum.attr import InternalInfluence, LayerIntegratedGradients
+from fedgrove.node.learning import attribution
+from fedgrove.node.learning.attribution import attributions, behaviour, path_gradients
+from fedgrove.node.learning.models import build_model
 from torch import nn
-
-from node.learning import attribution
-from node.learning.attribution import attributions, behaviour, path_gradients
-from node.learning.models import build_model
 
 STEPS = 8
 

@@ -1,9 +1,8 @@
 """Augmentation moves pixels as stated, per image, and only with the generator it is given."""
 
 import torch
-
-from node.learning.augment import augment, random_crop, random_erase, random_flip
-from node.learning.settings import TrainingSettings
+from fedgrove.node.learning.augment import augment, random_crop, random_erase, random_flip
+from fedgrove.node.learning.settings import TrainingSettings
 
 
 def generator(seed: int = 0) -> torch.Generator:

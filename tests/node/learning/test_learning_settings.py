@@ -1,8 +1,7 @@
 """Settings refuse what cannot work, naming the setting."""
 
 import pytest
-
-from node.learning.settings import (
+from fedgrove.node.learning.settings import (
     ModelSpec,
     PartitionSettings,
     TrainingSettings,

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import torch
-
-from node.learning.models import build_model, initial_tensors, load_tensors, split_extras, to_tensors
-from node.tensors import InvalidModel, Layout
+from fedgrove.node.base.tensors import InvalidModel, Layout
+from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, split_extras, to_tensors
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.shared import InvalidSharedSet, draw_shared, shared_from_bytes, shared_to_bytes
 from safetensors.numpy import save
-
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec
-from node.learning.shared import InvalidSharedSet, draw_shared, shared_from_bytes, shared_to_bytes
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 3)
 
@@ -68,6 +67,6 @@ def test_hostile_bytes_are_refused(data, message):
 
 
 def test_oversized_bytes_are_refused_unread(monkeypatch):
-    monkeypatch.setattr("node.learning.shared.MAX_SHARED_BYTES", 10)
+    monkeypatch.setattr("fedgrove.node.learning.shared.MAX_SHARED_BYTES", 10)
     with pytest.raises(InvalidSharedSet, match="more than the 10 allowed"):
         shared_from_bytes(b"\0" * 11, SPEC)

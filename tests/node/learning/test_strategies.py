@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-
-from node.learning.attribution import attributions, path_gradients
-from node.learning.models import ConvNet, build_model, initial_tensors
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec, TrainingSettings
-from node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
-from node.learning.strategies.fedaom import FedAom
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.training import train
-from node.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.attribution import attributions, path_gradients
+from fedgrove.node.learning.models import ConvNet, build_model, initial_tensors
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
+from fedgrove.node.learning.strategies.fedaom import FedAom
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.training import train
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
 

@@ -7,17 +7,16 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
-
-from node.learning import training
-from node.learning.datasets import Dataset, load_dataset
-from node.learning.models import build_model, default_model, initial_tensors, to_tensors
-from node.learning.partition import partition
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
-from node.learning.shared import draw_shared
-from node.learning.strategies import make_strategy
-from node.learning.training import (
+from fedgrove.node.base.tensors import Tensors, dump
+from fedgrove.node.learning import training
+from fedgrove.node.learning.datasets import Dataset, load_dataset
+from fedgrove.node.learning.models import build_model, default_model, initial_tensors, to_tensors
+from fedgrove.node.learning.partition import partition
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.learning.shared import draw_shared
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import (
     DivergedTraining,
     LocalUpdate,
     _generator,
@@ -26,7 +25,7 @@ from node.learning.training import (
     prepare,
     train,
 )
-from node.tensors import Tensors, dump
+from torch.nn import functional
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
 PLACE = {"round": 1, "rounds": 3, "client": 2, "seed": 5}

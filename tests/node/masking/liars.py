@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
+from fedgrove.node.masking import sealing
+from fedgrove.node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.recovery import Revealed
+from fedgrove.node.masking.release import Release, parse_release
+from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES, Kind, Opening
+from fedgrove.node.masking.shamir import PRIME
+from fedgrove.node.masking.survivors import needed_secrets
 
-from node.masking import sealing
-from node.masking.graph import MaskGraph, encode_positions
-from node.masking.recovery import Revealed
-from node.masking.release import Release, parse_release
-from node.masking.sealing import ENTRY_BYTES, SEALED_BYTES, Kind, Opening
-from node.masking.shamir import PRIME
-from node.masking.survivors import needed_secrets
 from tests.node.masking.rounds import Round
 
 HEADER = 40

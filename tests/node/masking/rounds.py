@@ -6,15 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from node.masking.aggregate import Aggregate
-from node.masking.client import RoundSecrets, mask_update, seal_shares
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import MaskGraph, build_graph
-from node.masking.keys import Random
-from node.masking.recovery import RecoveryRecord, recover
-from node.masking.release import held_shares, release
-from node.tensors import Layout
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import Aggregate
+from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MaskGraph, build_graph
+from fedgrove.node.masking.keys import Random
+from fedgrove.node.masking.recovery import RecoveryRecord, recover
+from fedgrove.node.masking.release import held_shares, release
 
 CONTEXT = RoundContext(31337, "0x" + "5f" * 20, 7)
 LAYOUT = Layout(("bias", "head", "kernel", "norm"), ((3,), (4, 2), (5, 2), ()))

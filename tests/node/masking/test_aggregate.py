@@ -4,13 +4,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import Aggregate, InvalidUpdate, plain_weighted_sum
+from fedgrove.node.masking.client import MaskingRefused, mask_update
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import InvalidVector
+from fedgrove.node.masking.survivors import UnsafeSurvivors
 
-from node.masking.aggregate import Aggregate, InvalidUpdate, plain_weighted_sum
-from node.masking.client import MaskingRefused, mask_update
-from node.masking.recovery import RecoveryRecord
-from node.masking.ring import InvalidVector
-from node.masking.survivors import UnsafeSurvivors
-from node.tensors import Layout
 from tests.node.masking.rounds import Round
 
 N = 6

@@ -8,16 +8,16 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.client import mask_words
+from fedgrove.node.masking.keys import pair_mask_key
+from fedgrove.node.masking.prg import Mask, apply_masks
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.privacy.client_level import encode_update
+from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.local import mechanism_for, randomize
+from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings
 
-from node.masking.client import mask_words
-from node.masking.keys import pair_mask_key
-from node.masking.prg import Mask, apply_masks
-from node.masking.ring import encode
-from node.privacy.client_level import encode_update
-from node.privacy.grid import grid_for
-from node.privacy.local import mechanism_for, randomize
-from node.privacy.settings import ClientLevelSettings, LocalSettings
-from node.tensors import Layout
 from tests.node.masking.battery import BATTERY, failed
 from tests.node.masking.rounds import Round
 

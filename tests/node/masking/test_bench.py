@@ -3,8 +3,7 @@
 import sys
 
 import pytest
-
-from node.cli import bench_masking
+from fedgrove.node.cli import bench_masking
 
 
 @pytest.fixture(scope="module")

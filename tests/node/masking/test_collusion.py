@@ -5,10 +5,7 @@ from math import comb, log2
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from node.masking.collusion import (
+from fedgrove.node.masking.collusion import (
     FRACTIONS,
     SIZES,
     TRIES,
@@ -17,8 +14,11 @@ from node.masking.collusion import (
     exposure_table,
     simulated_exposure,
 )
-from node.masking.graph import random_regular
-from node.masking.parameters import PPM, PRIVACY_BITS, Assumed, partners_of_all, sharing
+from fedgrove.node.masking.graph import random_regular
+from fedgrove.node.masking.parameters import PPM, PRIVACY_BITS, Assumed, partners_of_all, sharing
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.node.masking.rounds import tree_partners
 
 

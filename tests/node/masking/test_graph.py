@@ -3,13 +3,13 @@
 import dataclasses
 
 import pytest
+from fedgrove.chain import tree
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, InvalidGraph, build_graph, random_regular
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chain import tree
-from node.masking.context import Participant, RoundContext
-from node.masking.graph import MIN_CLIENTS, WITNESSES, InvalidGraph, build_graph, random_regular
-from node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
 

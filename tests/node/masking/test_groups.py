@@ -4,14 +4,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from node.masking.aggregate import Aggregate
-from node.masking.client import MaskingRefused
-from node.masking.graph import InvalidGraph, encode_positions
-from node.masking.parameters import Sharing
-from node.masking.recovery import (
+from fedgrove.node.masking.aggregate import Aggregate
+from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.masking.graph import InvalidGraph, encode_positions
+from fedgrove.node.masking.parameters import Sharing
+from fedgrove.node.masking.recovery import (
     InvalidRecovery,
     RecoveryRecord,
     TooFewShares,
@@ -19,9 +16,12 @@ from node.masking.recovery import (
     recover,
     unavailable_updates,
 )
-from node.masking.release import parse_release
-from node.masking.ring import WORD, encode
-from node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
+from fedgrove.node.masking.release import parse_release
+from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.node.masking.rounds import Round
 
 

@@ -3,8 +3,7 @@
 import os
 
 import pytest
-
-from node.masking.keys import (
+from fedgrove.node.masking.keys import (
     RoundSecrets,
     agree,
     clamp,
@@ -17,6 +16,7 @@ from node.masking.keys import (
     public_key,
     self_mask_key,
 )
+
 from tests.node.masking.rounds import CONTEXT, seeded
 
 # RFC 7748, section 6.1

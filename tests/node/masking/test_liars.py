@@ -1,14 +1,14 @@
 """Who lies about shares: a wrong share is thrown out alone, and its holder named; what an owner dealt is its fault."""
 
 import pytest
+from fedgrove.node.masking import recovery
+from fedgrove.node.masking.keys import is_self_seed
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED
+from fedgrove.node.masking.recovery import TooFewShares, _recover_one, recover
+from fedgrove.node.masking.sealing import Kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.masking import recovery
-from node.masking.keys import is_self_seed
-from node.masking.parameters import DEFAULT_ASSUMED
-from node.masking.recovery import TooFewShares, _recover_one, recover
-from node.masking.sealing import Kind
 from tests.node.masking.liars import (
     Lists,
     another_salt,
@@ -229,7 +229,9 @@ def test_without_commitments_a_few_liars_stop_the_round_and_nobody_is_named(
 ):
     """Half of the spare shares can be corrected; one liar more, and the owner would look like the liar."""
     monkeypatch.setattr(recovery, "is_committed", lambda *_: True)
-    monkeypatch.setattr("node.masking.shamir._MAX_SUBSETS", 0)  # in a round of this size all subsets could be tried
+    monkeypatch.setattr(
+        "fedgrove.node.masking.shamir._MAX_SUBSETS", 0
+    )  # in a round of this size all subsets could be tried
     liars = range(spare // 2 + 1)
     wrong = releases | {liar: lists.lying(releases[liar], liar) for liar in liars}
     with pytest.raises(TooFewShares) as lack:

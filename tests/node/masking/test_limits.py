@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.limits import Limits, check_sum
+from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, encode, kept_within, largest_sum
 from hypothesis import given
 from hypothesis import strategies as st
-
-from node.masking.aggregate import InvalidUpdate
-from node.masking.limits import Limits, check_sum
-from node.masking.ring import MAX_BOUND, MIN_BOUND, encode, kept_within, largest_sum
-from node.tensors import Layout
 
 LAYOUT = Layout(("w",), ((2,),))
 

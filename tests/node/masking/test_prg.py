@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from node.masking import prg
-from node.masking.prg import Mask, apply_masks, keystream
+from fedgrove.node.masking import prg
+from fedgrove.node.masking.prg import Mask, apply_masks, keystream
 
 # NIST SP 800-38A, F.5.5 CTR-AES256.Encrypt
 KEY = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")

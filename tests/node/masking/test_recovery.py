@@ -1,16 +1,16 @@
 """From releases to the recovery record, its bytes, and updates that cannot be had; who lies is in ``test_liars``."""
 
 import pytest
-
-from node.masking.graph import WITNESSES
-from node.masking.recovery import (
+from fedgrove.node.masking.graph import WITNESSES
+from fedgrove.node.masking.recovery import (
     InvalidRecovery,
     RecoveryRecord,
     TooFewShares,
     most_record_bytes,
     unavailable_updates,
 )
-from node.masking.sealing import Kind
+from fedgrove.node.masking.sealing import Kind
+
 from tests.node.masking.rounds import Round
 
 N = 8

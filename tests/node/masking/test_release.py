@@ -3,9 +3,8 @@
 import dataclasses
 
 import pytest
-
-from node.masking.parameters import Sharing
-from node.masking.release import (
+from fedgrove.node.masking.parameters import Sharing
+from fedgrove.node.masking.release import (
     InvalidRelease,
     ReleaseRefused,
     held_shares,
@@ -13,8 +12,9 @@ from node.masking.release import (
     parse_release,
     release,
 )
-from node.masking.sealing import Kind, open_shares, parse_shares
-from node.masking.shamir import PRIME
+from fedgrove.node.masking.sealing import Kind, open_shares, parse_shares
+from fedgrove.node.masking.shamir import PRIME
+
 from tests.node.masking.rounds import Round
 
 N = 8

@@ -4,11 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits
 from hypothesis import given
 from hypothesis import strategies as st
-
-from node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits
-from node.tensors import Layout
 
 FLAT = Layout(("w",), ((4,),))
 

@@ -3,16 +3,16 @@
 from random import Random
 
 import pytest
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.masking.graph import InvalidGraph
+from fedgrove.node.masking.parameters import Sharing
+from fedgrove.node.masking.recovery import TooFewShares
+from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from node.masking.client import MaskingRefused
-from node.masking.graph import InvalidGraph
-from node.masking.parameters import Sharing
-from node.masking.recovery import TooFewShares
-from node.masking.release import ReleaseRefused
-from node.masking.survivors import UnsafeSurvivors, needed_secrets
-from node.tensors import Layout
 from tests.node.masking.liars import with_garbage
 from tests.node.masking.rounds import LAYOUT, Round
 

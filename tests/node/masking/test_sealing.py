@@ -6,11 +6,10 @@ import os
 import re
 
 import pytest
-
-from node.masking.context import RoundContext
-from node.masking.graph import MaskGraph
-from node.masking.keys import RoundSecrets
-from node.masking.sealing import (
+from fedgrove.node.masking.context import RoundContext
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.sealing import (
     ENTRY_BYTES,
     SEALED_BYTES,
     InvalidShares,
@@ -25,7 +24,8 @@ from node.masking.sealing import (
     seal_shares,
     shares_bytes,
 )
-from node.masking.shamir import PRIME, combine
+from fedgrove.node.masking.shamir import PRIME, combine
+
 from tests.node.masking.rounds import CONTEXT, Round, seeded
 
 HEADER = 40
@@ -249,7 +249,7 @@ def test_a_holder_with_a_sealing_key_of_low_order_gets_noise(work):
 
 @pytest.mark.parametrize("share", [PRIME, 2**264 - 1])
 def test_an_authentic_message_that_is_no_field_element_is_refused(work, monkeypatch, share):
-    monkeypatch.setattr("node.masking.sealing.split", lambda *_: (share,) * (N - 1))
+    monkeypatch.setattr("fedgrove.node.masking.sealing.split", lambda *_: (share,) * (N - 1))
     parsed = parse_shares(work.blob(0), work.graph, 0)
     with pytest.raises(InvalidShares, match="no element of the field"):
         opened(work, 0, 1, parsed)

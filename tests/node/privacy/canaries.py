@@ -15,9 +15,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from fedgrove.node.privacy.local import gaussian_epsilon
 from scipy.stats import beta, norm
-
-from node.privacy.local import gaussian_epsilon
 
 CONFIDENCE = 1 - 1e-5
 """Of each of the two intervals."""

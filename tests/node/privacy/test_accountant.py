@@ -9,9 +9,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import rdp
-from scipy.stats import norm
-
-from node.privacy.accountant import (
+from fedgrove.node.privacy.accountant import (
     GaussianRelease,
     PureRelease,
     affords,
@@ -20,6 +18,7 @@ from node.privacy.accountant import (
     noise_for,
     rounds_left,
 )
+from scipy.stats import norm
 
 # Table 1 of Geyer et al. 2017: K clients; communication costs over communication rounds give m, and q = m/K. The table
 # itself is not in the seed; its figures are those of spec 04, and so are what they cost.
@@ -137,7 +136,7 @@ def test_clients_that_count_on_nothing_but_their_own_rounds_need_no_library():
     """Enforcing a budget must not load scipy: clients ask in every round."""
     script = """
 import sys
-from node.privacy.accountant import GaussianRelease, affords
+from fedgrove.node.privacy.accountant import GaussianRelease, affords
 assert affords([GaussianRelease(4.0, 1.0, 3)], 8.0, 1e-5)
 assert not {"scipy", "dp_accounting"} & set(sys.modules)
 """
@@ -146,7 +145,7 @@ assert not {"scipy", "dp_accounting"} & set(sys.modules)
 
 def test_the_library_says_nothing_on_stderr():
     script = """
-from node.privacy.accountant import GaussianRelease, epsilon_of, noise_for
+from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_for
 epsilon_of([GaussianRelease(1.0, 0.1, 3)], 1e-5)
 noise_for(10, 0.1, 8.0, 1e-5)
 """

@@ -12,19 +12,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.node.base.tensors import flatten
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.privacy import client_level, local, signds
+from fedgrove.node.privacy.accountant import epsilon_of
+from fedgrove.node.privacy.client_level import fill_up, quantise
+from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
+from fedgrove.node.protocol.uploads import UploadRound
 
-from node.config import FederationConfig, MaskingSettings
-from node.learning.settings import ModelSpec
-from node.privacy import client_level, local, signds
-from node.privacy.accountant import epsilon_of
-from node.privacy.client_level import fill_up, quantise
-from node.privacy.grid import Grid
-from node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
-from node.rounds import RoundRecords, Rounds
-from node.tensors import flatten
-from node.uploads.client_level import ClientLevelUploads
-from node.uploads.kind import UploadRound
-from node.uploads.kinds import kind_of
 from tests.node.privacy.canaries import gaussian_bound, pure_bound
 
 FEW, MANY = 1000, 6_000
@@ -57,7 +57,9 @@ class Lots:
 def lots(monkeypatch):
     found = Lots()
     monkeypatch.setattr(os, "urandom", found)
-    monkeypatch.setattr("node.uploads.client_level.masked_bytes", lambda *arguments: arguments[3].tobytes())
+    monkeypatch.setattr(
+        "fedgrove.node.methods.training.client_level.masked_bytes", lambda *arguments: arguments[3].tobytes()
+    )
     return found
 
 
@@ -266,7 +268,7 @@ def a_member_without_noise(patch):
 
 def votes_counted_once(patch):
     patch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2 - grid.vote**2))
-    patch.setattr("node.privacy.grid._MOST_VOTE", 2)
+    patch.setattr("fedgrove.node.privacy.grid._MOST_VOTE", 2)
 
 
 def encoded_twice(patch):

@@ -7,15 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import stats
-
-from node.masking.aggregate import InvalidUpdate
-from node.masking.limits import check_sum
-from node.privacy.accountant import GaussianRelease
-from node.privacy.client_level import (
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.limits import check_sum
+from fedgrove.node.privacy.accountant import GaussianRelease
+from fedgrove.node.privacy.client_level import (
     between_clients_variance,
     decode_sum,
     divisor_for,
@@ -25,11 +21,14 @@ from node.privacy.client_level import (
     update_scale,
     upload_layout,
 )
-from node.privacy.clipping import l2_norm
-from node.privacy.discrete import add_noise
-from node.privacy.grid import Grid, RingTooSmall, grid_for
-from node.privacy.settings import ClientLevelSettings
-from node.tensors import Layout
+from fedgrove.node.privacy.clipping import l2_norm
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 FIXED, QUANTILE = ClientLevelSettings(), ClientLevelSettings(clipping="quantile")
 EXTREMES = (math.nan, math.inf, -math.inf, 3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -0.0)

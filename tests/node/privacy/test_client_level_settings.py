@@ -3,8 +3,7 @@
 import math
 
 import pytest
-
-from node.privacy.settings import ClientLevelSettings
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.node.privacy.discrete import Wide, add_noise, discrete_gaussian, sum_log_ratio
+from fedgrove.node.privacy.stream import Stream
 from scipy import stats
-
-from node.privacy.discrete import Wide, add_noise, discrete_gaussian, sum_log_ratio
-from node.privacy.stream import Stream
 
 DRAWS = 1 << 20
 

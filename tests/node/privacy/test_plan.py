@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from fedgrove.node.privacy.accountant import GaussianRelease, affords
+from fedgrove.node.privacy.plan import Training, binomial_quantile, cost, outlook
 from scipy.stats import binom
-
-from node.privacy.accountant import GaussianRelease, affords
-from node.privacy.plan import Training, binomial_quantile, cost, outlook
 
 TRAINING = Training(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta=1e-5)
 

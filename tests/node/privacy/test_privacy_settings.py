@@ -1,8 +1,7 @@
 """Terms of privacy that make no sense are refused with a sentence."""
 
 import pytest
-
-from node.privacy.settings import LocalSettings, SignDsSettings
+from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 
 
 @pytest.mark.parametrize(

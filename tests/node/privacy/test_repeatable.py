@@ -5,10 +5,9 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from fedgrove.node.privacy import repeatable
+from fedgrove.node.privacy.repeatable import add_repeatable_noise
 from scipy import stats
-
-from node.privacy import repeatable
-from node.privacy.repeatable import add_repeatable_noise
 
 KEY = sha256(b"key").digest()
 

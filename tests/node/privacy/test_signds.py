@@ -8,16 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import stats
-from scipy.special import gammaln, logsumexp
-
-from node.privacy import signds
-from node.privacy.accountant import PureRelease, epsilon_of
-from node.privacy.settings import SignDsSettings
-from node.privacy.signds import (
+from fedgrove.node.privacy import signds
+from fedgrove.node.privacy.accountant import PureRelease, epsilon_of
+from fedgrove.node.privacy.settings import SignDsSettings
+from fedgrove.node.privacy.signds import (
     InvalidSelection,
     Mechanism,
     Selection,
@@ -26,6 +20,11 @@ from node.privacy.signds import (
     select,
     top_dimensions,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from scipy.special import gammaln, logsumexp
 
 ALPHA = 1e-3
 SMALL = mechanism_for(SignDsSettings(epsilon=2.0, top=0.25, dimensions=4), 40)

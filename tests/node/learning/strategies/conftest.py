@@ -5,13 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-
-from node.learning.models import ConvNet, build_model, initial_tensors
-from node.learning.samples import Samples
-from node.learning.settings import ModelSpec, TrainingSettings
-from node.learning.strategies import RoundStart, Strategy
-from node.learning.training import LocalUpdate, train
-from node.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.models import ConvNet, build_model, initial_tensors
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.strategies import RoundStart, Strategy
+from fedgrove.node.learning.training import LocalUpdate, train
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
 

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from fedgrove.node.base.tensors import InvalidModel, Layout, flatten, unflatten
+from fedgrove.node.learning.models import build_model, load_tensors
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies import Batch, RoundStart, make_strategy
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.fedcurv import FISHER, FISHER_BATCH, MOMENT, FedCurv, fisher_diagonal
+from fedgrove.node.masking.ring import decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
-
-from node.learning.models import build_model, load_tensors
-from node.learning.samples import Samples
-from node.learning.strategies import Batch, RoundStart, make_strategy
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.fedcurv import FISHER, FISHER_BATCH, MOMENT, FedCurv, fisher_diagonal
-from node.masking.ring import decode, encode
-from node.tensors import InvalidModel, Layout, flatten, unflatten
 
 NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), ())
 BOUND = 8.0

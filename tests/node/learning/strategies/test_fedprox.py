@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-
-from node.learning.strategies import Batch, make_strategy
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.fedprox import FedProx
+from fedgrove.node.learning.strategies import Batch, make_strategy
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.fedprox import FedProx
 
 NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), ())
 

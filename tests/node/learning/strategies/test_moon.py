@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from fedgrove.node.base.tensors import InvalidModel, dump
+from fedgrove.node.learning.models import to_tensors
+from fedgrove.node.learning.strategies import Batch, make_strategy
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.moon import Moon, contrastive_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from node.learning.models import to_tensors
-from node.learning.strategies import Batch, make_strategy
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.moon import Moon, contrastive_loss
-from node.tensors import InvalidModel, dump
 
 
 def by_hand(local, wanted, unwanted, temperature):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-
-from node.learning.samples import Samples
-from node.learning.strategies.fedavg import FedAvg
-from node.learning.strategies.share import Share
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.share import Share
 
 
 def test_training_is_fedavgs_on_both_sets(trained, same, samples):

@@ -1,0 +1,239 @@
+"""A finished run at rest: a directory, or one CAR file, that anybody can audit without a running process.
+
+``DIR/`` holds ``report.json``, ``ledger.jsonl`` (headers, transactions and receipts), ``store/`` (every blob) and
+``manifest.json`` (a sha2-256 digest for every other file), so that not one byte can change unnoticed. The CAR file
+holds the ledger's history as its root and every blob.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from fedgrove.chain.history import BadHistory, History
+from fedgrove.chain.regular_file import open_regular, read_regular
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs import car
+from fedgrove.ipfs.car_reader import CarReader
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.run_files import (
+    LEDGER,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    MAX_REPORT_BYTES,
+    REPORT,
+    STORE,
+    files_to_seal,
+    run_files,
+    shown,
+)
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken
+from fedgrove.node.status.report import build_report
+
+VERIFIED = {"verdict": "verified", "first_bad_record": None}
+MAX_CAR_BYTES = 1 << 34
+
+Progress = Callable[[int], None]
+
+
+class NoArchive(ValueError):
+    """The path is not a run that can be audited."""
+
+
+def chain_facts(history: History) -> ChainFacts:
+    """The fixed terms and block hashes of a verified history."""
+    return ChainFacts(history.deployment, history.head_block, history.block_hash, history.randomness)
+
+
+def write_archive(directory: Path, history: History, report: dict) -> None:
+    """Complete a run's directory (its ``store/`` is there already): history, report, manifest."""
+    history.save(directory / LEDGER)
+    write_atomically(directory / REPORT, (json.dumps(report, indent=2, sort_keys=True) + "\n").encode())
+    seal_archive(directory)
+
+
+def seal_archive(directory: Path) -> None:
+    """Write the manifest over all other files of the directory that a run writes."""
+    write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory, files_to_seal(directory))))
+
+
+def audit_directory(directory: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
+    """Audit a run's directory: what lies there, ledger, store, report and manifest, in this order.
+
+    Whoever audits while somebody else may write to the directory audits a copy of it instead.
+
+    Raises
+    ------
+    NoArchive
+        The directory is not there, cannot be read, or holds no run.
+    """
+    if not os.path.lexists(directory / LEDGER):
+        raise NoArchive(f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`")
+    try:
+        files = run_files(directory)
+        verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
+        if verdict.verdict != "verified":
+            return verdict
+        fault = _check_report(directory, history) or _check_manifest(directory, files)
+    except RuleBroken as failure:
+        return Verdict("bad record", failure.record, str(failure.record))
+    except OSError as fault:
+        raise NoArchive(f"{fault.filename or directory} cannot be read: {fault.strerror}") from None
+    if fault is None:
+        return verdict
+    return Verdict(
+        "bad record", fault, str(fault), verdict.rounds, verdict.records, verdict.head_block, verdict.head_hash
+    )
+
+
+def export_car(directory: Path, target: Path) -> CID:
+    """Write one CAR file with the history (as its root) and every blob of a run's directory.
+
+    Raises
+    ------
+    NoArchive
+        The directory holds no run, or something that no run writes.
+    OSError
+        The file cannot be written; there is none then, or the one that was there.
+    """
+    if not os.path.lexists(directory / LEDGER):
+        raise NoArchive(f"{directory} holds no run: it has no {LEDGER}")
+    try:
+        run_files(directory)
+    except RuleBroken as failure:
+        raise NoArchive(f"{directory} holds more than a run: {failure.record}") from None
+    with tempfile.TemporaryDirectory(dir=target.resolve().parent) as scratch:
+        root_store = DiskStore(Path(scratch) / STORE)
+        with open_regular(directory / LEDGER, follow=False) as file:
+            root = root_store.put(file.read())
+        part = Path(scratch) / "export.car"
+        with part.open("wb") as file:
+            for piece in car.write(root, chain(root_store.export(), DiskReader(directory / STORE).export())):
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    return root
+
+
+def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
+    """Audit a CAR file written by ``export_car``; needs no network.
+
+    Raises
+    ------
+    NoArchive
+        The file cannot be read.
+    """
+    try:
+        with opened_car(path) as (ledger, store):
+            return _audit_ledger(ledger, store, progress, pins)[0]
+    except (car.InvalidArchive, StoreError) as fault:
+        return _bad("archive", str(fault))
+
+
+@contextmanager
+def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
+    """The ledger's history, as a file, and the blobs of a CAR file of ``export_car``, while the block runs.
+
+    Raises
+    ------
+    NoArchive
+        The file cannot be read.
+    ipfs.car.InvalidArchive, ipfs.store.StoreError
+        It is no archive, or not whole.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as scratch:
+        ledger = Path(scratch) / LEDGER
+        try:
+            stream = open_regular(path)
+        except OSError as fault:
+            raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
+        with stream:
+            store = CarReader(stream, MAX_CAR_BYTES)
+            with ledger.open("wb") as file:
+                # A history repeats nothing: no more can be in it than the archive has bytes.
+                file.writelines(store.stream(store.root_cid.digest, store.held_bytes))
+            yield ledger, store
+
+
+def _audit_ledger(
+    path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None
+) -> tuple[Verdict, History | None]:
+    """The verdict on ledger and store, and the history that it is about; None where that does not hold."""
+    try:
+        history = History.load(path)
+        history.verify()
+        records = history.records()
+    except BadHistory as fault:
+        return _bad("ledger", str(fault)), None
+    return Auditor(chain_facts(history), records, store, progress, pins).run(), history
+
+
+def _check_report(directory: Path, history: History) -> BadRecord | None:
+    """Everything in the report but the wall times must follow from ledger and store."""
+    try:
+        data = read_regular(directory / REPORT, MAX_REPORT_BYTES, follow=False)
+        if len(data) > MAX_REPORT_BYTES:
+            return BadRecord(None, None, REPORT, "it is too large")
+        report = parse_json(data)
+        seconds = {entry["round"]: float(entry["seconds"]) for entry in report["rounds"]}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return BadRecord(None, None, REPORT, "it is missing or cannot be read")
+    expected = build_report(history, DiskReader(directory / STORE), seconds)
+    for key, value in json.loads(json.dumps(expected)).items():
+        if report.pop(key, None) != value:
+            return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
+    if report.pop("audit", None) != VERIFIED:
+        return BadRecord(None, None, f"{REPORT}: audit", "it is not the verdict of this audit")
+    report.pop("options", None)
+    if report:
+        return BadRecord(None, None, f"{REPORT}: {min(report)}", "no run writes such a key")
+    return None
+
+
+def _check_manifest(directory: Path, files: dict[str, int]) -> BadRecord | None:
+    """Whether the manifest lists the files that are there, and blocks have the digests that they are named by."""
+    try:
+        data = read_regular(directory / MANIFEST, MAX_MANIFEST_BYTES, follow=False)
+        listed = parse_json(data)["files"]
+        canonical = isinstance(listed, dict) and _manifest_bytes(listed) == data
+    except (OSError, ValueError, KeyError, TypeError):
+        return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
+    if not canonical:
+        return BadRecord(None, None, MANIFEST, "it is not in canonical form")
+    found = _digests(directory, [name for name in files if name != MANIFEST])
+    for name in sorted({*listed, *found}):
+        if listed.get(name) != found.get(name):
+            state = "is not listed" if name not in listed else "is missing" if name not in found else "has changed"
+            return BadRecord(None, None, f"file {shown(name)}", f"it {state}, by the manifest")
+        folder, _, digest = name.rpartition("/")
+        if folder == f"{STORE}/{BLOCKS}" and digest != found[name]:
+            return BadRecord(None, None, f"file {name}", "its bytes do not have the digest that is its name")
+    return None
+
+
+def _digests(directory: Path, names: list[str]) -> dict[str, str]:
+    return {name: _sha256(directory / name) for name in names}
+
+
+def _sha256(path: Path) -> str:
+    with open_regular(path, follow=False) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _manifest_bytes(digests: dict[str, str]) -> bytes:
+    return (json.dumps({"files": digests}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _bad(field: str, reason: str) -> Verdict:
+    return Verdict("bad record", BadRecord(None, None, field, reason), f"{field}: {reason}")

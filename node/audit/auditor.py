@@ -1,0 +1,142 @@
+"""The auditor: re-derives the whole training history from ledger and store, and names the first bad record.
+
+The verifier's steps, by the numbers that stand beside them in the code:
+
+(0) the history file is canonical and within bounds                             chain.history
+(1) each header has its hash and number, and names the one before               chain.blocks
+(2) transactions and receipts hash to its roots; no body with records is left out
+(3) each log of the contracts is one of their events, in canonical form
+(4) its transaction took effect, was signed for this chain and this contract by the account that answers for the record,
+    and says what the record says; both contracts were created with the code of this version and the terms stated
+                                                                                chain.authors
+(5) it keeps the ledger's rules: who, when, which proof, which order            node.protocol.ledger_rules
+(6) the blob behind it is what it must be                                       node.audit.content
+(7) each closed model is the sum of the survivors' updates, bit for bit
+(8) nobody's privacy budget was exceeded
+(9) the report follows from ledger and store, and nothing else lies beside them node.audit.archive
+(10) the history is the one that was published elsewhere                        node.audit.pins
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fedgrove.chain.records import Record
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.audit.content import ContentRules, closed_rounds, void_rounds
+from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.verdict import CannotTell, Verdict
+from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, LedgerRules, RuleBroken
+from fedgrove.node.protocol.rounds import Rounds
+
+
+class Auditor:
+    """Checks a history; needs no key, no data, no torch and no trust in anyone.
+
+    A history that still grows is checked piece by piece: ``add`` what has come and ``run`` again; nothing is checked
+    twice, and what could not be told is tried again.
+
+    Parameters
+    ----------
+    facts : ChainFacts
+        Chain, contracts, fixed terms and block hashes.
+    records : sequence of Record
+        All records of both contracts, in the order of the chain, or those up to the end of a round.
+    store : ContentStore
+        Where the blobs are; every read is verified.
+    progress : callable, optional
+        Called with the number of records checked so far.
+    pins : Pins, optional
+        What the auditor knows from elsewhere.
+    """
+
+    def __init__(
+        self,
+        facts: ChainFacts,
+        records: Sequence[Record],
+        store: ContentStore,
+        progress: Callable[[int], None] | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self._facts = facts
+        self._pins = pins or Pins()
+        self._progress = progress
+        self.rounds = Rounds()
+        self._rules = LedgerRules(facts, self.rounds)
+        self._content = ContentRules(facts, store, self.rounds, frozenset())
+        self._unchecked: deque[Record] = deque()
+        self._lawful = False
+        self._done = 0
+        self.add(records, facts.head_block)
+
+    def add(self, records: Sequence[Record], head_block: int) -> None:
+        """Take in what follows, up to the end of a round: how a round ended decides which blobs must be at hand.
+
+        ``head_block`` is the last block that the history reaches now.
+        """
+        self._content.closed |= closed_rounds(records)
+        self._content.void |= void_rounds(records)
+        self._unchecked.extend(records)
+        self._head_block = head_block
+
+    def run(self) -> Verdict:
+        """Check every record not checked yet, in order; stop at the first that is bad."""
+        try:
+            while self._unchecked:
+                self._check(self._unchecked[0])
+                self._unchecked.popleft()
+        except RuleBroken as failure:
+            return self._verdict("bad record", failure.record, str(failure.record))
+        except CannotTell as fault:
+            return self._verdict("cannot tell", reason=str(fault))
+        # (10)
+        try:
+            pinned = self._pins.check(self._facts, self._head_block, self.rounds)
+        except RuleBroken as failure:
+            return self._verdict("bad record", failure.record, str(failure.record))
+        return replace(self.so_far(), pinned=pinned)
+
+    def so_far(self) -> Verdict:
+        """What is verified by now, without checking more."""
+        return replace(self._verdict("verified"), unpinned=self._unpinned())
+
+    def _unpinned(self) -> str:
+        """What a verdict leaves open for want of something to hold the history against."""
+        known = max(
+            [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1
+        )
+        if known >= self._head_block:
+            return ""
+        what = "not checked against a published head" if known < 0 else f"nothing published goes beyond block {known}"
+        vouched = self._content.vouched
+        after = f", after block {vouched}, whose hash the last closing signs" if vouched > max(known, 0) else ""
+        return f"{what}: whoever delivered the history may have left out its end{after}"
+
+    def exhausted(self) -> str:
+        """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
+        return self._content.exhausted()
+
+    def _check(self, record: Record) -> None:
+        if not self._lawful:
+            self._rules.check(record)  # (5)
+            # The rules remember what they saw, so that a record whose blob is out of reach does not pass them again.
+            self._lawful = True
+        self._content.check(record)  # (6) to (8)
+        self.rounds.add(record)
+        self._lawful = False
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done)
+
+    def _verdict(self, verdict: str, first: BadRecord | None = None, reason: str = "") -> Verdict:
+        return Verdict(
+            verdict=verdict,
+            first_bad_record=first,
+            reason=reason,
+            rounds=len(self.rounds.ended()),
+            records=self._done,
+            head_block=self._head_block,
+            head_hash="0x" + self._facts.block_hash(self._head_block).hex(),
+            remarks=tuple(self._content.remarks),
+            privacy=self._content.spent,
+        )

@@ -1,0 +1,268 @@
+"""A certificate of forgetting: that the model in force after a block was made without what a member took back.
+
+Everything in it follows from ledger and store, so an audit makes it again and compares. What it rests on:
+
+- **the client is in the sum no more** (it left, or was away): all others were summed anew, and no upload of that client
+  is in the sum. Nobody need trust it;
+- **points were taken back**: everybody was summed anew after the request, from seedings that were drawn for that sum.
+  So the process is exact. That the client left out the points it named, the masks hide from everybody but the client,
+  whose request commits to them (``node.methods.kmeans.request``);
+- **nothing had been made of them**: the model in force when the client asked held no point of it, nor did any since.
+
+It speaks of the model in force, and of no earlier one: those are public, and whoever has read them keeps them. There is
+none while a round is open, whose sum may hold what was taken back. If members void the round that it names, it no
+longer holds, and an audit says so.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedgrove.chain.records import Closed, Record, Withdrawn
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.protocol.content import fetch_config, fetch_model
+from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+FORMAT = "fedgrove-certificate-1"
+MAX_BYTES = 1 << 20
+_EARLIER = "Earlier models stay public."
+
+
+class NoCertificate(ValueError):
+    """There is nothing to certify, yet; the message says why."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One request, and the round that honoured it; ``table`` is its JSON form."""
+
+    table: dict[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """What it says, for people."""
+        return self.table["statement"]
+
+    def to_bytes(self) -> bytes:
+        """JSON, for a file."""
+        return (json.dumps(self.table, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Certificate":
+        """Parse what ``to_bytes`` wrote; raises NoCertificate for anything else."""
+        try:
+            if len(data) > MAX_BYTES:
+                raise ValueError
+            certificate = cls(parse_json(data))
+            request = certificate.table["request"]
+            if len(bytes.fromhex(request["digest"])) != 32 or type(request["client"]) is not int:
+                raise ValueError
+            if certificate.table["format"] != FORMAT or certificate.to_bytes() != data:
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise NoCertificate("this is no certificate of `fedgrove unlearn`, or it was changed") from None
+        return certificate
+
+
+def certify(
+    facts: ChainFacts, records: Sequence[Record], store: ContentStore, client: int, digest: bytes
+) -> Certificate:
+    """The certificate for a request.
+
+    Parameters
+    ----------
+    client : int
+        Who asked.
+    digest : bytes
+        Of the request, as the ledger shows it.
+
+    Raises
+    ------
+    NoCertificate
+        The ledger has no such request, no round has honoured it, or one is open.
+    ipfs.store.StoreError
+        A state cannot be fetched.
+    """
+    search = _Search(facts, records, store)
+    refuse_open(search.rounds)
+    return search.certificate(client, digest)
+
+
+def refuse_open(rounds: Rounds, before: int | None = None) -> None:
+    """Raise NoCertificate if a round is open (that was opened before a block): its sum may hold anything."""
+    latest = rounds.latest
+    if latest is not None and latest.end is None and (before is None or latest.opened.opened_at < before):
+        raise NoCertificate(f"round {latest.number} is open, and may sum what was taken back: ask when it has ended")
+
+
+def certificate_fault(
+    certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentStore
+) -> BadRecord | None:
+    """What is wrong with a certificate, given a history that was audited; None when it holds."""
+    try:
+        request = certificate.table["request"]
+        again = _Search(facts, records, store).certificate(request["client"], bytes.fromhex(request["digest"]))
+    except NoCertificate as fault:
+        return BadRecord(None, None, "certificate", str(fault))
+    for key, value in again.table.items():
+        if certificate.table.get(key) != value:
+            return BadRecord(None, None, f"certificate: {key}", "it does not follow from the ledger and the store")
+    unknown = sorted(set(certificate.table) - set(again.table))
+    return BadRecord(None, None, f"certificate: {unknown[0]}", "no certificate has such a key") if unknown else None
+
+
+class _Search:
+    """Reads a history for what became of a request."""
+
+    def __init__(self, facts: ChainFacts, records: Sequence[Record], store: ContentStore) -> None:
+        self._facts = facts
+        self._store = store
+        self.rounds = Rounds()
+        for record in records:
+            self.rounds.add(record)
+
+    def certificate(self, client: int, digest: bytes) -> Certificate:
+        asked = [each for each in self.rounds.withdrawals if (each.client, each.digest) == (client, digest)]
+        if not asked:
+            raise NoCertificate(f"the ledger has no request of client {client} with the digest {digest.hex()}")
+        request = asked[0]
+        refuse_open(self.rounds, request.at.block)
+        standing = [entry for entry in self.rounds.rounds.values() if entry.stands]
+        if not standing:
+            raise NoCertificate("no round has closed yet")
+        held = [entry for entry in standing if self._holds(entry, request)]
+        if not held:
+            return self._nothing(request, standing)
+        later = [entry for entry in standing if entry.number > held[-1].number]
+        if not later:
+            raise NoCertificate(
+                f"no round has honoured the request of client {client} in block {request.at.block} yet: the model in "
+                f"force, of round {standing[-1].number}, was made with what it took back"
+            )
+        return self._honoured(later[0], request)
+
+    def _holds(self, entry: RoundRecords, request: Withdrawn) -> bool:
+        """Whether the model that a round left was made with what the request took back, and was in force after it.
+
+        A round that was opened before the request sums what its clients had then, however late it closed.
+        """
+        following = next((each for each in self.rounds.rounds.values() if _is_after(each, entry)), None)
+        if following is not None and _place(following.end) < _place(request):
+            return False
+        state = self._state(entry)
+        return request.client in state.clients and self._opened_at(state) < request.at.block
+
+    def _opened_at(self, state: State) -> int:
+        made = self.rounds.rounds.get(state.round)
+        if made is None:
+            raise NoCertificate("a closed round left a state of no round: audit the history")
+        return made.opened.opened_at
+
+    def _nothing(self, request: Withdrawn, standing: Sequence[RoundRecords]) -> Certificate:
+        before = [entry for entry in standing if _place(entry.end) < _place(request)]
+        number = f" of round {before[-1].number}" if before else ""
+        statement = (
+            f"The model in force{number} when client {request.client} asked, in block {request.at.block}, was made "
+            "without any point of it, and no round that was open then summed it: nothing had to be computed. "
+            f"{_EARLIER}"
+        )
+        return Certificate({**self._head(request), "round": None, "recomputed": "nothing", "statement": statement})
+
+    def _honoured(self, entry: RoundRecords, request: Withdrawn) -> Certificate:
+        base = self.rounds.base_of(entry.number)
+        before, after = self._state(base), self._state(entry)
+        end: Closed = entry.end
+        others = [
+            each.digest.hex()
+            for each in self.rounds.withdrawals
+            if base.opened.opened_at < each.at.block <= entry.opened.opened_at
+        ]
+        return Certificate(
+            {
+                **self._head(request),
+                "round": {
+                    "number": entry.number,
+                    "opened_at": entry.opened.opened_at,
+                    "closed_at": end.at.block,
+                    "block_hash": self._facts.block_hash(end.at.block).hex(),
+                    "summed": list(after.clients),
+                    "requests": sorted(others),
+                },
+                "before": _described(base, before),
+                "after": _described(entry, after),
+                "recomputed": "all",
+                "statement": _statement(request, entry, after),
+            }
+        )
+
+    def _head(self, request: Withdrawn) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "chain_id": self._facts.deployment.chain_id,
+            "registry": self._facts.deployment.registry,
+            "ledger": self._facts.deployment.ledger,
+            "request": {
+                "client": request.client,
+                "account": request.account,
+                "points": request.points,
+                "digest": request.digest.hex(),
+                "block": request.at.block,
+                "transaction": "0x" + request.at.transaction.hex(),
+            },
+        }
+
+    def _state(self, entry: RoundRecords) -> State:
+        config: FederationConfig = fetch_config(self._store, entry.opened.config_digest)
+        if config.clustering is None:
+            raise NoCertificate("this federation trains a model, which cannot forget: only K-means can")
+        return fetch_model(self._store, entry.end.model_digest, config)
+
+
+def _place(record: Record) -> tuple[int, int]:
+    return record.at.block, record.at.log_index
+
+
+def _is_after(each: RoundRecords, entry: RoundRecords) -> bool:
+    return each.stands and each.number > entry.number
+
+
+def _described(entry: RoundRecords, state: State) -> dict[str, Any]:
+    return {
+        "round": entry.number,
+        "model": entry.end.model_digest.hex(),
+        "counted": state.counts.total,
+        "bins": len(state.counts),
+        "clients": len(state.clients),
+    }
+
+
+def _statement(request: Withdrawn, entry: RoundRecords, after: State) -> str:
+    client, number = request.client, entry.number
+    made = f"The model in force since block {entry.end.at.block} was made without"
+    summed = f"the {len(after.clients)} clients that it counts were summed anew in round {number}"
+    if client not in after.clients:
+        return f"{made} any point of client {client}: {summed}, without an upload of client {client}. {_EARLIER}"
+    points = f"{request.points} point{'s' if request.points > 1 else ''}"
+    return (
+        f"{made} the {points} that client {client} took back in block {request.at.block}: {summed}, "
+        f"each with what it had left. Which they are, and that client {client} left them out, is its own word: "
+        f"masks hide what it sent. {_EARLIER}"
+    )
+
+
+def with_certificate(
+    verdict: Verdict, certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentStore
+) -> Verdict:
+    """The verdict on a history and a certificate, given that on the history."""
+    if verdict.verdict != "verified":
+        return verdict
+    fault = certificate_fault(certificate, facts, records, store)
+    return (
+        verdict if fault is None else replace(verdict, verdict="bad record", first_bad_record=fault, reason=str(fault))
+    )

@@ -1,0 +1,479 @@
+"""Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from fedgrove.chain.records import (
+    Closed,
+    Committed,
+    Disputed,
+    Failed,
+    FailureReason,
+    Record,
+    Recovered,
+    Released,
+    RoundOpened,
+    Shared,
+    Voided,
+)
+from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.verdict import CannotTell
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.recovery import (
+    InvalidRecovery,
+    RecoveryRecord,
+    Revealed,
+    TooFewShares,
+    most_record_bytes,
+    unavailable_updates,
+)
+from fedgrove.node.masking.release import InvalidRelease, most_release_bytes, parse_release
+from fedgrove.node.masking.sealing import InvalidShares, parse_shares, shares_bytes
+from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.methods.registry import kind_of, upload_round
+from fedgrove.node.privacy.records import difference as privacy_difference
+from fedgrove.node.protocol.accounting import Spending, Spent
+from fedgrove.node.protocol.aggregation import outcome, recovered, recovery, released_shares, sealed_shares
+from fedgrove.node.protocol.content import (
+    MAX_JSON_BYTES,
+    InvalidBlob,
+    Metrics,
+    Model,
+    fetch_config,
+    fetch_model,
+    head_fault,
+    layout_of,
+    model_bytes,
+    parameters_of,
+)
+from fedgrove.node.protocol.founding import difference
+from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.step import name_clients
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+Content = TypeVar("Content")
+
+
+@dataclass
+class ContentRules:
+    """Checks the blob behind each record. Call ``check`` before the record is added to ``rounds``.
+
+    Parameters
+    ----------
+    closed : frozenset of int
+        Rounds that end closed and stand: there a committed update must be at hand.
+    void : frozenset of int
+        Rounds that their members' disputes made void: nothing rests on them.
+
+    Attributes
+    ----------
+    remarks : list of BadRecord
+        What members did wrong without spoiling a model.
+    spent : Spent or None
+        Of the privacy budget, up to the last closed round.
+    vouched : int
+        The last block that a closing names: up to it the history is signed by who closed; 0 for none.
+    """
+
+    facts: ChainFacts
+    store: ContentStore
+    rounds: Rounds
+    closed: frozenset[int]
+    void: frozenset[int] = frozenset()
+    remarks: list[BadRecord] = field(default_factory=list)
+    spent: Spent | None = None
+    vouched: int = 0
+    _config: FederationConfig | None = None
+    _model: Model | None = None
+    _recovery: RecoveryRecord | None = None
+    _placed: UploadRound | None = None
+
+    def check(self, record: Record) -> None:
+        """Raise RuleBroken if the content behind the record is missing, altered or not what it must be.
+
+        Nothing that others published ends an audit in another way: an error that nobody expected is a bad record, too.
+        """
+        try:
+            self._check(record)
+        except (RuleBroken, CannotTell):
+            raise
+        except (OSError, MemoryError) as fault:
+            raise CannotTell(f"this machine could not check it: {type(fault).__name__}") from None
+        except Exception as fault:
+            self._unexpected(record, fault)
+
+    def _unexpected(self, record: Record, fault: Exception) -> None:
+        """Name the record whose content could not be checked; in a round that fell it is a remark."""
+        number, client = getattr(record, "round", None), getattr(record, "client", None)
+        failure = bad(
+            f"{type(record).__name__.lower()}.content", f"checking it ends in {type(fault).__name__}", number, client
+        )
+        if number is None or not (self._fell(number) or (isinstance(record, Closed) and number not in self.closed)):
+            raise failure from fault
+        self.remarks.append(failure.record)
+
+    def _check(self, record: Record) -> None:
+        if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
+            return
+        match record:
+            case RoundOpened():
+                self._opened(record)
+            case Shared():
+                self._shares(record)
+            case Committed():
+                self._update(record)
+            case Released():
+                self._release(record)
+            case Recovered():
+                self._recovered(record)
+            case Closed():
+                self._closed(record)
+            case Failed():
+                self._failed(record)
+            case Disputed():
+                self._disputed(record)
+
+    def _opened(self, record: RoundOpened) -> None:
+        self._placed = None
+        if not self._fell(record.round):
+            self._opening(record)
+            return
+        try:
+            self._opening(record)
+        except RuleBroken as failure:
+            # It was opened on a lie before its members could say so, and fell with it.
+            self.remarks.append(failure.record)
+
+    def _fell(self, number: int) -> bool:
+        """Whether a round is void, or its base is: it may have ended before most of that one's members had spoken."""
+        base = self.rounds.base_of(number)
+        return number in self.void or (base is not None and base.number in self.void)
+
+    def _groundless(self, number: int) -> bool:
+        """Whether a round that fell began with what nobody can read: nothing in it can be checked. A remark says so."""
+        if not self._fell(number):
+            return False
+        try:
+            self._place()
+        except RuleBroken as failure:
+            if failure.record not in self.remarks:
+                self.remarks.append(failure.record)
+            return True
+        return False
+
+    def _opening(self, record: RoundOpened) -> None:
+        number = record.round
+        try:
+            config = self._get(lambda: fetch_config(self.store, record.config_digest), "opened.config", number)
+        except (InvalidConfig, ValueError) as fault:
+            raise bad("opened.config", str(fault), number) from None
+        other = difference(self.facts.deployment, config)
+        if other:
+            raise bad("opened.config", f"the deployed federation is another: {other}", number)
+        layout = layout_of(self._model) if self._model is not None else None
+        try:
+            model = self._get(
+                lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number
+            )
+        except InvalidModel as fault:
+            raise bad("opened.model", str(fault), number) from None
+        try:
+            kind_of(config).check_model(model, number)
+        except ValueError as fault:
+            raise bad("opened.config", str(fault), number) from None
+        if config.shared.digest:
+            digest = bytes.fromhex(config.shared.digest)
+            self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
+        self._config, self._model, self._recovery = config, model, None
+
+    def _shares(self, record: Shared) -> None:
+        entry, graph = self._entry()
+        owner = entry.order.index(record.client)
+        size = shares_bytes(graph, owner)
+        data = self._absorbed(record.digest, size, "share.content", record.round, record.client)
+        if data is None:
+            return
+        try:
+            parse_shares(data, graph, owner)
+        except InvalidShares as fault:
+            self._remark("share.content", str(fault), record.round, record.client)
+
+    def _update(self, record: Committed) -> None:
+        expected = kind_of(self._config).expected_bytes(self._place(), record.client)
+        try:
+            size = sum(map(len, self.store.stream(record.digest, expected)))
+        except NotFound:
+            # Where groups are summed apart, who is in no sum can spoil nothing: the closing needs all the others.
+            if record.round in self.closed and not self._place().graph.groups:
+                raise bad("commit.content", "it is not in the store", record.round, record.client) from None
+            self._remark("commit.content", "the update was never published", record.round, record.client)
+            return
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except (TooLarge, Malformed) as lie:
+            # A member's lie; the round cannot have closed over it. Whether it did is checked at its closing.
+            self._remark("commit.content", str(lie), record.round, record.client)
+            return
+        except StoreError as fault:
+            raise bad("commit.content", str(fault), record.round, record.client) from None
+        if size != expected:
+            self._remark("commit.content", f"{size} bytes, not {expected}", record.round, record.client)
+
+    def _release(self, record: Released) -> None:
+        entry, graph = self._entry()
+        holder = entry.order.index(record.client)
+        most = most_release_bytes(graph, holder)
+        data = self._absorbed(record.digest, most, "release.content", record.round, record.client)
+        if data is None:
+            return
+        shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
+        try:
+            parse_release(data, graph, holder, shared, committed)
+        except InvalidRelease as fault:
+            self._remark("release.content", str(fault), record.round, record.client)
+
+    def _recovered(self, record: Recovered) -> None:
+        number = record.round
+        closed = number in self.closed
+        # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
+        fetch = self._fetch if closed else self._absorbed
+        data = fetch(record.digest, most_record_bytes(self._place().graph), "recovery.content", number)
+        if data is None:
+            return
+        try:
+            self._recovery = recovery(self._place(), data)
+        except InvalidRecovery as fault:
+            if closed:
+                raise bad("recovery.content", str(fault), number) from None
+            self._remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
+            return
+        self._liars(number)
+        for group in self._recovery.left_out:
+            self._left_out(self._place(), number, group)
+
+    def _liars(self, number: int) -> None:
+        """Name who released a share that is not what its owner committed to."""
+        round = self._place()
+        needed = needed_secrets(round.graph, round.sharers, round.survivors)
+        shares = self._get(lambda: sealed_shares(round, range(round.graph.n)), "share.content", number)
+        releases = self._get(lambda: released_shares(round), "release.content", number)
+        released = Revealed.parse(round.graph, needed, releases, shares)
+        for holder in released.lying_holders(round.graph):
+            client = round.graph.client(holder)
+            self._remark("release.content", "a share in it is not the one that its owner committed to", number, client)
+
+    def _lacking(self, number: int) -> None:
+        """Name who is to blame for a round that failed for want of shares, where it is known."""
+        try:
+            _recovered(self._place())
+        except TooFewShares as lack:
+            if lack.client is None:
+                return  # the lists themselves forbade a recovery
+            if self._recovery is None:
+                self._liars(number)
+            # Whose blob could not be fetched or read is named for that already.
+            if lack.owner_lied and not self._is_named("share.content", number, lack.client):
+                self._remark("share.content", str(lack), number, lack.client)
+
+    def _left_out(self, round: UploadRound, number: int, group: int) -> None:
+        members = [round.graph.client(position) for position in round.graph.groups[group]]
+        others = [other for other in range(len(round.graph.groups)) if other != group]
+        try:
+            _recovered(round, others)
+        except TooFewShares as lack:
+            liar = lack.client if lack.owner_lied else None  # else its holders may lie, or be away
+            self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, liar)
+            return
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        reason = f"group {group} ({name_clients(members)}) was left out, though its secrets can be recovered"
+        self._remark("recovery.left out", reason, number)
+
+    def _closed(self, record: Closed) -> None:
+        if record.round in self.closed:
+            self._closing(record)
+            return
+        try:
+            self._closing(record)
+        except RuleBroken as failure:
+            # Its members said so on the ledger, and nothing rests on it.
+            self.remarks.append(failure.record)
+        else:
+            self._remark("voided", "its members voided a round that was right", record.round)
+
+    def _closing(self, record: Closed) -> None:
+        # (7) the model is the sum
+        number = record.round
+        if self._recovery is None:
+            raise bad("closed.model", "it rests on no valid recovery record", number)
+        data = self._fetch(record.model_digest, self._config.max_blob_bytes, "closed.model", number)
+        try:
+            right = self._get(lambda: outcome(self._place(), self._recovery), "closed.model", number)
+        except InvalidUpdate as fault:
+            raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
+        if model_bytes(right.model) != data or cid_of(data).digest != record.model_digest:
+            raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
+        blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
+        try:
+            metrics = Metrics.from_bytes(blob)
+        except InvalidBlob as fault:
+            raise bad("closed.metrics", str(fault), number) from None
+        if metrics.round != number:
+            raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
+        wrong = privacy_difference(metrics.privacy, right.privacy)
+        wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
+        wrong = wrong or head_fault(metrics, self.facts.block_hash, self.facts.deployment.block, record)
+        if wrong:
+            raise bad("closed.metrics", wrong, number)
+        self.vouched = metrics.head[0] if metrics.head else self.vouched
+        # (8) within everybody's budget
+        spending = self._spending()
+        beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)
+        if beyond:
+            raise bad("closed.privacy", beyond, number)
+        self.spent = spending.summary(number)
+
+    def _failed(self, record: Failed) -> None:
+        if record.reason == FailureReason.DEADLINE:
+            return
+        self._absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
+        if self._groundless(record.round):
+            return
+        if record.reason == FailureReason.TOO_FEW_SURVIVORS:
+            self._too_few_survivors(record)
+        elif self._unfounded(record.reason):
+            # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
+            reason = f"{record.reason.name.lower()} is not what was wrong; recorded by {record.at.author}"
+            self._remark("failed.reason", reason, record.round)
+        elif record.reason == FailureReason.TOO_FEW_SHARES:
+            self._lacking(record.round)
+
+    def _too_few_survivors(self, record: Failed) -> None:
+        entry, graph = self._entry()
+        try:
+            needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
+        except UnsafeSurvivors:
+            return
+        if self._get(lambda: self._spending().overspent(self.rounds.latest), "failed.reason", record.round):
+            return
+        raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+
+    def _unfounded(self, reason: FailureReason) -> bool:
+        """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
+        round = self._place()
+        entry, graph = round.entry, round.graph
+        if reason == FailureReason.TOO_FEW_SHARES:
+            return self._recoverable(round)
+        if reason == FailureReason.INVALID_RELEASE:
+            return entry.recovered is None or self._recovery is not None
+        try:
+            if reason == FailureReason.UPDATE_UNAVAILABLE:
+                releases = released_shares(round)
+                lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
+                return len(releases) == len(entry.releases) and not lost
+            outcome(round, self._recovery or _recovered(round))
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
+            return False
+        return True
+
+    def _recoverable(self, round: UploadRound) -> bool:
+        """Whether what was released recovers the sum."""
+        try:
+            _recovered(round)
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except TooFewShares:
+            return False
+        return True
+
+    def _disputed(self, record: Disputed) -> None:
+        self._absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
+        if record.round in self.closed:
+            self._remark("dispute", "the client disputes a round that is right", record.round, record.client)
+
+    def exhausted(self) -> str:
+        """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
+        latest = self.rounds.latest
+        return self._spending().exhausted(latest.number + 1) if latest is not None and self._config else ""
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _entry(self) -> tuple[RoundRecords, MaskGraph]:
+        place = self._place()
+        return place.entry, place.graph
+
+    def _spending(self) -> Spending:
+        return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
+
+    def _place(self) -> UploadRound:
+        """The public inputs of the round being checked; RuleBroken where it rests on what cannot be read."""
+        if self._placed is None:
+            ledger, latest = self.facts.place, self.rounds.latest
+            work = (self.rounds, latest, ledger, self._config, self.store, self._model)
+            try:
+                self._placed = self._get(lambda: upload_round(*work), "opened.model", latest.number)
+            except (InvalidBlob, InvalidModel) as fault:
+                raise bad("opened.model", str(fault), latest.number) from None
+        return self._placed
+
+    def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
+        return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
+
+    def _absorbed(
+        self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None
+    ) -> bytes | None:
+        """Fetch a blob that no model depends on.
+
+        When it is missing, too large or no file it is a remark, else any member could spoil an honest history by
+        recording the digest of nothing. Bytes that do not match their digest are a bad record.
+        """
+        try:
+            return self.store.fetch(digest, max_bytes)
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except (NotFound, TooLarge, Malformed) as fault:
+            self._remark(what, str(fault), number, client)
+            return None
+        except StoreError as fault:
+            raise bad(what, str(fault), number, client) from None
+
+    def _get(self, work: Callable[[], Content], what: str, number: int, client: int | None = None) -> Content:
+        """Run ``work``; a blob that is missing or altered is a bad record, a store that is away is not."""
+        try:
+            return work()
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except NotFound:
+            raise bad(what, "it is not in the store", number, client) from None
+        except StoreError as fault:
+            raise bad(what, str(fault), number, client) from None
+
+    def _is_named(self, what: str, number: int, client: int | None) -> bool:
+        place = (number, client, what)
+        return any((remark.round, remark.client, remark.field) == place for remark in self.remarks)
+
+    def _remark(self, what: str, reason: str, number: int, client: int | None = None) -> None:
+        self.remarks.append(BadRecord(number, client, what, reason))
+
+
+def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
+    """Numbers of the rounds that end closed and stand."""
+    return frozenset(record.round for record in records if isinstance(record, Closed)) - void_rounds(records)
+
+
+def void_rounds(records: Sequence[Record]) -> frozenset[int]:
+    """Numbers of the rounds that disputes made void."""
+    return frozenset(record.round for record in records if isinstance(record, Voided))
+
+
+def _recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRecord:
+    return recovered(round, released_shares(round), left_out)

@@ -1,0 +1,58 @@
+"""The outcome of an audit."""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from fedgrove.node.protocol.accounting import Spent
+from fedgrove.node.protocol.ledger_rules import BadRecord
+
+
+class CannotTell(Exception):
+    """The audit cannot be finished: chain or store cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit came to.
+
+    Attributes
+    ----------
+    verdict : str
+        ``verified``, ``bad record`` or ``cannot tell``.
+    first_bad_record : BadRecord or None
+        The first record that is wrong, in the order of the ledger.
+    reason : str
+        Why nothing can be told, when nothing can.
+    rounds, records : int
+        How much was checked.
+    head_block, head_hash : int, str
+        The block the history ends with.
+    pinned : tuple of str
+        What was held against what the auditor knows from elsewhere, a clause each.
+    unpinned : str
+        What was not, and what that leaves open, in one clause.
+    remarks : tuple of BadRecord
+        Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
+    privacy : Spent or None
+        What was spent of the privacy budget up to the last closed round; None without a mechanism.
+    """
+
+    verdict: Literal["verified", "bad record", "cannot tell"]
+    first_bad_record: BadRecord | None = None
+    reason: str = ""
+    rounds: int = 0
+    records: int = 0
+    head_block: int = 0
+    head_hash: str = ""
+    pinned: tuple[str, ...] = ()
+    unpinned: str = ""
+    remarks: tuple[BadRecord, ...] = ()
+    privacy: Spent | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return {"verified": 0, "bad record": 1, "cannot tell": 2}[self.verdict]
+
+    def to_dict(self) -> dict:
+        """A JSON-ready form."""
+        return asdict(self)

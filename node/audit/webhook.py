@@ -1,0 +1,76 @@
+"""Telling somebody else of a bad record: one HTTP POST of the verdict."""
+
+import threading
+import time
+from urllib.parse import urlsplit
+
+import requests
+from fedgrove.node.audit.verdict import Verdict
+
+ATTEMPTS = 3
+PAUSE_SECONDS = 1.0
+SECONDS = 10.0
+
+
+class WebhookFailed(Exception):
+    """Nobody was told; the message is one sentence."""
+
+
+class InvalidWebhook(ValueError):
+    """The address is none that can be told."""
+
+
+class Webhook:
+    """An http or https address that takes a verdict as JSON.
+
+    What is said of it names its host only: its path may be a secret.
+
+    Raises
+    ------
+    InvalidWebhook
+        Another scheme, or no host.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if not host or parts.scheme not in ("http", "https"):
+            raise InvalidWebhook("the webhook must look like http://HOST:PORT/PATH or https://HOST/PATH")
+        self._url = url
+        self._where = f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+    def ring(self, verdict: Verdict) -> None:
+        """Deliver a verdict, in three attempts of ten seconds each at most.
+
+        Raises
+        ------
+        WebhookFailed
+        """
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE_SECONDS)
+            fault = self._post(verdict)
+            if not fault:
+                return
+        raise WebhookFailed(f"the webhook at {self._where} was not told of the verdict: {fault}; tell its owner")
+
+    def _post(self, verdict: Verdict) -> str:
+        """What went wrong, empty when nothing did."""
+        outcome: list[str] = []
+        # A time limit of the request holds for each piece of an answer, and an answer may come in many small pieces.
+        thread = threading.Thread(target=lambda: outcome.append(self._answer(verdict)), daemon=True)
+        thread.start()
+        thread.join(SECONDS)
+        return outcome[0] if outcome else f"it did not answer within {SECONDS:.0f} s"
+
+    def _answer(self, verdict: Verdict) -> str:
+        try:
+            with requests.post(
+                self._url, json=verdict.to_dict(), timeout=SECONDS, allow_redirects=False, stream=True
+            ) as answer:
+                return "" if 200 <= answer.status_code < 300 else f"it answered {answer.status_code}"
+        except (requests.RequestException, OSError, ValueError) as fault:
+            return f"it cannot be reached ({type(fault).__name__})"

@@ -1,0 +1,306 @@
+"""A whole federation on one machine: real chain, real store, real training, one process.
+
+The roles are the same objects that run alone elsewhere; they meet only on the ledger and in the store. The loop below
+gives each its turn and, on a test chain, mines on to the next deadline when nobody has anything to do.
+"""
+
+import multiprocessing
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import Network
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.inline import NONE
+from fedgrove.node.devnet.windows import windows
+from fedgrove.node.learning import partition
+from fedgrove.node.learning.samples import Dataset, Samples
+from fedgrove.node.learning.settings import PartitionSettings, default_model, default_settings
+from fedgrove.node.learning.shared import shared_to_bytes
+from fedgrove.node.methods.procfl.option import cluster_terms, ledger_rounds, membership_for
+from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.privacy.accountant import noise_for
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import (
+    FederationConfig,
+    FederationSettings,
+    MaskingSettings,
+    ModelSpec,
+    SharedSettings,
+    StrategySettings,
+)
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
+
+_FUNDS_ETHER = 1
+_IDLE_SECONDS = 0.2
+_DELTA = 1e-3
+_CLIP = 1.0
+_GROUP = 4  # clients whose data are alike, where they are to cluster
+_OTHERS = 0.2
+SHARED_PER_CLASS = 5
+
+Observer = Callable[[str, Step], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
+
+    ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
+    is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
+    ``clustering`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
+    by private intersection in rounds before the ``rounds``, and train in clusters in a part of these.
+    """
+
+    clients: int = 8
+    rounds: int = 3
+    alpha: float = 0.3
+    strategy: str = "fedaom"
+    masking: str = "bbtsa"
+    drop: float = 0.0
+    seed: int = 0
+    workers: int = 1
+    epsilon: float = 0.0
+    clustering: str = NONE
+
+    @property
+    def ledger_rounds(self) -> int:
+        """Rounds on the ledger: before clusters train, their clients compare their data."""
+        return ledger_rounds(self.rounds, self.clustering)
+
+    @property
+    def partition(self) -> PartitionSettings:
+        """How the data are dealt."""
+        if cluster_terms(self.clustering) is None:
+            return PartitionSettings(kind="dirichlet", alpha=self.alpha)
+        return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
+
+
+class DemoFailed(RuntimeError):
+    """The demonstration cannot go on; the message says why, or who was waited for."""
+
+
+def make_config(
+    plan: Plan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
+) -> FederationConfig:
+    """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients.
+
+    ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
+    """
+    clusters = cluster_terms(plan.clustering, counter, signer)
+    return FederationConfig(
+        model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
+        federation=FederationSettings(
+            name=f"{dataset.name} demo", rounds=plan.ledger_rounds, repeats=plan.ledger_rounds, seed=plan.seed
+        ),
+        training=default_settings(dataset.name),
+        strategy=StrategySettings(plan.strategy),
+        masking=MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
+        shared=SharedSettings(shared_digest.hex()),
+        ledger=windows(plan.clients),
+        privacy=_privacy(plan),
+        membership=membership_for(clusters),
+        clusters=clusters,
+    )
+
+
+def _privacy(plan: Plan) -> ClientLevelSettings | None:
+    """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts."""
+    if not plan.epsilon:
+        return None
+    sigma = noise_for(plan.rounds, 1.0, plan.epsilon, _DELTA)
+    terms = {"epsilon": plan.epsilon, "delta": _DELTA, "noise_multipliers": (sigma,)}
+    return ClientLevelSettings(**terms, clip=_CLIP, dropouts=min(plan.drop, 0.9))
+
+
+def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
+    """Deal the training samples to the clients; d_share is given by volunteers out of the same samples.
+
+    Raises
+    ------
+    ValueError
+        The data do not suit the plan.
+    """
+    training = dataset.train()
+    parts, shared = partition.deal(training, plan.clients, plan.partition, SHARED_PER_CLASS, plan.seed)
+    assert shared is not None
+    return [training.take(part) for part in parts], shared
+
+
+class Demo:
+    """Builds the federation and runs it to its end.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to run.
+    dataset : Dataset
+        Its training samples are dealt to the clients, its test samples go to the coordinator.
+    network : Network
+        The chain; a test chain is mined on, any other is waited for.
+    store : ContentStore
+        Where all blobs go.
+    observe : callable
+        Told of every step: ``observe(role, step)``.
+    patience : float
+        Seconds without a step, a block or a computation under way after which the run is given up.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        network: Network,
+        store: ContentStore,
+        observe: Observer = lambda role, step: None,
+        patience: float = 600.0,
+    ) -> None:
+        self._plan = plan
+        self._network = network
+        self._store = store
+        self._observe = observe
+        self._patience = patience
+        self._dataset = dataset
+        self.seconds: dict[int, float] = {}
+        self.deployment: Deployment | None = None
+
+    def run(self) -> None:
+        """Deploy, register, train, close; returns when all rounds have ended.
+
+        Raises
+        ------
+        DemoFailed
+            The data do not suit the plan, or nothing happened for too long.
+        """
+        with ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            executor = stack.enter_context(_executor(self._plan.workers))
+            coordinator, clients = self._build(directory, executor)
+            for number, client in enumerate(clients, 1):
+                self._observe(f"client {number}", client.register())
+            self._loop(coordinator, clients)
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
+        plan, keys, admin = self._plan, Keys.generate(), Keys.generate()
+        try:
+            training, shared = deal(self._plan, self._dataset)
+            digest = self._store.put(shared_to_bytes(shared)).digest
+            config = make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address)
+            config, initial = with_first_model(config), initial_model(config)
+        except ValueError as fault:
+            raise DemoFailed(f"the data do not suit this run: {fault}") from None
+        self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
+        self._network.fund(admin.address, _FUNDS_ETHER)
+        self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
+        self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
+        roles = coordinator_tasks(config, keys, self._dataset.test())
+        coordinator = Coordinator(self._ledger(keys), self._store, config, initial, **roles)
+        clients = []
+        for number, samples in enumerate(training):
+            client_keys = Keys.generate()
+            self._network.fund(client_keys.address, _FUNDS_ETHER)
+            if config.membership.mode == "approved":
+                self._ledger(admin).approve(client_keys.address)
+            clients.append(
+                Client(
+                    self._ledger(client_keys),
+                    self._store,
+                    client_keys,
+                    config,
+                    samples,
+                    directory / f"client-{number + 1}",
+                    executor,
+                )
+            )
+        return coordinator, clients
+
+    def _ledger(self, keys: Keys) -> Ledger:
+        return Ledger(self._network, self.deployment, keys.account)
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def _loop(self, coordinator: Coordinator, clients: list[Client]) -> None:
+        silence = Silence(self._plan)
+        round_number, started = 0, time.monotonic()
+        last_change, last_block = time.monotonic(), 0
+        while True:
+            steps = [("coordinator", coordinator.step())]
+            if coordinator.finished:
+                break
+            for number, client in enumerate(clients, 1):
+                if not silence.of(coordinator.round, number):
+                    step = client.step()
+                    silence.note(coordinator.round, number, step)
+                    steps.append((f"client {number}", step))
+            for role, step in steps:
+                self._observe(role, step)
+            if coordinator.round != round_number:
+                round_number, started = coordinator.round, time.monotonic()
+            self.seconds[round_number] = time.monotonic() - started
+            moving = any(step.acted or step.busy for _, step in steps)
+            if moving or self._network.block_number() != last_block:
+                last_change, last_block = time.monotonic(), self._network.block_number()
+            elif time.monotonic() - last_change > self._patience:
+                waits = "; ".join(step.waiting for _, step in steps if step.waiting)
+                raise DemoFailed(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
+            if not any(step.acted for _, step in steps):
+                self._pass_time([step for _, step in steps])
+
+    def _pass_time(self, steps: list[Step]) -> None:
+        """Nobody has anything to do: compute on, or let the chain reach the next deadline."""
+        deadlines = [step.until for step in steps if step.until > self._network.block_number()]
+        if any(step.busy for step in steps) or not self._network.can_mine or not deadlines:
+            time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
+        else:
+            self._network.advance_to(min(deadlines))
+
+
+class Silence:
+    """Which client falls silent in which round, and from which step on; a function of the plan's seed."""
+
+    _AFTER = ("drew", "shared", "published its masked update")
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._last: dict[tuple[int, int], set[str]] = {}
+
+    def of(self, number: int, client: int) -> bool:
+        """Whether the client is silent by now in this round."""
+        last_words = self._schedule(number).get(client)
+        return last_words is not None and last_words in self._last.get((number, client), ())
+
+    def note(self, number: int, client: int, step: Step) -> None:
+        """Remember what the client did."""
+        if step.acted:
+            self._last.setdefault((number, client), set()).add(step.acted)
+
+    def _schedule(self, number: int) -> dict[int, str]:
+        chooser = random.Random(f"{self._plan.seed}/{number}")
+        count = int(self._plan.drop * self._plan.clients)
+        chosen = chooser.sample(range(1, self._plan.clients + 1), count)
+        return {client: chooser.choice(self._AFTER) for client in chosen}
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    """A pool of ``workers`` processes, or None: with one worker training runs in this process."""
+    if workers <= 1:
+        yield None
+        return
+    # Spawned, not forked: torch's and the chain client's threads do not survive a fork.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool

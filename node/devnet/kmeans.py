@@ -1,0 +1,341 @@
+"""A federation that does K-means in a directory: brought up to train or to forget, at rest in between.
+
+Chain, store and everybody's keys and journals lie in the directory. The roles are the objects that run as processes
+elsewhere, and go on where they were, whatever ended the last command.
+
+    DIR/federation.json       what it is; written last, so that a directory without it is not complete
+    DIR/chain/state.json      the chain, as anvil writes it
+    DIR/coordinator/          keystore and password
+    DIR/client-NN/            keystore, password, and the journal, which has the client's points
+    DIR/kubo/                 repository of the Kubo node, where the store is one
+    DIR/history/              ledger, store, report and manifest, for `fedgrove audit`
+    DIR/certificates/         one for each request that was honoured
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys, load, save
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import Network, anvil
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.audit.archive import STORE, VERIFIED, chain_facts, write_archive
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.certificate import Certificate, certify
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.base.files import exclusive, write_atomically
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.windows import windows
+from fedgrove.node.methods.kmeans.asking import ask
+from fedgrove.node.methods.kmeans.notebook import begin
+from fedgrove.node.methods.kmeans.request import Request
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.vector import stated_bound
+from fedgrove.node.protocol.content import fetch_model, mirror
+from fedgrove.node.protocol.first_model import first_model, with_first_model
+from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.status.report import build_report
+
+FORMAT = 1
+STORES = ("disk", "kubo")
+COORDINATOR = "coordinator"
+_RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
+_MAX_RECORD_BYTES = 1 << 20
+_ROUNDS = 100_000
+_FUNDS_ETHER = 100
+_COST = 1 << 14  # the password lies beside the keystore, and the accounts hold test ether
+_IDLE = "idle"
+_MAX_TRIES = 3  # rounds for one purpose
+
+Observer = Callable[[str, Step], None]
+
+
+class LocalFederationError(RuntimeError):
+    """The directory cannot be used as was asked; one sentence says why and what to do."""
+
+
+@dataclass(frozen=True)
+class LocalFederation:
+    """What lies in a directory, at rest.
+
+    Attributes
+    ----------
+    root : Path
+    config : FederationConfig
+    deployment : Deployment
+    clients : int
+    store : str
+        ``disk``: in the history; ``kubo``: a node of its own, in a private swarm; or the URL of a Kubo API.
+    """
+
+    root: Path
+    config: FederationConfig
+    deployment: Deployment
+    clients: int
+    store: str
+
+    @classmethod
+    def make(
+        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: ClusteringSettings, store: str = "disk"
+    ) -> "LocalFederation":
+        """Found a federation whose clients have these points; all or nothing.
+
+        Raises
+        ------
+        LocalFederationError
+            The directory holds something already.
+        """
+        if root.exists() and any(root.iterdir()):
+            raise LocalFederationError(f"{root} is not empty: give another --dir, nothing was changed")
+        scratch = root.with_name(f"{root.name}.unfinished")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True, mode=0o700)
+        config = with_first_model(
+            FederationConfig(
+                federation=FederationSettings(name=name, rounds=_ROUNDS),
+                clustering=settings,
+                ledger=replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts)),
+            )
+        )
+        names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]
+        everyone = {each: Keys.generate() for each in names}
+        for each, keys in everyone.items():
+            _equip(scratch / each, keys)
+        for number, points in enumerate(parts, 1):
+            client = _client_name(number)
+            begin(Journal(scratch / client / "journal", everyone[client].storage), points, settings)
+        deployment = _found(scratch, config, everyone)
+        record = {
+            "format": FORMAT,
+            "clients": len(parts),
+            "store": store,
+            "config": config.to_bytes().decode(),
+            "deployment": deployment.to_json(),
+        }
+        write_atomically(scratch / _RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        if root.exists():
+            root.rmdir()
+        scratch.rename(root)
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, root: Path) -> "LocalFederation":
+        """The federation in a directory.
+
+        Raises
+        ------
+        LocalFederationError
+            There is none, or its record cannot be read.
+        """
+        try:
+            record = parse_json(read_regular(root / _RECORD, _MAX_RECORD_BYTES))
+            if record["format"] != FORMAT:
+                raise ValueError("another format")
+            config = FederationConfig.from_bytes(record["config"].encode())
+            deployment = Deployment.from_json(record["deployment"])
+            return cls(root, config, deployment, int(record["clients"]), str(record.get("store", "disk")))
+        except FileNotFoundError:
+            raise LocalFederationError(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+            raise LocalFederationError(f"{root / _RECORD} cannot be read: {fault}") from None
+
+    @contextmanager
+    def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
+        """Bring up chain, store and roles while the block runs."""
+        chain = self.root / "chain"
+        with exclusive(chain), anvil(chain / "state.json") as network, self._open_store() as store:
+            yield Session(self, network, store, observe)
+
+    def journal(self, number: int, keys: Keys) -> Journal:
+        """The journal of a client."""
+        return Journal(self.root / _client_name(number) / "journal", keys.storage)
+
+    def keys(self, name: str) -> Keys:
+        """Somebody's keys."""
+        return load(self.root / name / "keystore.json", (self.root / name / "password").read_text().strip())
+
+    def client_keys(self, number: int) -> Keys:
+        """A client's keys; raises as ``check_client``."""
+        self.check_client(number)
+        return self.keys(_client_name(number))
+
+    def check_client(self, number: int) -> None:
+        """Raise LocalFederationError if there is no such client."""
+        if not 1 <= number <= self.clients:
+            raise LocalFederationError(f"there is no client {number}: they are numbered from 1 to {self.clients}")
+
+    @property
+    def kept(self) -> DiskStore:
+        """The store of the history, which audits need no running node for."""
+        return DiskStore(self.root / _HISTORY / STORE)
+
+    @contextmanager
+    def _open_store(self) -> Iterator[ContentStore]:
+        if self.store == "disk":
+            yield self.kept
+        elif self.store == "kubo":
+            with LocalKubo(self.root / "kubo") as node:
+                yield KuboStore(node.url)
+        else:
+            yield KuboStore(self.store)
+
+
+class Session:
+    """A federation that is awake."""
+
+    def __init__(self, federation: LocalFederation, network: Network, store: ContentStore, observe: Observer) -> None:
+        self._federation = federation
+        self._network = network
+        self._store = store
+        self._observe = observe
+        self._coordinator = self._new_coordinator()
+        self._ledgers: dict[int, Ledger] = {}
+        self._clients = {number: self._new_client(number) for number in range(1, federation.clients + 1)}
+
+    @property
+    def state(self) -> State:
+        """What the latest closed round left."""
+        rounds = self._coordinator.view.rounds
+        return fetch_model(self._store, rounds.model_digest, self._federation.config)
+
+    @property
+    def round(self) -> int:
+        """Number of the latest round; 0 before the first."""
+        return self._coordinator.round
+
+    def register(self) -> None:
+        """Register every client that is not registered yet, in order, so that the ledger numbers them alike."""
+        for number, client in self._clients.items():
+            if not self._ledgers[number].client_of(client.account).client:
+                self._observe(f"client {number}", client.register())
+
+    def run(self) -> None:
+        """Hold rounds until nobody waits for one.
+
+        Raises
+        ------
+        LocalFederationError
+            Rounds do not come to what they are held for.
+        """
+        first = self._coordinator.round
+        while True:
+            steps = [(COORDINATOR, self._coordinator.step())]
+            steps += [(f"client {number}", client.step()) for number, client in self._clients.items()]
+            for role, step in steps:
+                self._observe(role, step)
+            if steps[0][1].phase == _IDLE:
+                return
+            if self._coordinator.round > first + _MAX_TRIES:
+                why = "; ".join(f"{role}: {step.waiting}" for role, step in steps if step.waiting)
+                raise LocalFederationError(f"{_MAX_TRIES} rounds did not do what they were held for: {why}")
+            if not any(step.acted for _, step in steps):
+                block = self._network.block_number()
+                self._network.advance_to(min(step.until for _, step in steps if step.until > block))
+
+    def withdraw(self, number: int, rows: Sequence[int] | None) -> Request:
+        """Ask the federation to forget some points of a client, or all of them for good; on the ledger when it returns.
+
+        What was asked for before is not asked again.
+
+        Raises
+        ------
+        LocalFederationError
+            There is no such client, or too few would be left.
+        CannotForget
+            It has no such points, or has left.
+        """
+        journal = self._federation.journal(number, self._federation.client_keys(number))
+        self._coordinator.view.refresh()
+        known = self._coordinator.view.rounds.withdrawals
+        gone = {record.client for record in known if not record.points} | ({number} if rows is None else set())
+        left, quorum = self._federation.clients - len(gone), self._federation.config.ledger.quorum
+        if left < quorum:
+            raise LocalFederationError(f"{left} clients would be left, and a sum needs {quorum}: delete the federation")
+        request, receipt = ask(self._ledgers[number], number, journal, known, rows)
+        if receipt is not None:
+            what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"
+            self._observe(f"client {number}", Step("request", acted=what, gas=receipt.gas_used))
+        return request
+
+    def archive(self) -> Verdict:
+        """Audit the history, and keep it for others to audit."""
+        directory, kept = self._federation.root / _HISTORY, self._federation.kept
+        history = capture(self._network, self._federation.deployment)
+        if not isinstance(self._store, DiskStore):
+            mirror(self._store, kept, history.records())
+        verdict = Auditor(chain_facts(history), history.records(), kept).run()
+        report = build_report(history, kept, {})
+        report["audit"] = VERIFIED if verdict.verdict == "verified" else {"verdict": verdict.verdict}
+        write_archive(directory, history, report)
+        return verdict
+
+    def certificate(self, number: int, request: Request) -> tuple[Certificate, Path]:
+        """The certificate for a request, and the file that it was written to.
+
+        Raises
+        ------
+        NoCertificate
+            No round has honoured it.
+        """
+        history = capture(self._network, self._federation.deployment)
+        found = certify(chain_facts(history), history.records(), self._store, number, request.digest)
+        directory = self._federation.root / _CERTIFICATES
+        directory.mkdir(exist_ok=True)
+        path = directory / f"client-{number}-block-{found.table['request']['block']}.json"
+        write_atomically(path, found.to_bytes())
+        return found, path
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _new_coordinator(self) -> Coordinator:
+        federation = self._federation
+        ledger = Ledger(self._network, federation.deployment, federation.keys(COORDINATOR).account)
+        return Coordinator(
+            ledger, self._store, federation.config, first_model(federation.config), members=federation.clients
+        )
+
+    def _new_client(self, number: int) -> Client:
+        federation, keys = self._federation, self._federation.client_keys(number)
+        self._ledgers[number] = Ledger(self._network, federation.deployment, keys.account)
+        in_journal = np.empty((0, federation.config.clustering.dimensions))
+        directory = federation.root / _client_name(number) / "journal"
+        return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
+
+
+def _client_name(number: int) -> str:
+    return f"client-{number:02d}"
+
+
+def _equip(directory: Path, keys: Keys) -> None:
+    directory.mkdir(mode=0o700)
+    password = secrets.token_urlsafe(24)
+    (directory / "password").touch(mode=0o600)
+    (directory / "password").write_text(password + "\n")
+    save(directory / "keystore.json", keys, password, cost=_COST)
+
+
+def _found(root: Path, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+    (root / "chain").mkdir()
+    with anvil(root / "chain" / "state.json") as network:
+        for keys in everyone.values():
+            network.fund(keys.address, _FUNDS_ETHER)
+        keys = everyone[COORDINATOR]
+        return found(network, keys.account, config, keys.address)

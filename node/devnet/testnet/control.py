@@ -1,0 +1,261 @@
+"""What the command, and scripts, do with a testnet: bring it up, look at it, take it down."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.founding import read_deployment
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import connect
+from fedgrove.node.base.files import open_log
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.keeper import Status
+from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.lock import Busy, claim
+from fedgrove.node.devnet.testnet.processes import chain_url
+from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, RUNNING, STOP_SECONDS
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.status.standing import Standing, standing
+
+KILL_SECONDS = 5.0
+CLAIM_SECONDS = 30.0
+START_SECONDS, START_SECONDS_EACH = 120.0, 20.0
+_POLL_SECONDS = 0.2
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """What runs of a testnet.
+
+    Attributes
+    ----------
+    supervisor : Identity
+    since : float
+        When it was started, in seconds since 1970.
+    phase : str
+        ``running``, ``ended`` (all rounds), ``failed`` (a service was given up), or what goes on instead.
+    kept : tuple of Status
+    """
+
+    supervisor: Identity
+    since: float
+    phase: str
+    kept: tuple[Status, ...]
+
+    @property
+    def up(self) -> bool:
+        """Whether everything was started."""
+        return self.phase in (RUNNING, ENDED, FAILED)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every process runs, or has finished its work."""
+        return self.up and all(one.state in ("running", "finished") for one in self.kept)
+
+
+def look(layout: Layout) -> Processes | None:
+    """What runs of a testnet; None while nobody supervises it."""
+    supervisor = _read(layout.supervisor)
+    try:
+        identity = Identity(supervisor["pid"], supervisor["started"])
+        if not identity.alive:
+            return None
+        table = _read(layout.processes) or {"phase": "starting", "processes": []}
+        kept = tuple(Status(**fields) for fields in table["processes"])
+        return Processes(identity, supervisor["since"], table["phase"], kept)
+    except (KeyError, TypeError):
+        return None
+
+
+def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress) -> bool:
+    """Make the testnet if there is none, start what does not run, and return when everything runs.
+
+    Parameters
+    ----------
+    dataset : callable
+        Loads the data to deal; called for a new testnet only.
+    say : callable
+        Told what goes on.
+
+    Returns
+    -------
+    bool
+        False when it was up already.
+
+    Raises
+    ------
+    TestnetError
+        It cannot be made, or did not start in time.
+    """
+    lock = _claim(layout)
+    supervisor = _start(layout, lock, plan, dataset, say) if lock is not None else None
+    _await_start(layout, supervisor, say)
+    return supervisor is not None
+
+
+def wait_until_ended(layout: Layout, say: Progress) -> bool:
+    """Return when the federation has ended; whether all rounds were run, or else somebody gave up.
+
+    Raises
+    ------
+    TestnetError
+        The testnet was taken down, or its supervisor died.
+    """
+    last = ""
+    while (now := look(layout)) is not None:
+        if now.phase in (ENDED, FAILED):
+            return now.phase == ENDED
+        line = _progress(layout)
+        if line and line != last:
+            say(line)
+            last = line
+        time.sleep(5 * _POLL_SECONDS)
+    raise TestnetError(f"the testnet in {layout.root} runs no more: see {layout.log('supervisor')}")
+
+
+def down(layout: Layout) -> int:
+    """End every process of a testnet; returns how many there were. With none running it does nothing.
+
+    Raises
+    ------
+    TestnetError
+        A process could not be ended.
+    """
+    if not layout.root.exists():
+        return 0
+    lock = _claim(layout)
+    if lock is not None:
+        os.close(lock)
+    now, left = look(layout), _left_behind(layout)
+    ended = len(left) + (now is not None)
+    if now is not None and now.supervisor.send(SIGTERM) and not now.supervisor.wait(STOP_SECONDS):
+        left = _left_behind(layout)  # before its death, as it may have started others meanwhile
+        now.supervisor.send(SIGKILL)
+        now.supervisor.wait(KILL_SECONDS)
+    for identity in left:
+        if not identity.wait(0):
+            identity.send(SIGKILL)
+    alive = [identity.pid for identity in left if not identity.wait(KILL_SECONDS)]
+    if alive or look(layout) is not None:
+        raise TestnetError(f"these processes did not end: {alive or [now.supervisor.pid]}; end them by hand")
+    for path in (layout.processes, layout.supervisor):
+        path.unlink(missing_ok=True)
+    return ended
+
+
+def delete(layout: Layout) -> None:
+    """Remove a testnet's directory, after ``down``.
+
+    Raises
+    ------
+    TestnetError
+        The directory holds other things, another command works on it, or has brought it up again.
+    """
+    if not layout.root.exists():
+        return
+    lock = _claim(layout)
+    if lock is None:
+        raise TestnetError(f"the testnet in {layout.root} was brought up again meanwhile: nothing was removed")
+    try:
+        shutil.rmtree(layout.root)
+    finally:
+        os.close(lock)
+
+
+def federation(testnet: Testnet) -> Standing:
+    """Where the federation stands. Raises ChainError when the chain does not answer."""
+    with connect(chain_url(testnet), testnet.chain_id) as network:
+        ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None)
+        return standing(ledger)
+
+
+def _claim(layout: Layout) -> int | None:
+    """The lock on the directory, or None when it is supervised; waits a while for another command that is at work."""
+    deadline = time.monotonic() + CLAIM_SECONDS
+    while look(layout) is None:
+        try:
+            return claim(layout)
+        except Busy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _start(
+    layout: Layout, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress
+) -> subprocess.Popen:
+    """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
+    try:
+        if not layout.record.exists():
+            from fedgrove.node.devnet.testnet.setup import make  # slow, and looking at a testnet does without
+
+            make(layout, plan, dataset(), say)
+        return _supervise(layout, lock)
+    finally:
+        os.close(lock)
+
+
+def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
+    """Start the supervisor, which outlives this process."""
+    layout.processes.unlink(missing_ok=True)
+    with open_log(layout.log("supervisor")) as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "fedgrove.node.devnet.testnet.supervisor", str(layout.root), str(lock)],
+            pass_fds=(lock,),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _await_start(layout: Layout, supervisor: subprocess.Popen | None, say: Progress) -> None:
+    """Return when everything was started, by this supervisor or (None) by one that was there before."""
+    seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).plan.clients
+    deadline, last = time.monotonic() + seconds, ""
+    while time.monotonic() < deadline:
+        now = look(layout)
+        if now is not None and now.up:
+            return
+        if now is None and (supervisor is None or supervisor.poll() is not None):
+            raise TestnetError(f"the testnet's supervisor ended while starting: see {layout.log('supervisor')}")
+        if now is not None and now.phase != last:
+            say(now.phase)
+            last = now.phase
+        time.sleep(_POLL_SECONDS)
+    raise TestnetError(f"not everything runs after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
+
+
+def _progress(layout: Layout) -> str:
+    try:
+        now = federation(read_record(layout))
+    except ChainError:
+        return ""  # the chain is being started again; the supervisor's log tells
+    return f"round {now.round}, {now.phase}: {len(now.acted)} of {now.members} have acted"
+
+
+def _left_behind(layout: Layout) -> list[Identity]:
+    """The kept processes that are alive, whether or not a supervisor is."""
+    table = _read(layout.processes)
+    known = [Identity(one.get("pid", 0), one.get("started", "")) for one in table.get("processes", [])]
+    return [identity for identity in known if identity.pid and identity.alive]
+
+
+def _read(path: Path) -> dict:
+    """A JSON file of the supervisor's; empty when it is not there."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,217 @@
+"""What lies where in a testnet's directory, and the record that says that it is complete."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.base.inline import NONE
+from fedgrove.node.methods.procfl.option import ledger_rounds
+
+FORMAT = 1
+MAX_RECORD_BYTES = 1 << 20
+
+
+class TestnetError(RuntimeError):
+    """The testnet cannot do what was asked; one sentence says why and what to do."""
+
+    __test__ = False  # its name is no test's
+
+
+@dataclass(frozen=True)
+class TestnetPlan:
+    """What a testnet runs; the fields are the options of ``fedgrove network up``.
+
+    With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``clustering`` they find out
+    who is like whom in rounds before the ``rounds``, and train in clusters.
+    """
+
+    __test__ = False
+
+    clients: int = 8
+    rounds: int = 3
+    dataset: str = "digits"
+    alpha: float = 0.3
+    strategy: str = "fedaom"
+    store: str = "kubo"
+    kubo_nodes: int = 2
+    block_seconds: float = 1.0
+    standby: int = 1
+    seed: int = 0
+    epsilon: float = 0.0
+    explorer: bool = False
+    k: int = 0
+    clustering: str = NONE
+
+    @property
+    def ledger_rounds(self) -> int:
+        """Rounds on the ledger: before clusters train, their clients compare their data."""
+        return ledger_rounds(self.rounds, self.clustering)
+
+    @property
+    def groups(self) -> int:
+        """How many stores there are, each for a group of clients."""
+        return min(self.kubo_nodes, self.clients) if self.store == "kubo" else 1
+
+    def group_of(self, client: int) -> int:
+        """The group (from 1) of a client; the coordinator, client 0, belongs to the first."""
+        return (client - 1) % self.groups + 1 if client else 1
+
+
+@dataclass(frozen=True)
+class Testnet:
+    """A complete testnet: its plan, and where on its own chain the federation is.
+
+    Attributes
+    ----------
+    chain_id : int
+    registry, ledger : str
+        Checksummed addresses.
+    block : int
+        Block of the deployment.
+    accounts : dict of str to str
+        Address of each participant, by name.
+    ports : dict of str to int
+        Ports on 127.0.0.1, by process name; taken again when they are free.
+    """
+
+    __test__ = False
+
+    plan: TestnetPlan
+    chain_id: int
+    registry: str
+    ledger: str
+    block: int
+    accounts: dict[str, str] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of a testnet in ``root``."""
+
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """Written when everything else is there: a directory without it is not complete."""
+        return self.root / "testnet.json"
+
+    @property
+    def unfinished(self) -> Path:
+        """There while the directory is being made, so that what is half made can be told from what is somebody's."""
+        return self.root / ".unfinished"
+
+    @property
+    def config(self) -> Path:
+        """The federation's TOML file, for whoever looks at it from outside."""
+        return self.root / "federation.toml"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def chain(self) -> Path:
+        """The chain's state, as anvil writes it."""
+        return self.root / "chain" / "state.json"
+
+    @property
+    def swarm_key(self) -> Path:
+        """The secret that the testnet's Kubo nodes share, and nobody else has."""
+        return self.root / "swarm.key"
+
+    @property
+    def supervisor(self) -> Path:
+        """Which process supervises, while one does."""
+        return self.root / "supervisor.json"
+
+    @property
+    def processes(self) -> Path:
+        """What the supervisor says of the processes it keeps."""
+        return self.root / "processes.json"
+
+    @property
+    def explorer(self) -> Path:
+        """Folder of the explorer's index."""
+        return self.root / "explorer"
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def participant(self, name: str) -> "Participant":
+        return Participant(self.root / name)
+
+    def store(self, plan: TestnetPlan, group: int) -> Path:
+        """Folder of a group's store: a disk store, or the repository of a Kubo node."""
+        return self.root / (kubo_name(group) if plan.store == "kubo" else "store")
+
+
+@dataclass(frozen=True)
+class Participant:
+    """The files of a client or the coordinator; nobody else reads them."""
+
+    root: Path
+
+    @property
+    def keystore(self) -> Path:
+        return self.root / "keystore.json"
+
+    @property
+    def password(self) -> Path:
+        return self.root / "password"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data.npz"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "federation.toml"
+
+    @property
+    def state(self) -> Path:
+        """What the service itself keeps."""
+        return self.root / "state"
+
+
+def client_name(number: int) -> str:
+    """``client-07``."""
+    return f"client-{number:02d}"
+
+
+def kubo_name(group: int) -> str:
+    """``kubo-1``."""
+    return f"kubo-{group}"
+
+
+def write_record(layout: Layout, testnet: Testnet) -> None:
+    """Write, or replace, the record of a complete testnet."""
+    write_atomically(layout.record, _json({"format": FORMAT} | asdict(testnet)), 0o600)
+
+
+def read_record(layout: Layout) -> Testnet:
+    """The testnet in a directory.
+
+    Raises
+    ------
+    TestnetError
+        There is none, or its record cannot be read.
+    """
+    try:
+        fields = parse_json(read_regular(layout.record, MAX_RECORD_BYTES))
+        if fields.pop("format") != FORMAT:
+            raise ValueError("another format")
+        return Testnet(**fields | {"plan": TestnetPlan(**fields["plan"])})
+    except FileNotFoundError:
+        raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise TestnetError(
+            f"{layout.record} cannot be read: end what runs with `fedgrove network down --delete` and begin anew"
+        ) from None
+
+
+def _json(value: dict) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()

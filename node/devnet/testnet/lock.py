@@ -1,0 +1,36 @@
+"""One command at a time works on a testnet's directory: a lock on the directory itself, which leaves nothing behind."""
+
+import os
+from fcntl import LOCK_EX, LOCK_NB, flock
+
+from fedgrove.node.devnet.testnet.layout import Layout, TestnetError
+
+
+class Busy(TestnetError):
+    """Somebody else works on the directory."""
+
+
+def claim(layout: Layout) -> int:
+    """Make the directory if need be, and lock it; returns the open directory, which keeps the lock until it is closed.
+
+    Raises
+    ------
+    Busy
+        Somebody else holds the lock.
+    TestnetError
+        The directory holds other things than a testnet, or cannot be made.
+    """
+    try:
+        layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as fault:
+        raise TestnetError(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
+    try:
+        flock(directory, LOCK_EX | LOCK_NB)
+    except OSError:
+        os.close(directory)
+        raise Busy(f"another command works on {layout.root}: wait until it is done") from None
+    if not layout.record.exists() and not layout.unfinished.exists() and any(layout.root.iterdir()):
+        os.close(directory)
+        raise TestnetError(f"{layout.root} holds other things than a testnet: give another --dir")
+    return directory

@@ -1,0 +1,188 @@
+"""What a testnet starts: the command line, the environment and the configuration of each process."""
+
+import dataclasses
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import tomli_w
+from fedgrove.chain.networks import anvil_command, free_port
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
+from fedgrove.node.devnet.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
+from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.terms import FederationConfig, load_config
+
+COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
+PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
+CHAIN_SECONDS = 30.0
+# A blob that is nowhere is waited for this long, and the windows of a testnet are short.
+STORE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+
+
+def with_ports(testnet: Testnet) -> Testnet:
+    """The testnet with a free port for each process that listens, the same as before where nobody has taken it."""
+    names = [CHAIN] + [kubo_name(group) for group in range(1, testnet.plan.groups + 1) if testnet.plan.store == "kubo"]
+    names += [EXPLORER] if testnet.plan.explorer else []
+    ports = {}
+    for name in names:
+        port = testnet.ports.get(name, 0)
+        while port == 0 or port in ports.values() or not _is_free(port):
+            port = free_port()
+        ports[name] = port
+    return dataclasses.replace(testnet, ports=ports)
+
+
+def write_configs(layout: Layout, testnet: Testnet, config: FederationConfig) -> None:
+    """Write the federation's TOML file for each participant, who all agree on it, and for whoever looks on."""
+    _write_config(layout.config, config, reach(layout, testnet, 0))
+    _write_config(layout.participant(COORDINATOR).config, config, reach(layout, testnet, 0))
+    for number in range(1, testnet.plan.clients + 1):
+        _write_config(layout.participant(client_name(number)).config, config, reach(layout, testnet, number))
+
+
+def read_terms(layout: Layout) -> FederationConfig:
+    """The federation's terms."""
+    return load_config(layout.config)[0]
+
+
+def reach(layout: Layout, testnet: Testnet, client: int) -> NetworkSettings:
+    """How a client (0: the coordinator) reaches chain and store."""
+    plan, group = testnet.plan, testnet.plan.group_of(client)
+    disk = f"disk:{layout.store(plan, group)}"
+    return NetworkSettings(
+        rpc=(chain_url(testnet),),
+        chain_id=testnet.chain_id,
+        registry=testnet.registry,
+        ledger=testnet.ledger,
+        block=testnet.block,
+        store=f"http://127.0.0.1:{testnet.ports[kubo_name(group)]}" if plan.store == "kubo" else disk,
+        store_seconds=STORE_SECONDS,
+        resend_seconds=max(10.0, 5 * plan.block_seconds),
+    )
+
+
+def chain_url(testnet: Testnet) -> str:
+    """Where the chain answers."""
+    return f"http://127.0.0.1:{testnet.ports[CHAIN]}"
+
+
+def explorer_url(testnet: Testnet) -> str:
+    """Where the explorer's pages are; empty where the testnet has none."""
+    return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.plan.explorer else ""
+
+
+def chain_job(layout: Layout, testnet: Testnet) -> Job:
+    """The chain, with its state in one file."""
+    port = testnet.ports[CHAIN]
+    command = anvil_command(port, layout.chain, testnet.plan.block_seconds)
+
+    def start() -> Command:
+        # Asked to end, not killed, so that it writes its latest blocks.
+        running = Command(command, layout.log(CHAIN), _environment(), layout.chain.parent, signal.SIGTERM)
+        deadline = time.monotonic() + CHAIN_SECONDS
+        while _is_free(port) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        return running
+
+    return Job(CHAIN, "chain", start, ends=False)
+
+
+def store_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
+    """The Kubo nodes, if the testnet has any; each meets those that run when it starts."""
+    if testnet.plan.store != "kubo":
+        return []
+    addresses: dict[int, tuple[str, ...]] = {}
+
+    def job(group: int) -> Job:
+        def start() -> KuboNode:
+            others = [address for known, places in addresses.items() if known != group for address in places]
+            node = local_kubo(layout, testnet.plan, group, testnet.ports[kubo_name(group)], others)
+            running = KuboNode(node)
+            addresses[group] = node.addresses
+            return running
+
+        return Job(kubo_name(group), "store", start, ends=False)
+
+    return [job(group) for group in range(1, testnet.plan.groups + 1)]
+
+
+def local_kubo(layout: Layout, plan: TestnetPlan, group: int, port: int = 0, peers: Sequence[str] = ()) -> LocalKubo:
+    """The Kubo node of a group, in the testnet's swarm."""
+    return LocalKubo(layout.store(plan, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers)
+
+
+def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
+    """The clients; the first ones stand by to do the coordinator's work."""
+    return [
+        _service(layout, client_name(number), "client", ["--standby"] if number <= testnet.plan.standby else [])
+        for number in range(1, testnet.plan.clients + 1)
+    ]
+
+
+def coordinator_job(layout: Layout, testnet: Testnet) -> Job:
+    """The coordinator."""
+    return _service(layout, COORDINATOR, "coordinator", [], with_data=not testnet.plan.k)
+
+
+def explorer_job(layout: Layout, testnet: Testnet) -> Job:
+    """The pages that show the federation; they hold no key."""
+    place = reach(layout, testnet, 0)
+    named = {
+        "--rpc": chain_url(testnet),
+        "--ledger": testnet.ledger,
+        "--store": place.store,
+        "--from-block": testnet.block,
+        "--port": testnet.ports[EXPLORER],
+        "--index": layout.explorer,
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "fedgrove.node.cli",
+        "explorer",
+        *(str(part) for pair in named.items() for part in pair),
+    ]
+    start = partial(Command, command, layout.log(EXPLORER), _environment(), layout.root)
+    return Job(EXPLORER, EXPLORER, start, ends=False)
+
+
+def _service(layout: Layout, name: str, role: str, options: Sequence[str], with_data: bool = True) -> Job:
+    mine = layout.participant(name)
+    data = ["--data", str(mine.data)] if with_data else []
+    command = [sys.executable, "-m", "fedgrove.node.cli", role, *_arguments(mine), *data, *options]
+    return Job(name, role, lambda: Command(command, layout.log(name), _environment(), mine.root))
+
+
+def _arguments(mine: Participant) -> list[str]:
+    named = {
+        "--config": mine.config,
+        "--keystore": mine.keystore,
+        "--directory": mine.state,
+        "--password-file": mine.password,
+    }
+    return [str(part) for pair in named.items() for part in pair]
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a child: without the user's own password, and with one thread a process, as all share."""
+    kept = {name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE}
+    return kept | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _write_config(path: Path, config: FederationConfig, network: NetworkSettings) -> None:
+    tables = config.to_tables() | {"network": dataclasses.asdict(network)}
+    write_atomically(path, tomli_w.dumps(tables).encode(), 0o600)  # addresses of endpoints may hold keys to them
+
+
+def _is_free(port: int) -> bool:
+    """Whether nobody listens on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0

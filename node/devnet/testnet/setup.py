@@ -1,0 +1,147 @@
+"""Making a testnet's directory: data dealt, keys made, contracts deployed, accounts funded.
+
+Whatever is here was made in one go: the record is written last, and a directory without it is emptied and made anew.
+"""
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import anvil
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.devnet.testnet.beginning import beginning
+from fedgrove.node.devnet.testnet.layout import (
+    Layout,
+    Participant,
+    Testnet,
+    TestnetError,
+    TestnetPlan,
+    client_name,
+    kubo_name,
+    write_record,
+)
+from fedgrove.node.devnet.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.terms import FederationConfig
+
+FUNDS_ETHER = 100
+# The password lies beside the keystore and the accounts hold test ether: the work factor guards nothing here, and with
+# the usual one every start of twenty services would take half a minute.
+_COST = 1 << 14
+
+Progress = Callable[[str], None]
+
+
+def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progress = lambda sentence: None) -> Testnet:
+    """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
+
+    Raises
+    ------
+    TestnetError
+        The data do not suit the plan.
+    """
+    _empty(layout)
+    everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
+    try:
+        founder = everyone[COORDINATOR]
+        begun = beginning(plan, data, founder.mailbox_public, founder.address)
+    except ValueError as fault:
+        raise TestnetError(f"the data do not suit this testnet: {fault}") from None
+    say(f"dealing {data.name} to {plan.clients} clients")
+    for name, keys in everyone.items():
+        _equip(layout.participant(name), keys)
+    for number, arrays in enumerate(begun.parts, 1):
+        _save_arrays(layout.participant(client_name(number)).data, **arrays)
+    if begun.test:
+        _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
+    say("deploying the contracts")
+    config = with_first_model(begun.config)
+    deployment = _found(layout, config, everyone)
+    _prepare_stores(layout, plan)
+    if begun.shared:
+        say("storing the shared samples")
+        with _open_store(layout, plan) as store:
+            store.put(begun.shared)
+    accounts = {name: keys.address for name, keys in everyone.items()}
+    place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
+    testnet = with_ports(Testnet(plan, *place, accounts))
+    write_configs(layout, testnet, config)
+    write_record(layout, testnet)
+    layout.unfinished.unlink()
+    return testnet
+
+
+def _empty(layout: Layout) -> None:
+    """Mark the directory as unfinished, and remove what an attempt before this one left."""
+    layout.unfinished.touch(mode=0o600)
+    layout.root.chmod(0o700)
+    for path in layout.root.iterdir():
+        if path == layout.unfinished:
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    layout.logs.mkdir()
+    layout.chain.parent.mkdir()
+
+
+def _equip(participant: Participant, keys: Keys) -> None:
+    """A folder, a password and a keystore of one's own."""
+    participant.root.mkdir(mode=0o700)
+    participant.state.mkdir(mode=0o700)
+    participant.password.touch(mode=0o600)
+    password = secrets.token_urlsafe(24)
+    participant.password.write_text(password + "\n")
+    save(participant.keystore, keys, password, cost=_COST)
+
+
+def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
+    path.touch(mode=0o600)
+    np.savez(path, **arrays)
+
+
+def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+    """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
+
+    The admin approves the clients where that is called for, and is nobody afterwards.
+    """
+    with anvil(layout.chain) as network:
+        for keys in everyone.values():
+            network.fund(keys.address, FUNDS_ETHER)
+        keys, admin = everyone[COORDINATOR], Keys.generate()
+        deployment = found(network, keys.account, config, keys.address, admin.address)
+        if config.membership.mode == "approved":
+            network.fund(admin.address, FUNDS_ETHER)
+            ledger = Ledger(network, deployment, admin.account)
+            for name, member in everyone.items():
+                if name != COORDINATOR:
+                    ledger.approve(member.address)
+        return deployment
+
+
+def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:
+    """A secret for the nodes' swarm, and each node's own log among the others."""
+    if plan.store != "kubo":
+        return
+    layout.swarm_key.touch(mode=0o600)
+    layout.swarm_key.write_text(secrets.token_hex(32) + "\n")
+    for group in range(1, plan.groups + 1):
+        layout.log(kubo_name(group)).symlink_to(Path("..") / kubo_name(group) / "node.log")
+
+
+@contextmanager
+def _open_store(layout: Layout, plan: TestnetPlan) -> Iterator[ContentStore]:
+    if plan.store == "disk":
+        yield DiskStore(layout.store(plan, 1))
+        return
+    with local_kubo(layout, plan, 1) as node:
+        yield KuboStore(node.url)

@@ -1,0 +1,93 @@
+"""How many blocks each phase of a round gets, when all clients share the processors of one machine.
+
+As the testnet skips blocks for which everybody would only wait (see ``pacer``), a window costs nothing where all act in
+time: it is how long a round waits for a process that is slow, or that was killed and has to start again.
+"""
+
+import math
+import os
+import time
+
+from fedgrove.chain.deployment import Settings
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.protocol.terms import FederationConfig
+
+_PROBE_SAMPLES = 64
+_ELEMENT_SECONDS = {"ecdh": 1e-4, "rsa": 1e-3}  # to answer one element of a partner's set, on a slow machine
+_SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
+_AWAY_SECONDS = 120
+_BLOCKS = 3  # to see a block, send a transaction and find it in a block
+
+
+def windows(clients: int, block_seconds: float, training_seconds: float, patient: bool = False) -> Settings:
+    """The ledger's windows.
+
+    Parameters
+    ----------
+    clients : int
+        All of which act in each phase, on this machine's processors.
+    block_seconds : float
+        Seconds between two blocks.
+    training_seconds : float
+        What a round's training takes, all clients together.
+    patient : bool
+        Rounds wait longer for a process to be back, as those of clusters must: who misses the comparisons is in none,
+        and the coordinator alone can close.
+    """
+
+    def blocks(seconds: float) -> int:
+        return _BLOCKS + math.ceil(seconds / block_seconds)
+
+    grace, restart = blocks(6), 12 + 0.5 * clients + (_AWAY_SECONDS if patient else 0)
+    return Settings(
+        seed_delay=1,
+        draw_window=blocks(restart),
+        seal_window=blocks(restart),
+        share_window=blocks(restart),
+        commit_window=blocks(restart + _SPARE * training_seconds),
+        recover_window=2 * grace + blocks(restart),
+        close_window=2 * grace + blocks(restart),
+        coordinator_grace=grace,
+        quorum=3,
+        max_clients=clients,
+        absence_limit=10,
+        absence_rounds=1,
+        max_samples=1 << 24,
+    )
+
+
+def comparing_seconds(terms: ClusterTerms, parts: list[Samples]) -> float:
+    """About how long it takes on this machine that clients answer each other's sets, all clients together."""
+    answered = sum(map(len, parts)) * (len(parts) - 1)
+    return _ELEMENT_SECONDS[terms.psi] * answered / (os.cpu_count() or 1)
+
+
+def judging_seconds(terms: ClusterTerms, training: float) -> float:
+    """How long a round may take in which committees judge, where one of training takes ``training`` seconds.
+
+    A judge trains for each cluster that it judges, and tests each member's model.
+    """
+    return 2 * training if terms.seats else training
+
+
+def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
+    """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
+    # They need torch, which a testnet that clusters does without.
+    from fedgrove.node.learning.models import initial_tensors
+    from fedgrove.node.learning.strategies import make_strategy
+    from fedgrove.node.learning.training import train
+
+    largest = max(parts, key=len)
+    trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
+    spec, federation = config.model, config.federation
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
+    strategy = make_strategy(config.strategy.name, config.strategy.options)
+    model = {**weights, **strategy.initial_extras(weights)}
+    place = {"round": 1, "rounds": federation.rounds, "client": 1, "seed": federation.seed}
+    for _ in range(2):  # the first time loads libraries, too
+        started = time.perf_counter()
+        train(spec, model, trial, shared, strategy, config.training, **place)
+        spent = time.perf_counter() - started
+    total = sum(map(len, parts)) / (os.cpu_count() or 1)
+    return spent / len(trial) * max(total, len(largest))

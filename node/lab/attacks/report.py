@@ -1,0 +1,96 @@
+"""What trials leave in a folder: one JSON and the pictures each, and one page for all; equal findings, equal bytes."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.lab.attacks.pictures import picture
+from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.trials import gan, gradient, model, protocol
+
+TRIALS: dict[str, ModuleType] = {trial.NAME: trial for trial in (gradient, model, gan, protocol)}
+README = "README.md"
+KINDS = """\
+| upload | what the attacker has |
+| --- | --- |
+| plain | the client's weights: no masks, no noise |
+| masked | what lies on the store: the masked update, decoded as the server decodes a sum |
+| noise | client-level privacy at its worst: all other updates are known, so the sum is this client's and all noise |
+| one share | masks and all partners gone: the client's update and its own share of the noise |
+"""
+
+
+class InvalidReport(ValueError):
+    """A file of an earlier report cannot be read; the message says which."""
+
+
+def write_report(out: Path, scene: Scene, findings: Mapping[str, Finding]) -> None:
+    """Write the findings, and the page of all that lie in the folder; InvalidReport as of ``read_documents``."""
+    for name, finding in findings.items():
+        document = {"attack": name, "settings": _settings(scene), "results": finding.results}
+        for file, rows in finding.pictures.items():
+            picture(rows, out / file)
+        document["pictures"] = sorted(finding.pictures)
+        write_atomically(out / f"{name}.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_atomically(out / README, page(read_documents(out)).encode())
+
+
+def read_documents(out: Path) -> dict[str, dict[str, Any] | None]:
+    """What lies in the folder, by attack; None for those that were not run.
+
+    Raises
+    ------
+    InvalidReport
+        A file there is no JSON of this command.
+    """
+    return {name: _read(out / f"{name}.json") for name in TRIALS}
+
+
+def page(documents: Mapping[str, dict[str, Any] | None]) -> str:
+    """The page of all findings; those that are missing are left out."""
+    parts = [
+        "# Attacks on uploads\n",
+        "Written by `fedgrove attack`; docs/attacks.md says what each attack does.\n",
+    ]
+    parts.append(KINDS)
+    for name, document in documents.items():
+        if document is None:
+            continue
+        trial = TRIALS[name]
+        parts += [f"## {trial.TITLE}\n", f"{trial.SOURCE}. {_sentence(document['settings'])}\n"]
+        parts.append(trial.text(document["results"]))
+        parts += [f"![{file.removesuffix('.png')}]({file})\n" for file in document["pictures"]]
+    return "\n".join(parts)
+
+
+def _settings(scene: Scene) -> dict[str, Any]:
+    return {
+        "dataset": scene.dataset,
+        "seed": scene.seed,
+        "quick": scene.quick,
+        "clients": scene.terms.clients,
+        "bound": scene.terms.bound,
+        "noise_multiplier": scene.noise.multiplier,
+        "noise_clients": scene.noise.clients,
+    }
+
+
+def _sentence(settings: Mapping[str, Any]) -> str:
+    return (
+        f"Data: {settings['dataset']}, seed {settings['seed']}{', quick' if settings['quick'] else ''}. Masks: "
+        f"{settings['clients']} clients a round. Noise: σ = {settings['noise_multiplier']:g}, S the length of the "
+        f"update, shares of {settings['noise_clients']} clients."
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_bytes())
+        return {"settings": document["settings"], "results": document["results"], "pictures": document["pictures"]}
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise InvalidReport(f"{path} cannot be used, remove it: {type(fault).__name__}") from None

@@ -1,0 +1,104 @@
+"""Accuracy of five methods on two data sets and four splits (section 4.4, table 4)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
+from fedgrove.node.lab.experiments.measures import LAST, Spread, circumstances, end_accuracy
+from fedgrove.node.lab.experiments.regimes import METHODS, plan_of
+from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
+from fedgrove.node.lab.simulation.figures import accuracy_figure
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.learning.settings import PartitionSettings
+
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+SPLITS = {
+    "dirichlet0.1": ("α = 0.1", PartitionSettings("dirichlet", alpha=0.1)),
+    "dirichlet0.2": ("α = 0.2", PartitionSettings("dirichlet", alpha=0.2)),
+    "dirichlet0.5": ("α = 0.5", PartitionSettings("dirichlet", alpha=0.5)),
+    "shards2": ("2 shards", PartitionSettings("shards", per_client=2)),
+}
+ROUNDS = 100
+
+
+def label_of(dataset: str, split: str, method: str) -> str:
+    """Label of a cell's arm, such as mnist-dirichlet0.1-fedaom."""
+    return f"{dataset}-{split}-{method}"
+
+
+def arms(results: Path) -> dict[str, Plan]:
+    """40 cells; each may be run alone (``--only 'mnist-*'``)."""
+    return {
+        label_of(dataset, split, method): plan_of(method, dataset=dataset, partition=settings, rounds=ROUNDS)
+        for dataset in DATASETS
+        for split, (_, settings) in SPLITS.items()
+        for method in METHODS
+    }
+
+
+def report(findings: Findings) -> Report:
+    """The table of what is there; the best of a row is bold where all five methods are there, equally trained."""
+    spreads = {label: Spread.of_all(map(end_accuracy, group)) for label, group in findings.records.items()}
+    cells = {label: spread for label, spread in spreads.items() if spread is not None}
+    rows, leads = [], {}
+    for dataset, name in DATASETS.items():
+        for split, (split_name, _) in SPLITS.items():
+            labels = {method: label_of(dataset, split, method) for method in METHODS}
+            row = {method: cells[label] for method, label in labels.items() if label in cells}
+            groups = [findings.records[label] for label in labels.values() if label in cells]
+            best = max(row, key=lambda method: row[method].mean) if comparable(groups, len(METHODS)) else None
+            if best:
+                leads[f"{dataset}-{split}"] = best
+            entries = [f"**{text}**" if method == best else text for method, text in _texts(row).items()]
+            rows.append([f"{name}, {split_name}", _extent(groups), *entries])
+    head = ["data, split", "rounds, samples, seeds", *(NAMES[method] for method in METHODS)]
+    legend = (
+        f"Test accuracy in percent, mean of the last {LAST} rounds; ± is the standard deviation over the seeds. "
+        f"{ABSENT} was not run, or diverged. Samples: of the training set, dealt to the clients. Bold: the highest "
+        "mean of a row in which all methods were run alike.\n"
+    )
+    results: dict[str, Any] = {"cells": {label: cell.to_json() for label, cell in cells.items()}, "leads": leads}
+    return Report(results, markdown(head, rows) + "\n" + legend, _figures(findings.records))
+
+
+def comparable(groups: Sequence[Sequence[Record]], expected: int) -> bool:
+    """Whether all methods of a row are there, run alike and with the same seeds."""
+    runs = {(circumstances(group[0].plan), *(record.plan.seed for record in group)) for group in groups}
+    return len(groups) == expected and len(runs) == 1
+
+
+def _texts(row: Mapping[str, Spread]) -> dict[str, str]:
+    return {method: with_deviation(row.get(method), 100, 2) for method in METHODS}
+
+
+def _extent(groups: Sequence[Sequence[Record]]) -> str:
+    """Rounds, training samples and number of seeds; several where the groups differ."""
+    found = [
+        f"{group[0].plan.rounds}, {group[0].plan.train_samples or 'all'}, {len(group)}" for group in groups if group
+    ]
+    return "; ".join(dict.fromkeys(found)) or ABSENT
+
+
+def _figures(records: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
+    """Curves of each row of which anything is there, as the paper's figures 6 and 7."""
+    figures = {}
+    for dataset, name in DATASETS.items():
+        for split, (split_name, _) in SPLITS.items():
+            labels = {NAMES[method]: label_of(dataset, split, method) for method in METHODS}
+            groups = {method: records[label] for method, label in labels.items() if label in records}
+            if groups:
+                title = f"{name}, {split_name}"
+                figures[f"{dataset}-{split}.png"] = partial(accuracy_figure, groups, target=None, title=title)
+    return figures
+
+
+EXPERIMENT = Experiment(
+    name="accuracy_table",
+    title="Accuracy of five methods under different splits",
+    paper="FedAom has the highest accuracy in most cells, and the differences shrink as α grows (table 4 is lost).",
+    arms=arms,
+    report=report,
+)

@@ -1,0 +1,149 @@
+"""What an experiment is: named plans, the seeds they run with, and a report of what was measured."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.learning.samples import Dataset
+
+
+class InvalidExperiment(ValueError):
+    """An experiment cannot be run or reported as asked; the message says why and what to do."""
+
+
+class Laboratory(Protocol):
+    """What a report may ask for beside the records."""
+
+    def dataset(self, name: str) -> Dataset: ...
+
+    def model(self, plan: Plan) -> Tensors:
+        """The global model after the plan's last round; simulated when it is not kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What there is to report.
+
+    Attributes
+    ----------
+    records : mapping of str to sequence of Record
+        By arm, in the order of the experiment's arms, ascending in the seed; arms without a record are left out. The
+        records of an arm differ in their seeds only.
+    plans : mapping of str to Plan
+        The chosen arms as they are asked for now, with the first seed.
+    laboratory : Laboratory
+    """
+
+    records: Mapping[str, Sequence[Record]]
+    plans: Mapping[str, Plan]
+    laboratory: Laboratory
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    results : dict
+        For machines: goes into summary.json.
+    text : str
+        Markdown with the tables.
+    figures : mapping of str to callable
+        File name to what draws it into a path.
+    """
+
+    results: dict[str, Any]
+    text: str
+    figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of the paper's evaluation.
+
+    Attributes
+    ----------
+    name, title : str
+    paper : str
+        What the paper says: a sentence of Markdown.
+    arms : callable
+        All arms: label to plan, with seed 0, given the folder in which all experiments keep their results.
+    report : callable
+        Findings to report.
+    usual : tuple of str
+        Strategies that run unless others are asked for; empty is all.
+    seeds : tuple of int
+        Seeds that run unless others are asked for.
+    simulates : bool
+        Whether the plans are run; the partition's picture only deals data.
+    keeps_models : bool
+        Whether the report needs the models too.
+    """
+
+    name: str
+    title: str
+    paper: str
+    arms: Callable[[Path], Mapping[str, Plan]]
+    report: Callable[[Findings], Report]
+    usual: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    simulates: bool = True
+    keeps_models: bool = False
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Values that replace those of every plan; 0 and "" leave a plan's own."""
+
+    rounds: int = 0
+    clients: int = 0
+    sampled: float = 0.0
+    epochs: int = 0
+    dataset: str = ""
+    train_samples: int = 0
+    test_samples: int = 0
+    probe_every: int = 0
+
+    def apply(self, plan: Plan) -> Plan:
+        """The plan with the values that are set."""
+        names = ("rounds", "clients", "sampled", "dataset", "train_samples", "test_samples", "probe_every")
+        changes = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if plan.probe_every == 0:
+            changes.pop("probe_every", None)  # only an experiment that probes has something to report of it
+        if self.rounds and plan.attack is not None:  # it begins at the same share of the rounds
+            start = max(1, round(plan.attack.start * self.rounds / plan.rounds))
+            changes["attack"] = replace(plan.attack, start=start)
+        if self.clients:
+            changes["partition"] = replace(plan.partition, copies=1)  # the plan's suit its own number of clients
+        return replace(plan, **changes, training=replace(plan.training, epochs=self.epochs or plan.training.epochs))
+
+
+def choose(
+    experiment: Experiment, arms: Mapping[str, Plan], strategies: Sequence[str] = (), only: Sequence[str] = ()
+) -> dict[str, Plan]:
+    """The arms to run: those of the named strategies, and of these whose label fits a pattern such as ``mnist-*``.
+
+    Raises
+    ------
+    InvalidExperiment
+        Nothing fits.
+    """
+    wanted = strategies or (() if only else experiment.usual)
+    chosen = {
+        label: plan
+        for label, plan in arms.items()
+        if (not wanted or plan.strategy in wanted)
+        and (not only or any(fnmatchcase(label, pattern) for pattern in only))
+    }
+    unknown = set(strategies) - {plan.strategy for plan in arms.values()}
+    if unknown or not chosen:
+        asked = ", ".join([*sorted(unknown or strategies), *only])
+        raise InvalidExperiment(f"{experiment.name} has no arm {asked}: it has {', '.join(arms)}")
+    return chosen

@@ -1,0 +1,52 @@
+"""What FedAom's options are worth on MNIST, α = 0.1: path steps, shared samples a step, refreshing."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
+from fedgrove.node.lab.experiments.measures import TARGET, WINDOW
+from fedgrove.node.lab.experiments.regimes import PAPER_LIKE, plan_of
+from fedgrove.node.lab.experiments.tables import curve_results, curve_table
+from fedgrove.node.lab.simulation.figures import accuracy_figure
+from fedgrove.node.lab.simulation.plan import Plan
+
+STEPS = (1, 2, 4, 8)
+SHARED_BATCHES = (5, 10, 15, 20, 50)
+ROUNDS = 100
+# With one epoch the attributions of the local model are never refreshed.
+REFRESHED = replace(PAPER_LIKE, epochs=5)
+REFRESHED_ROUNDS = 40
+
+
+def arms(results: Path) -> dict[str, Plan]:
+    """The default with one option changed at a time."""
+    tried = {f"q{steps}": {"q": steps} for steps in STEPS}
+    tried |= {f"shared_batch{size}": {"shared_batch": size} for size in SHARED_BATCHES}
+    found = {label: plan_of("fedaom", options=options, rounds=ROUNDS) for label, options in tried.items()}
+    for refresh in (0, 1):
+        options = {"refresh": refresh}
+        found[f"epochs5-refresh{refresh}"] = plan_of(
+            "fedaom", options=options, training=REFRESHED, rounds=REFRESHED_ROUNDS
+        )
+    return found
+
+
+def report(findings: Findings) -> Report:
+    """Speed and steadiness of each."""
+    results = curve_results(findings.records)
+    text = curve_table(results) + (
+        "\nThe options that are not named are the defaults. The seed is none of those that the comparisons run with.\n"
+    )
+    figure = partial(accuracy_figure, findings.records, target=TARGET, window=WINDOW)
+    return Report({"arms": results}, text, {"accuracy-mean-of-5.png": figure})
+
+
+EXPERIMENT = Experiment(
+    name="fedaom_options",
+    title="FedAom's options, MNIST, Dirichlet 0.1, paper-like settings",
+    paper="β = 1 and ε = 7; of q, of the batch of the shared set and of refreshing it says nothing.",
+    arms=arms,
+    report=report,
+    seeds=(100,),
+)

@@ -1,0 +1,225 @@
+"""Runs an experiment's plans, each once, and goes on where an earlier call was stopped."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
+from fedgrove.node.lab.experiments.store import RunStore
+from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
+from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.lab.simulation.executors import NoExecutor
+from fedgrove.node.lab.simulation.figures import FiguresUnavailable
+from fedgrove.node.lab.simulation.kinds import simulation_of
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import DivergedTraining
+
+# What a user can mend; each message says how.
+FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
+
+OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
+
+
+class Watcher(Protocol):
+    """Is told how far an experiment has come."""
+
+    def begin(self, label: str, plan: Plan) -> None:
+        """A run begins, or goes on."""
+        ...
+
+    def advance(self, result: RoundResult) -> None:
+        """A round of it has ended."""
+        ...
+
+
+class Workshop:
+    """Simulates plans on one executor; data sets, and rounds that runs have in common, are made once.
+
+    Parameters
+    ----------
+    work : Path
+        Where checkpoints stand, a folder a plan.
+    data_dir : Path or None
+        As ``load_dataset`` takes it.
+    executor : callable
+        Opens the executor when the first run needs it.
+    watcher : Watcher
+    """
+
+    def __init__(self, work: Path, data_dir: Path | None, executor: OpenExecutor, watcher: Watcher) -> None:
+        self._work = work
+        self._data_dir = data_dir
+        self._open = executor
+        self._watcher = watcher
+        self._stack = ExitStack()
+        self._executor: tuple[Executor, int] | None = None
+        self._datasets: dict[str, Dataset] = {}
+        self._beginnings: set[Path] = set()
+
+    def __enter__(self) -> "Workshop":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.__exit__(*exception)
+
+    def dataset(self, name: str) -> Dataset:
+        """A data set, loaded at most once."""
+        if name not in self._datasets:
+            self._datasets[name] = load_dataset(name, self._data_dir)
+        return self._datasets[name]
+
+    def run(self, label: str, plan: Plan) -> Record:
+        """Simulate a plan to its end, from its last checkpoint if there is one.
+
+        The record of a run whose training diverged ends with the round before: it would diverge there again.
+        """
+        self._watcher.begin(label, plan)
+        self._begin(plan)
+        simulation = self._simulation(plan)
+        try:
+            self._advance(simulation)
+        except DivergedTraining:
+            return simulation.record
+        return simulation.record
+
+    def model(self, plan: Plan) -> Tensors:
+        """The global model after the plan's last round."""
+        simulation = self._simulation(plan)
+        self._watcher.begin("model", plan)
+        self._advance(simulation)
+        return dict(simulation.tensors)
+
+    def forget(self, plan: Plan) -> None:
+        """Remove the plan's checkpoint."""
+        shutil.rmtree(self._directory(plan), ignore_errors=True)
+
+    def forget_beginnings(self) -> None:
+        """Remove the rounds that several runs began with."""
+        for directory in self._beginnings:
+            shutil.rmtree(directory, ignore_errors=True)
+        self._beginnings.clear()
+
+    def _begin(self, plan: Plan) -> None:
+        """Take the rounds before an attack from a run that others began with too."""
+        peaceful = before_attack(plan)
+        if peaceful is None or rounds_done(self._directory(plan)):
+            return
+        last = plan.attack.start - 1
+        directory = self._work / f"{peaceful.digest()[:20]}-{last}"
+        self._beginnings.add(directory)
+        if rounds_done(directory) < last:
+            try:
+                self._advance(self._simulation(peaceful, directory), last)
+            except DivergedTraining:
+                return
+        begin_with(directory, self._directory(plan), plan)
+
+    def _simulation(self, plan: Plan, directory: Path | None = None) -> Simulation | ClusteredSimulation:
+        dataset = self.dataset(plan.dataset)
+        if self._executor is None:
+            self._executor = self._stack.enter_context(self._open())
+        return simulation_of(plan, dataset, *self._executor, directory or self._directory(plan), resume=True)
+
+    def _advance(self, simulation: Simulation | ClusteredSimulation, last: int = 0) -> None:
+        """Run to the end, or to the ``last`` round."""
+        with closing(simulation.run()) as results:
+            for result in results:
+                self._watcher.advance(result)
+                if result.round == last:
+                    return
+
+    def _directory(self, plan: Plan) -> Path:
+        return self._work / plan.digest()[:20]
+
+
+def before_attack(plan: Plan) -> Plan | None:
+    """The plan without its attack, whose rounds before the attack are the same; None if there is no such round.
+
+    Evaluations leave attackers out from the first round on, so rounds that are evaluated are not the same.
+    """
+    attack = plan.attack
+    if attack is None or attack.start == 1 or min(plan.evaluate_every, plan.rounds) < attack.start:
+        return None
+    return replace(plan, attack=None)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    out : Path
+        The experiment's folder; those of the others lie beside it.
+    seeds : tuple of int
+    strategies, only : tuple of str
+        As ``choose`` takes them.
+    overrides : Overrides
+    report_only : bool
+        Run nothing.
+    """
+
+    experiment: Experiment
+    out: Path
+    seeds: tuple[int, ...]
+    strategies: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
+    report_only: bool = False
+
+    @cached_property
+    def arms(self) -> Mapping[str, Plan]:
+        """All arms of the experiment."""
+        return self.experiment.arms(self.out.parent)
+
+    @cached_property
+    def plans(self) -> dict[str, Plan]:
+        """The chosen arms with the first seed, as they will be run."""
+        chosen = choose(self.experiment, self.arms, self.strategies, self.only)
+        return {label: settle(plan, self.overrides).with_seed(self.seeds[0]) for label, plan in chosen.items()}
+
+    def pending(self, store: RunStore) -> list[tuple[str, Plan]]:
+        """The runs, label and plan, that the store lacks: seed by seed, so that those there can be compared."""
+        if self.report_only or not self.experiment.simulates:
+            return []
+        wanted = [(label, plan.with_seed(seed)) for seed in self.seeds for label, plan in self.plans.items()]
+        return [(label, plan) for label, plan in wanted if store.find(label, plan) is None]
+
+    def findings(self, store: RunStore, laboratory: Laboratory) -> Findings:
+        """All that the store holds for the experiment's arms, whenever it was run."""
+        records = store.gathered(self.arms) if self.experiment.simulates else {}
+        return Findings(records, self.plans, laboratory)
+
+
+def settle(plan: Plan, overrides: Overrides) -> Plan:
+    """The plan as it will be run: overrides applied, and every option of its strategy spelt out.
+
+    A strategy's defaults may change; a record must say what it was made with.
+    """
+    plan = overrides.apply(plan)
+    try:
+        options = asdict(make_strategy(plan.strategy, plan.options))
+    except ValueError as fault:
+        raise InvalidExperiment(str(fault)) from None
+    return replace(plan, options={name: float(value) for name, value in options.items()})
+
+
+def conduct(runs: Sequence[tuple[str, Plan]], store: RunStore, workshop: Workshop, *, keep_models: bool) -> None:
+    """Do the runs one after the other; each is in the store as soon as it has ended."""
+    for label, plan in runs:
+        store.put(label, workshop.run(label, plan))
+        if not keep_models:
+            workshop.forget(plan)
+    workshop.forget_beginnings()

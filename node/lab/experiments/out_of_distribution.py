@@ -1,0 +1,46 @@
+"""Accuracy of local models out of their own distribution (section 4.5, figure 8, table 5)."""
+
+from functools import partial
+from pathlib import Path
+
+from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
+from fedgrove.node.lab.experiments.measures import LAST, Spread, end_accuracy, ood_end
+from fedgrove.node.lab.experiments.regimes import METHODS, by_method
+from fedgrove.node.lab.experiments.tables import NAMES, markdown, to_json, with_deviation
+from fedgrove.node.lab.simulation.figures import accuracy_figure, ood_figure
+from fedgrove.node.lab.simulation.plan import Plan
+
+PROBE_EVERY = 10
+
+
+def arms(results: Path) -> dict[str, Plan]:
+    """Five methods at α = 0.2."""
+    return by_method(METHODS, alpha=0.2, rounds=60, probe_every=PROBE_EVERY)
+
+
+def report(findings: Findings) -> Report:
+    """Accuracy out of distribution at the end, beside the global model's test accuracy."""
+    results, rows = {}, []
+    for label, group in findings.records.items():
+        ood, end = Spread.of_all(map(ood_end, group)), Spread.of_all(map(end_accuracy, group))
+        results[label] = {"ood_accuracy": to_json(ood), "end_accuracy": to_json(end)}
+        name, seeds = NAMES.get(label, label), str(len(group))
+        rows.append([name, seeds, with_deviation(ood, 100, 2), with_deviation(end, 100, 2)])
+    head = ["method", "seeds", "out-of-distribution accuracy, %", "test accuracy of the global model, %"]
+    legend = (
+        "Out of distribution: each drawn client's local model is tested class by class; the mean of these accuracies, "
+        "weighted with the inverse of the class's share in the client's own data (smoothed, so that absent classes "
+        f"have a weight), and then over the clients. Both columns: mean of the last {LAST} rounds.\n"
+    )
+    groups = {NAMES.get(label, label): group for label, group in findings.records.items()}
+    figures = {"ood.png": partial(ood_figure, groups), "accuracy.png": partial(accuracy_figure, groups)}
+    return Report(results, markdown(head, rows) + "\n" + legend, figures)
+
+
+EXPERIMENT = Experiment(
+    name="out_of_distribution",
+    title="Local models out of their own distribution, MNIST, Dirichlet 0.2",
+    paper="FedAom's local models do best on the classes that their own data have few of (figure 8; table 5 is lost).",
+    arms=arms,
+    report=report,
+)

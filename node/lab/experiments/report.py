@@ -1,0 +1,90 @@
+"""What an experiment leaves in its folder: summary.json, README.md and figures; equal records give equal bytes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
+from fedgrove.node.lab.experiments.tables import markdown
+from fedgrove.node.lab.simulation.plan import Plan
+
+SUMMARY = "summary.json"
+README = "README.md"
+
+
+def write_report(out: Path, experiment: Experiment, report: Report, findings: Findings) -> dict[str, Any]:
+    """Write all files of an experiment and return what summary.json holds."""
+    if experiment.simulates:
+        shown = {label: group[0].plan for label, group in findings.records.items()}
+        seeds = {label: [record.plan.seed for record in group] for label, group in findings.records.items()}
+    else:
+        shown, seeds = findings.plans, {label: [plan.seed] for label, plan in findings.plans.items()}
+    plans = {label: _settings(plan, simulated=experiment.simulates) for label, plan in shown.items()}
+    summary = {
+        "experiment": experiment.name,
+        "paper": experiment.paper,
+        "plans": plans,
+        "seeds": seeds,
+        "results": report.results,
+    }
+    if not shown:
+        report = replace(report, figures={})
+    for name, draw in report.figures.items():
+        draw(out / name)
+    write_atomically(out / SUMMARY, (json.dumps(summary, indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(out / README, _page(experiment, report, plans, seeds).encode())
+    return summary
+
+
+def _page(experiment: Experiment, report: Report, plans: Mapping[str, Any], seeds: Mapping[str, Sequence[int]]) -> str:
+    figures = "".join(f"![{name.removesuffix('.png')}]({name})\n" for name in report.figures)
+    parts = [
+        f"# {experiment.title}\n",
+        f"The paper: {experiment.paper}\n",
+        f"Written by `fedgrove experiment {experiment.name}`. Each run's plan and rounds stand in `runs/`.\n"
+        if experiment.simulates
+        else f"Written by `fedgrove experiment {experiment.name}`.\n",
+        "## Measured\n",
+        report.text,
+        figures,
+        "## Settings\n",
+        settings_text(plans, seeds),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def settings_text(plans: Mapping[str, Any], seeds: Mapping[str, Sequence[int]]) -> str:
+    """What all arms (plans as JSON) have in common as one paragraph, what differs as a table."""
+    if not plans:
+        return "Nothing was run yet.\n"
+    flat = {label: {**_flat(plan), "seeds": ", ".join(map(str, seeds[label]))} for label, plan in plans.items()}
+    names = list(dict.fromkeys(name for values in flat.values() for name in values))
+    same = [name for name in names if len({values.get(name) for values in flat.values()}) == 1]
+    different = [name for name in names if name not in same]
+    first = next(iter(flat.values()))
+    text = "All arms: " + ", ".join(f"{name} {first[name]}" for name in same if first[name] != "") + ".\n"
+    if not different:
+        return text
+    rows = [[label, *(values.get(name, "") or "–" for name in different)] for label, values in flat.items()]
+    return text + "\n" + markdown(["arm", *different], rows)
+
+
+def _settings(plan: Plan, simulated: bool) -> dict[str, Any]:
+    """A plan as JSON: what was run but for the seed, or what was dealt."""
+    values = plan.to_json()
+    if not simulated:
+        return {name: values[name] for name in ("dataset", "clients", "partition", "train_samples")}
+    return {name: value for name, value in values.items() if name != "seed"}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, entry in value.items():
+        if isinstance(entry, Mapping):
+            flat |= _flat(entry, f"{name}." if name != "training" else "")
+        else:
+            flat[prefix + name] = f"{entry:g}" if isinstance(entry, float) else str(entry)
+    return flat

@@ -1,0 +1,88 @@
+"""Records of an experiment's runs on disk: one file a label and seed, used again when its plan is the same."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.lab.experiments.base import InvalidExperiment
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.record import InvalidRecord, Record
+
+RUNS = "runs"
+
+
+class RunStore:
+    """``OUT/runs``: records by label and seed.
+
+    Experiments share arms, so a run is also taken from the folders beside ``OUT`` where one with the same plan lies.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._runs = out / RUNS
+        self._beside = out.parent
+
+    def find(self, label: str, plan: Plan) -> Record | None:
+        """The finished record of this plan, if there is one."""
+        own = self._path(label, plan.seed)
+        if own.is_file() and (record := _record_of(own, plan)):
+            return record
+        for path in sorted(self._beside.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
+            if path != own and (record := _record_of(path, plan)):
+                self.put(label, record)
+                return record
+        return None
+
+    def put(self, label: str, record: Record) -> None:
+        """Keep a record; one of another plan under the same label and seed is replaced."""
+        self._runs.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path(label, record.plan.seed), record.to_bytes())
+
+    def gathered(self, labels: Iterable[str]) -> dict[str, list[Record]]:
+        """What is there for each label: records of one plan, ascending in the seed; labels without any are left out.
+
+        Where plans differ in more than the seed, as half-way through a second run with other options, the plan with
+        most seeds counts, of several the one with most rounds.
+        """
+        found = {}
+        for label in labels:
+            groups: dict[str, list[Record]] = defaultdict(list)
+            for record in self._of(label):
+                groups[record.plan.with_seed(0).digest()].append(record)
+            if groups:
+                best = max(groups.values(), key=lambda group: (len(group), group[0].plan.rounds))
+                found[label] = sorted(best, key=lambda record: record.plan.seed)
+        return found
+
+    def _of(self, label: str) -> Iterator[Record]:
+        for path in sorted(self._runs.glob("*.json")):
+            name, _, seed = path.stem.rpartition("-seed")
+            if name == label and seed.isdecimal():
+                yield read_record(path)
+
+    def _path(self, label: str, seed: int) -> Path:
+        return self._runs / f"{label}-seed{seed}.json"
+
+
+def _record_of(path: Path, plan: Plan) -> Record | None:
+    """The record of this very plan; None for another, also for one of before there was some setting.
+
+    What a setting's default does now was not done then.
+    """
+    record = read_record(path)
+    return record if record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json() else None
+
+
+def read_record(path: Path) -> Record:
+    """Parse a record's file.
+
+    Raises
+    ------
+    InvalidExperiment
+        It is none.
+    """
+    try:
+        return Record.from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError, InvalidRecord) as fault:
+        raise InvalidExperiment(f"{path} cannot be used, remove it: {fault}") from None

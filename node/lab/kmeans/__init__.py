@@ -1,0 +1,7 @@
+"""Federated K-means in one process (seed 000), and what it is compared with.
+
+simulation  training, removals, losses
+losses      the seed's induced loss and the loss that a user sees
+baselines   K-FED and DC-K-means
+paper       the decoder of appendix K, over the integers
+"""

@@ -1,0 +1,121 @@
+"""Clients that poison a simulated training, and the uploads of all clients with theirs among them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.lab.simulation.clustered.poisoning import Attack, AttackSettings
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.uploads import Turn
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.masking.ring import WORD, encode
+
+
+@dataclass(frozen=True)
+class Attackers:
+    """Who attacks, from which round on; numbered as the plan's clients, from 1."""
+
+    clients: frozenset[int]
+    settings: AttackSettings
+    seed: int
+
+    def at(self, round: int) -> frozenset[int]:
+        """Who attacks in a round."""
+        return self.clients if round >= self.settings.start else frozenset()
+
+    @property
+    def poison_samples(self) -> bool:
+        """Whether they train on other samples than their own."""
+        return type(self.settings.attack).samples is not Attack.samples
+
+    def poisoned(self, training: Samples, parts: Sequence[np.ndarray], classes: int) -> Samples:
+        """All training samples, the attackers' as they poison them."""
+        x, y = training.x.copy(), training.y.copy()
+        for client in sorted(self.clients):
+            own = parts[client - 1]
+            rng = np.random.default_rng([self.seed, client, 5])
+            changed = self.settings.attack.samples(training.take(own), classes, rng)
+            x[own], y[own] = changed.x, changed.y
+        return Samples(x, y)
+
+    def sent(self, trained: np.ndarray, start: np.ndarray, turn: Turn) -> np.ndarray:
+        """The model that a client sends, before it is weighed."""
+        if turn.client not in self.at(turn.round):
+            return trained
+        return self.settings.attack.model(trained, start, np.random.default_rng([self.seed, turn.client, turn.round]))
+
+
+def attackers_of(plan: Plan, counts: np.ndarray) -> Attackers | None:
+    """Who attacks in a plan, of clients with these label counts; None where nobody does."""
+    if plan.attack is None:
+        return None
+    found = plan.attack.attackers(counts, np.random.default_rng([plan.seed, 4]))
+    return Attackers(frozenset(client + 1 for client in found), plan.attack, plan.seed)
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Each model in fixed point times the weight of its client, as masked sums take it.
+
+    Where there are attackers, an attacker keeps its parameters within the bound, since it would be refused else, and a
+    training that their model made diverge counts as no update.
+    """
+
+    weights: Mapping[int, Fraction] = field(repr=False)
+    bound: float
+    attackers: Attackers | None = None
+
+    @property
+    def private(self) -> bool:
+        return self.attackers is not None
+
+    def length(self, layout: Layout) -> int:
+        return layout.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        weight = self.weights[turn.client]
+        model = _sent(self.attackers, trained, start, turn, self.bound)
+        return encode(model, layout, weight.numerator, weight.denominator, self.bound)
+
+
+@dataclass(frozen=True)
+class Showing:
+    """The model itself, bit by bit, for those who look at single models: a task may have one client only.
+
+    Attributes
+    ----------
+    noise : float
+        Length of the noise on it, in lengths of the update.
+    """
+
+    bound: float
+    attackers: Attackers | None = None
+    noise: float = 0.0
+    seed: int = 0
+
+    @property
+    def private(self) -> bool:
+        return self.attackers is not None
+
+    def length(self, layout: Layout) -> int:
+        return layout.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        model = _sent(self.attackers, trained, start, turn, self.bound)
+        if self.noise:
+            deviation = self.noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
+            rng = np.random.default_rng([self.seed, turn.client, turn.round, 1])
+            model = model + (deviation * rng.standard_normal(len(model))).astype(np.float32)
+        return np.ascontiguousarray(model, "<f4").view(WORD)
+
+
+def _sent(attackers: Attackers | None, trained: np.ndarray, start: np.ndarray, turn: Turn, bound: float) -> np.ndarray:
+    if attackers is None:
+        return trained
+    model = attackers.sent(trained, start, turn)
+    if turn.client in attackers.at(turn.round):
+        model = np.clip(model, -bound, bound)
+    fits = model.max() <= bound and model.min() >= -bound  # a NaN fails both
+    return model if fits else start

@@ -1,0 +1,281 @@
+"""Asks workers for a clustered round's work, and puts together what they give."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout, Tensors, unflatten
+from fedgrove.node.lab.simulation.checkpoint import RunDirectory
+from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing
+from fedgrove.node.lab.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask, perform
+from fedgrove.node.lab.simulation.data import Dealt
+from fedgrove.node.lab.simulation.executors import Reach, reach
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.run import windowed
+from fedgrove.node.lab.simulation.tasks import TASK_BYTES, TaskMaker
+from fedgrove.node.lab.simulation.uploads import Encoder
+from fedgrove.node.lab.simulation.work import ClientResult, Model, Terms, TrainingTask
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.masking.ring import WORD, decode
+from fedgrove.node.methods.procfl.committee import Ballot
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.methods.procfl.training import Cluster, choose_cluster
+
+# Clients that a task finds losses for.
+CHOOSERS = 8
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """How a model did on test samples: right answers and samples of each label, mean cross-entropy (nats)."""
+
+    right: np.ndarray
+    tested: np.ndarray
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return int(self.right.sum()) / int(self.tested.sum())
+
+    def accuracy_for(self, counts: np.ndarray) -> float:
+        """Expected accuracy on data with these label counts, int64 (classes,), of the labels that were tested.
+
+        0 where none of them was.
+        """
+        known = self.tested > 0
+        weights = np.where(known, counts, 0)
+        share = np.divide(self.right, self.tested, out=np.zeros(len(counts)), where=known)
+        return float(weights @ share / weights.sum()) if weights.any() else 0.0
+
+
+class Crew:
+    """Workers, and what they need for one simulation.
+
+    Parameters
+    ----------
+    plan, terms, data, layout
+        What is simulated; ``data.test`` are the samples for evaluation.
+    attackers : Attackers or None
+    executor, workers
+        Where tasks run, and how many at once.
+    files : RunDirectory
+        Keeps the clients' states.
+    scratch : Path
+        An empty directory.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        terms: Terms,
+        data: Dealt,
+        layout: Layout,
+        public: Samples | None,
+        attackers: Attackers | None,
+        executor: Executor,
+        workers: int,
+        files: RunDirectory,
+        scratch: Path,
+    ) -> None:
+        self._plan, self._terms, self._data, self._layout = plan, terms, data, layout
+        self._attackers, self._files, self._scratch = attackers, files, scratch
+        self._executor, self._workers = executor, workers
+        self._reach: Reach = reach(executor)
+        self._honest = self._maker("honest", data)
+        # What clients train on is not needed where models are watched: their place is taken by something small.
+        watched = None if public is None else Dealt(data.spec, public, (), public, None)
+        self._watch = None if watched is None else self._maker("public", watched)
+        self._poisoned: TaskMaker | None = None
+        aim = None if attackers is None else attackers.settings.attack.aim(data.test)
+        self._aim = None if aim is None else self._maker("aim", Dealt(data.spec, aim, (), aim, None))
+        self._published: dict[str, Model] = {}
+
+    def publish(self, models: Iterable[Tensors]) -> list[Model]:
+        """Bring models to the workers."""
+        found = [self._honest.model(tensors) for tensors in models]
+        self._published.update((model.digest, model) for model in found)
+        return found
+
+    def retire(self) -> None:
+        """Remove all published models."""
+        for model in self._published.values():
+            self._honest.discard(model)
+        self._published.clear()
+
+    def train(
+        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
+    ) -> tuple[dict[int, Tensors], list[ClientResult]]:
+        """Train each group's model, and keep the clients' states.
+
+        Parameters
+        ----------
+        groups : mapping
+            Who trains each model, by its number; groups do not overlap.
+        weights : mapping
+            How much a client counts in its model's mean.
+
+        Returns
+        -------
+        dict of int to Tensors, list of ClientResult
+            The means, and what is told of the clients, ascending.
+        """
+        encoder = Weighing(weights, self._plan.bound, self._attackers)
+        means, results = self._means(round, models, groups, encoder)
+        return means, self.keep_states(round, results)
+
+    def train_again(
+        self, round: int, model: Model, groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
+    ) -> dict[int, Tensors]:
+        """What a round's clients trained, averaged in other groups."""
+        encoder = Weighing(weights, self._plan.bound, self._attackers)
+        return self._means(round, dict.fromkeys(groups, model), groups, encoder)[0]
+
+    def shown(
+        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], noise: float = 0.0
+    ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
+        """Each client's model of a round, float32 (parameters,), and what is told of the clients, ascending."""
+        encoder = Showing(self._plan.bound, self._attackers, noise, self._plan.seed)
+        vectors: dict[int, np.ndarray] = {}
+        results: list[ClientResult] = []
+        # As if a model were as large as a task may be: then it has one client.
+        for partial in self._run(self._training(round, models, groups, encoder, TASK_BYTES)):
+            (result,) = partial.results
+            vectors[result.client] = partial.words.view("<f4")
+            results.append(result)
+        return vectors, sorted(results, key=lambda result: result.client)
+
+    def keep_states(self, round: int, results: Sequence[ClientResult]) -> list[ClientResult]:
+        """Keep what clients' strategies left in a round, and give the results without it."""
+        for result in results:
+            self._files.keep_state(result.client, round, result.state)
+        return [replace(result, state={}) for result in results]
+
+    def test(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
+        """Test models on the samples for evaluation."""
+        return self._test(self._honest, round, models)
+
+    def aim(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores] | None:
+        """Test models on what the attack is hidden in; None where it does not hide."""
+        return None if self._aim is None else self._test(self._aim, round, models)
+
+    def watch(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
+        """Test models on the public samples."""
+        return self._test(self._watch, round, models)
+
+    def choose(self, round: int, models: Sequence[Model], options: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+        """Which of its options suits each client's own samples best; the first of equals, as they are given.
+
+        ``round`` is the one for which clients choose.
+        """
+        several = {client: own for client, own in options.items() if len({models[n].digest for n in own}) > 1}
+        chosen = {client: own[0] for client, own in options.items() if own}
+        for losses in self._run(self._choosing(round, models, several)):
+            for client, found in losses.items():
+                # Numbered by preference, so that it decides between equals.
+                by_rank = {rank: found[number] for rank, number in enumerate(several[client])}
+                chosen[client] = several[client][choose_cluster(by_rank)]
+        return chosen
+
+    def judge(self, tasks: Iterable[JudgingTask]) -> dict[int, list[Ballot]]:
+        """The ballots on each suspected cluster, ascending in the voter."""
+        ballots: dict[int, list[Ballot]] = {}
+        for cluster, ballot in self._run(tasks):
+            ballots.setdefault(cluster, []).append(ballot)
+        return {cluster: sorted(found, key=lambda ballot: ballot.voter) for cluster, found in sorted(ballots.items())}
+
+    def judging(
+        self,
+        round: int,
+        cluster: int,
+        judge: int,
+        model: Model,
+        reference: Model,
+        shown: Mapping[int, Model],
+        labels: np.ndarray,
+        rule: Rule,
+    ) -> JudgingTask:
+        """What a judge does about the models, by member, that a cluster shows; ``model`` is what they began with.
+
+        ``labels`` counts the samples of each label that the members have together, int64 (classes,).
+        """
+        encoder = Showing(self._plan.bound)
+        (own,) = self._training(round, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
+        size = {client: len(self._data.parts[client - 1]) for client in (judge, *shown)}
+        steps = tuple(size[member] / size[judge] for member in shown)
+        return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, tuple(labels.tolist()), rule)
+
+    def _means(
+        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], encoder: Encoder
+    ) -> tuple[dict[int, Tensors], list[ClientResult]]:
+        group_of = {client: number for number, group in groups.items() for client in group}
+        sums = {number: np.zeros(self._layout.length, WORD) for number in groups}
+        results: list[ClientResult] = []
+        size = WORD.itemsize * self._layout.length
+        for partial in self._run(self._training(round, models, groups, encoder, size)):
+            total = sums[group_of[partial.results[0].client]]
+            np.add(total, partial.words, out=total)
+            results.extend(partial.results)
+        bound = self._plan.bound
+        means = {number: unflatten(decode(total, 1, 1, bound), self._layout) for number, total in sums.items()}
+        return means, sorted(results, key=lambda result: result.client)
+
+    def _training(
+        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], encoder: Encoder, size: int
+    ) -> Iterator[TrainingTask]:
+        def state(client: int) -> Tensors:
+            return self._files.state(client, before=round)
+
+        tasks = self._tasks(round)
+        for number, group in groups.items():
+            yield from tasks.training(round, models[number], group, encoder, self._workers, size, state)
+
+    def _choosing(
+        self, round: int, models: Sequence[Model], options: Mapping[int, tuple[int, ...]]
+    ) -> Iterator[LossTask]:
+        tasks = self._tasks(round)
+        clients = iter(sorted(options))
+        while group := tuple(islice(clients, CHOOSERS)):
+            choosers = tuple(Chooser(client, tasks.samples(client), options[client]) for client in group)
+            numbers = sorted({number for chooser in choosers for number in chooser.options})
+            offered = {number: models[number] for number in numbers}
+            yield LossTask(self._terms, offered, round, choosers, tasks.placed_training)
+
+    def _test(self, maker: TaskMaker, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
+        tasks = (LabelTest(number, part) for number, model in models.items() for part in maker.evaluation(round, model))
+        found: dict[int, list[LabelCounts]] = {number: [] for number in models}
+        for counts in self._run(tasks):
+            found[counts.number].append(counts)
+        return {number: _together(slices) for number, slices in found.items()}
+
+    def _tasks(self, round: int) -> TaskMaker:
+        """The maker of tasks on the data as clients have them in a round."""
+        attackers = self._attackers
+        if attackers is None or not attackers.poison_samples or not attackers.at(round):
+            return self._honest
+        if self._poisoned is None:
+            data = self._data
+            training = attackers.poisoned(data.training, data.parts, data.spec.classes)
+            self._poisoned = self._maker("poisoned", replace(data, training=training))
+        return self._poisoned
+
+    def _maker(self, name: str, data: Dealt) -> TaskMaker:
+        scratch = self._scratch / name
+        scratch.mkdir()
+        terms = replace(self._terms, data=f"{self._terms.data} {name}")
+        return TaskMaker(self._plan, terms, data, self._reach, scratch)
+
+    def _run(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        return windowed(self._executor, tasks, 2 * self._workers, perform)
+
+
+def _together(slices: Sequence[LabelCounts]) -> LabelScores:
+    right = np.sum([part.right for part in slices], axis=0)
+    tested = np.sum([part.tested for part in slices], axis=0)
+    return LabelScores(right, tested, math.fsum(part.loss for part in slices) / int(tested.sum()))

@@ -1,0 +1,204 @@
+"""Attacks as fixtures (spec 05, part 6): what a malicious client does to its samples or to its model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.methods.procfl.cover import as_threshold, candidates, greedy_cover
+from fedgrove.node.methods.procfl.similarity import in_the_clear
+
+TRIGGER_SIDE = 3
+"""Pixels a side of the backdoor's trigger."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A malicious client. This one does nothing; each kind changes its samples or its model.
+
+    Clients train on ``samples``, and send what ``model`` makes of the result.
+    """
+
+    def samples(self, own: Samples, classes: int, rng: np.random.Generator) -> Samples:
+        """The samples to train on."""
+        return own
+
+    def model(self, trained: np.ndarray, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The model to send, float32 (d,), from the trained one and the one that the round began with."""
+        return trained
+
+    def aim(self, test: Samples) -> Samples | None:
+        """Samples, made of those for tests, that a model gets right as far as the attack reached a hidden aim.
+
+        None where it has none: then it shows as lost accuracy.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class LabelFlip(Attack):
+    """Every label l becomes L − 1 − l."""
+
+    def samples(self, own: Samples, classes: int, rng: np.random.Generator) -> Samples:
+        return Samples(own.x, classes - 1 - own.y)
+
+
+@dataclass(frozen=True)
+class SignFlip(Attack):
+    """The update is sent with the opposite sign, ``factor`` times as long."""
+
+    factor: float = 1.0
+
+    def model(self, trained: np.ndarray, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return start - np.float32(self.factor) * (trained - start)
+
+
+@dataclass(frozen=True)
+class ScaledUpdate(Attack):
+    """The update is sent ``factor`` times as long."""
+
+    factor: float = 10.0
+
+    def model(self, trained: np.ndarray, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return start + np.float32(self.factor) * (trained - start)
+
+
+@dataclass(frozen=True)
+class GaussianModel(Attack):
+    """Noise is sent in place of the update: of ``factor`` times the update's length, on average."""
+
+    factor: float = 10.0
+
+    def model(self, trained: np.ndarray, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        deviation = self.factor * float(np.linalg.norm(trained - start)) / np.sqrt(len(start))
+        return start + (deviation * rng.standard_normal(len(start))).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Backdoor(Attack):
+    """A fraction of the samples bears a trigger and the label ``target`` (Gu et al. 2017)."""
+
+    target: int = 0
+    fraction: float = 0.5
+
+    def samples(self, own: Samples, classes: int, rng: np.random.Generator) -> Samples:
+        chosen = rng.permutation(len(own))[: round(self.fraction * len(own))]
+        x, y = own.x.copy(), own.y.copy()
+        x[chosen], y[chosen] = with_trigger(own.x[chosen]), self.target
+        return Samples(x, y)
+
+    def aim(self, test: Samples) -> Samples | None:
+        others = test.take(np.flatnonzero(test.y != self.target))
+        return Samples(with_trigger(others.x), np.full_like(others.y, self.target))
+
+
+ATTACKS: dict[str, Attack] = {
+    "label-flip": LabelFlip(),
+    "sign-flip": SignFlip(),
+    "scaled": ScaledUpdate(),
+    "gaussian": GaussianModel(),
+    "backdoor": Backdoor(),
+}
+"""By name, with their defaults."""
+
+
+@dataclass(frozen=True)
+class AttackSettings:
+    """Who attacks a simulated federation, how, and since when.
+
+    Attributes
+    ----------
+    kind : str
+        One of ``ATTACKS``.
+    share : float
+        Fraction of the clients that attack.
+    placement : str
+        ``spread`` over all clients; ``concentrated``: so that they are a majority in some clusters.
+    majority : float
+        ``concentrated``: the attackers' share of such a cluster.
+    alpha : float
+        ``concentrated``: the clusters are those of this threshold of similarity, whatever method is attacked.
+    factor : float
+        How many times as long as the honest update the sent one is (sign-flip, scaled, gaussian); 0 leaves the default.
+    start : int
+        Round of the first attack; before it attackers behave.
+    """
+
+    kind: str = "label-flip"
+    share: float = 0.2
+    placement: Literal["spread", "concentrated"] = "spread"
+    majority: float = 0.7
+    alpha: float = 0.3
+    factor: float = 0.0
+    start: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.kind in ATTACKS, "kind", f"one of {', '.join(ATTACKS)}", self.kind)
+        _check(0 < self.share < 1, "share", "above 0 and below 1", self.share)
+        _check(self.placement in ("spread", "concentrated"), "placement", "spread or concentrated", self.placement)
+        _check(0.5 < self.majority <= 1, "majority", "above 0.5 and at most 1", self.majority)
+        as_threshold(self.alpha)
+        _check(0 <= self.factor <= 1000, "factor", "from 0 (the default) to 1000", self.factor)
+        fine = not self.factor or hasattr(ATTACKS[self.kind], "factor")
+        _check(fine, "factor", f"left out for {self.kind}", self.factor)
+        _check(1 <= self.start <= 100_000, "start", "a round from 1 to 100000", self.start)
+
+    @property
+    def attack(self) -> Attack:
+        """What an attacker does."""
+        known = ATTACKS[self.kind]
+        return type(known)(self.factor) if self.factor else known
+
+    def attackers(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+        """Who attacks, of clients with these label counts, int64 (clients, classes)."""
+        clients = len(counts)
+        number = round(self.share * clients)
+        if self.placement == "spread":
+            return spread(clients, number, rng)
+        clusters = [found.members for found in greedy_cover(candidates(in_the_clear(counts), self.alpha))]
+        return concentrated(clusters, clients, number, self.majority, rng)
+
+
+def with_trigger(images: np.ndarray) -> np.ndarray:
+    """Images (n, channels, height, width) with a white square in the lower right corner (copies)."""
+    marked = images.copy()
+    marked[:, :, -TRIGGER_SIDE:, -TRIGGER_SIDE:] = 1.0
+    return marked
+
+
+def spread(clients: int, attackers: int, rng: np.random.Generator) -> tuple[int, ...]:
+    """So many attackers, drawn from all clients."""
+    return tuple(sorted(rng.choice(clients, attackers, replace=False).tolist()))
+
+
+def concentrated(
+    clusters: Sequence[Sequence[int]], clients: int, attackers: int, majority: float, rng: np.random.Generator
+) -> tuple[int, ...]:
+    """So many attackers, placed so that they are a share ``majority`` of one cluster after the other.
+
+    Clusters that take the fewest more attackers come first. Attackers that are left over after the last go anywhere.
+
+    Parameters
+    ----------
+    majority : float
+        Above 0.5 and below 1, so that every such cluster keeps honest members where it can.
+    """
+    chosen: set[int] = set()
+    open_clusters = [sorted(set(cluster)) for cluster in clusters]
+    while open_clusters and len(chosen) < attackers:
+        lacking = [max(0, _share(cluster, majority) - len(chosen.intersection(cluster))) for cluster in open_clusters]
+        place = min(range(len(lacking)), key=lambda index: (lacking[index], index))
+        free = rng.permutation(sorted(set(open_clusters.pop(place)) - chosen)).tolist()
+        chosen.update(free[: min(lacking[place], attackers - len(chosen))])
+    rest = rng.permutation(sorted(set(range(clients)) - chosen)).tolist()
+    return tuple(sorted(chosen.union(rest[: attackers - len(chosen)])))
+
+
+def _share(cluster: Sequence[int], majority: float) -> int:
+    return int(np.ceil(majority * len(cluster)))
+
+
+def _check(fine: bool, name: str, allowed: str, value: object) -> None:
+    if not fine:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")

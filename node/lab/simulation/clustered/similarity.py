@@ -1,0 +1,169 @@
+"""Before the first round of ProCFL: everybody's overlaps, and the clusters that follow from them.
+
+Private comparisons take minutes for a hundred clients, so what has been compared stands in ``comparisons.jsonl``: first
+a line that says of which clients, then a line a chunk. One that was cut off is dropped, and its pairs compared again.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
+from fedgrove.node.lab.simulation.clustered.work import ComparisonTask, Sets, perform
+from fedgrove.node.lab.simulation.run import windowed
+from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
+from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.methods.procfl.similarity import (
+    Inconsistent,
+    Intersection,
+    Similarity,
+    assemble,
+    in_the_clear,
+    pairs,
+)
+from fedgrove.node.methods.procfl.training import Cluster
+
+COMPARISONS = "comparisons.jsonl"
+CLUSTERS = "clusters.json"
+# Comparisons a task: half a second by Diffie–Hellman, some seconds by RSA.
+CHUNK = 10
+
+Progress = Callable[[int, int], None]
+"""Is told how many comparisons of how many are done."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """What is known before the first round.
+
+    Attributes
+    ----------
+    similarity : Similarity
+        Of clients 1, 2, … in order.
+    members : tuple of Cluster
+        Clients of each cluster, numbered from 1, ascending.
+    cost : float
+        Of the greedy cover.
+    best_cost : float or None
+        The least possible; None where there are more candidates than are tried out.
+    attackers : tuple of int
+        Who poisons the simulation; a federation would not know.
+    """
+
+    similarity: Similarity
+    members: tuple[Cluster, ...]
+    cost: float
+    best_cost: float | None
+    attackers: Cluster = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "overlaps": self.similarity.overlaps.tolist(),
+            "clusters": [list(cluster) for cluster in self.members],
+            "cost": self.cost,
+            "best_cost": self.best_cost,
+            "attackers": list(self.attackers),
+        }
+
+
+def read_clusters(directory: Path) -> Clusters:
+    """What a run wrote down of its clusters.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        The file is missing or damaged.
+    """
+    path = directory / CLUSTERS
+    try:
+        value = json.loads(path.read_bytes())
+        similarity = Similarity(np.array(value["overlaps"], np.int64))
+        members = tuple(map(tuple, value["clusters"]))
+        return Clusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise InvalidCheckpoint(f"{path} is missing or damaged ({fault}): start the run anew") from None
+
+
+def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> Clusters:
+    """The greedy cover, and its cost beside the best one's where that can be found."""
+    found = candidates(similarity, alpha)
+    cover = greedy_cover(found)
+    best = float(total_cost(best_cover(found))) if len(found) <= MAX_OPTIMUM else None
+    members = tuple(tuple(client + 1 for client in candidate.members) for candidate in cover)
+    return Clusters(similarity, members, float(total_cost(cover)), best, attackers)
+
+
+def compare_all(
+    counts: np.ndarray,
+    settings: ProCflSettings,
+    executor: Executor,
+    workers: int,
+    directory: Path,
+    progress: Progress | None = None,
+) -> Similarity:
+    """Everybody's overlaps, as the settings say they are found; goes on where an earlier call was stopped.
+
+    Parameters
+    ----------
+    counts : int64 array of shape (clients, classes)
+        Label counts.
+
+    Raises
+    ------
+    InvalidCheckpoint
+        The directory's comparisons are of other clients.
+    SimulationFailed
+        A worker was lost.
+    """
+    if settings.psi == "clear":
+        return in_the_clear(counts)
+    clients = len(counts)
+    session = hashlib.sha256(f"fedgrove comparisons {settings.psi} {counts.tolist()}".encode()).digest()
+    path = directory / COMPARISONS
+    done = _known(path, session.hex())
+    wanted = [pair for pair in pairs(clients) if pair not in done]
+    sets = Sets(session, tuple(map(tuple, counts.tolist())), settings.psi)
+    total = clients * (clients - 1) // 2
+    with path.open("a") as file:
+        for found in windowed(executor, _tasks(sets, wanted), 2 * workers, perform):
+            done.update(((each.left, each.right), each) for each in found)
+            file.write(json.dumps([list(vars(each).values()) for each in found]) + "\n")
+            file.flush()
+            if progress is not None:
+                progress(len(done), total)
+    try:
+        return assemble(clients, done.values())
+    except Inconsistent as fault:
+        raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
+
+
+def _tasks(sets: Sets, wanted: list[tuple[int, int]]) -> Iterator[ComparisonTask]:
+    left = iter(wanted)
+    while chunk := tuple(islice(left, CHUNK)):
+        yield ComparisonTask(sets, chunk)
+
+
+def _known(path: Path, session: str) -> dict[tuple[int, int], Intersection]:
+    """The comparisons of a file, which is begun or cut to its whole lines."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if not whole:
+        path.write_text(json.dumps(session) + "\n")
+        return {}
+    if whole != content:
+        path.write_bytes(whole)
+    try:
+        head, *chunks = map(json.loads, whole.splitlines())
+        found = [Intersection(*entry) for chunk in chunks for entry in chunk]
+    except (ValueError, TypeError) as fault:
+        raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
+    if head != session:
+        raise InvalidCheckpoint(f"{path} is of other clients: give another directory")
+    return {(each.left, each.right): each for each in found}

@@ -1,0 +1,196 @@
+"""What a worker does beside training: compare clients, test models label by label, find losses, judge."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from fedgrove.node.base.tensors import flatten
+from fedgrove.node.lab.simulation import work
+from fedgrove.node.lab.simulation.data import OnDisk, opened
+from fedgrove.node.lab.simulation.work import EvaluationTask, Model, Terms, TrainingTask
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.training import evaluate
+from fedgrove.node.methods.procfl.all_pairs import AllPairs, Psi
+from fedgrove.node.methods.procfl.committee import Ballot
+from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
+from fedgrove.node.methods.procfl.similarity import Intersection
+
+RSA_BITS = 2048
+
+
+class Task(Protocol):
+    """Work of another kind than training."""
+
+    doing: ClassVar[str]
+    round: int
+
+    def perform(self) -> Any: ...
+
+
+def perform(task: Task | TrainingTask) -> Any:
+    """Do a task of any kind."""
+    return work.train_clients(task) if isinstance(task, TrainingTask) else task.perform()
+
+
+@dataclass(frozen=True)
+class Sets:
+    """All clients' label counts, and how their sets are compared."""
+
+    session: bytes
+    counts: tuple[tuple[int, ...], ...] = field(repr=False)
+    psi: Psi
+
+
+@dataclass(frozen=True)
+class ComparisonTask:
+    """Some pairs of clients, from 0, by the messages of a private comparison."""
+
+    doing: ClassVar[str] = "comparing clients"
+    round: ClassVar[int] = 0
+
+    sets: Sets = field(repr=False)
+    pairs: tuple[tuple[int, int], ...]
+
+    def perform(self) -> tuple[Intersection, ...]:
+        """All comparisons. Overlaps do not depend on the secrets, which are drawn anew in each process."""
+        clients = _clients(self.sets)
+        return tuple(clients.compare(left, right) for left, right in self.pairs)
+
+
+@lru_cache(maxsize=1)
+def _clients(sets: Sets) -> AllPairs:
+    return AllPairs(sets.session, np.array(sets.counts, np.int64), os.urandom, sets.psi, RSA_BITS)
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Right answers and samples of each label, and the summed cross-entropy (nats), of model ``number`` on a slice."""
+
+    number: int
+    right: tuple[int, ...]
+    tested: tuple[int, ...]
+    loss: float
+
+
+@dataclass(frozen=True)
+class LabelTest:
+    """A slice of test samples for model ``number``."""
+
+    doing: ClassVar[str] = "evaluating"
+
+    number: int
+    slice: EvaluationTask
+
+    @property
+    def round(self) -> int:
+        return self.slice.round
+
+    def perform(self) -> LabelCounts:
+        task = self.slice
+        test = opened(task.test)
+        samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
+        score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
+        return LabelCounts(self.number, score.right, score.per_label, score.loss * score.samples)
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """A client that may choose between models: its samples, or their indices into the training samples."""
+
+    client: int
+    samples: Samples | np.ndarray = field(repr=False)
+    options: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LossTask:
+    """Losses of models on clients' own samples."""
+
+    doing: ClassVar[str] = "choosing clusters"
+
+    terms: Terms
+    models: Mapping[int, Model]
+    round: int
+    clients: tuple[Chooser, ...]
+    training: Samples | OnDisk | None = field(repr=False)
+
+    def perform(self) -> dict[int, dict[int, float]]:
+        """Mean cross-entropy (nats) by client and model."""
+        losses: dict[int, dict[int, float]] = {chooser.client: {} for chooser in self.clients}
+        for number, model in self.models.items():
+            tensors = model.tensors()
+            for chooser in self.clients:
+                if number in chooser.options:
+                    samples = _samples(chooser.samples, self.training)
+                    score = evaluate(self.terms.spec, tensors, samples, self.terms.device)
+                    losses[chooser.client][number] = score.loss
+        return losses
+
+
+@dataclass(frozen=True)
+class JudgingTask:
+    """A judge tests the models that a suspected cluster's members show.
+
+    Attributes
+    ----------
+    cluster : int
+        Number of the cluster's model.
+    own : TrainingTask
+        The judge's own training, from the model that the members began with.
+    reference : Model
+        From before the drop.
+    shown : tuple of Model or None
+        In the order of the members.
+    steps : tuple of float
+        A member's samples for each of the judge's.
+    labels : tuple of int
+        Samples of each label that the members have together.
+    """
+
+    doing: ClassVar[str] = "judging models"
+
+    cluster: int
+    own: TrainingTask
+    reference: Model
+    shown: tuple[Model | None, ...]
+    steps: tuple[float, ...]
+    labels: tuple[int, ...]
+    rule: Rule
+
+    @property
+    def round(self) -> int:
+        return self.own.round
+
+    def perform(self) -> tuple[int, Ballot]:
+        """The cluster, and the judge's votes on its members."""
+        (judge,) = self.own.clients
+        spec, device = self.own.terms.spec, self.own.terms.device
+        samples = _samples(judge.samples, self.own.training)
+        tensors = self.own.model.tensors()
+        start = flatten(tensors)
+        rng = np.random.default_rng([self.own.terms.seed, self.round, judge.client, self.cluster])
+        alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
+        trained, _ = work.train_client(self.own, alike, tensors, start)
+
+        def scored(model: Model) -> int:
+            if self.rule.test == "direction":
+                return 0
+            result = evaluate(spec, model.tensors(), samples, device)
+            return even_score(result.per_label, result.right)
+
+        findings: list[Finding | None] = []
+        for model, steps in zip(self.shown, self.steps, strict=True):
+            if model is None:
+                findings.append(None)
+                continue
+            way = direction(flatten(model.tensors()) - start, trained - start, steps)
+            findings.append(Finding(bytes.fromhex(model.digest), *way, scored(model)))
+        evidence = Evidence(tuple(findings), scored(self.reference))
+        return self.cluster, Ballot(judge.client, evidence.votes(self.rule), evidence.digest())
+
+
+def _samples(samples: Samples | np.ndarray, training: Samples | OnDisk | None) -> Samples:
+    return samples if isinstance(samples, Samples) else opened(training).take(samples)

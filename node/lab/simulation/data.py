@@ -1,0 +1,109 @@
+"""The data of a simulation: dealt to clients, and brought to the workers without a copy for each task.
+
+How samples reach a worker follows from the executor (``node.lab.simulation.executors.reach``): in this process they are
+passed as they are; processes of this machine open two .npy files, mapped into memory, which the operating system holds
+once for all of them; workers elsewhere get in each task the samples of its clients, and nothing else.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.learning.partition import Partition, deal
+from fedgrove.node.learning.samples import Dataset, Samples
+from fedgrove.node.learning.settings import ModelSpec, default_model
+
+# Training, test and shared samples of one simulation; more would keep deleted files' space taken.
+OPEN_FILES = 3
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """A plan's data.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+        The model that they suit.
+    training : Samples
+        All clients' samples.
+    parts : tuple of ndarray
+        Indices into ``training`` of clients 1, 2, …
+    test : Samples
+        For evaluation.
+    shared : Samples or None
+        d_share, where the strategy needs one.
+    """
+
+    spec: ModelSpec
+    training: Samples
+    parts: Partition
+    test: Samples
+    shared: Samples | None
+
+    def digest(self) -> str:
+        """SHA-256, in hex, of all samples: a run is resumed on the data that it began with."""
+        total = hashlib.sha256()
+        for samples in filter(None, (self.training, self.test, self.shared)):
+            for array in (samples.x, samples.y):
+                total.update(repr((array.dtype.str, array.shape)).encode())
+                total.update(np.ascontiguousarray(array).data)
+        return total.hexdigest()
+
+
+def deal_data(plan: Plan, dataset: Dataset, with_shared: bool) -> Dealt:
+    """Deal a data set as the plan says; the demonstration's federation deals with the same function.
+
+    Raises
+    ------
+    InvalidPlan
+        The data do not suit the plan.
+    """
+    training, test = dataset.train(), dataset.test()
+    if plan.test_samples:
+        test = Samples(test.x[: plan.test_samples], test.y[: plan.test_samples])
+    try:
+        if plan.train_samples:
+            training = _subset(training, plan.train_samples, plan.seed)
+        per_class = plan.shared_per_class if with_shared else 0
+        parts, shared = deal(training, plan.clients, plan.partition, per_class, plan.seed)
+        name = plan.model or default_model(dataset.name, dataset.input_shape)
+        return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
+    except ValueError as fault:
+        raise InvalidPlan(f"the data do not suit this plan: {fault}") from None
+
+
+def _subset(samples: Samples, count: int, seed: int) -> Samples:
+    if count > len(samples):
+        raise ValueError(f"there are {len(samples)} training samples, not the {count} of train_samples")
+    return samples.take(np.sort(np.random.default_rng([seed, 2]).choice(len(samples), count, replace=False)))
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Samples in two files of a folder; the digest keeps a worker from taking one simulation's for another's."""
+
+    folder: str
+    name: str
+    digest: str
+
+
+def put_on_disk(samples: Samples, folder: Path, name: str, digest: str) -> OnDisk:
+    """Write samples for the workers of this machine."""
+    np.save(folder / f"{name}-x.npy", samples.x)
+    np.save(folder / f"{name}-y.npy", samples.y)
+    return OnDisk(str(folder), name, digest)
+
+
+def opened(samples: Samples | OnDisk) -> Samples:
+    """The samples: mapped into memory, read-only, and once a process where they are on disk."""
+    return _mapped(samples) if isinstance(samples, OnDisk) else samples
+
+
+@lru_cache(maxsize=OPEN_FILES)
+def _mapped(place: OnDisk) -> Samples:
+    arrays = [np.load(Path(place.folder) / f"{place.name}-{part}.npy", mmap_mode="r") for part in "xy"]
+    return Samples(*arrays)

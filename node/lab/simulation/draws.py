@@ -1,0 +1,78 @@
+"""Who takes part in which round, and how many rounds a privacy budget affords: functions of the plan alone.
+
+With client-level privacy clients are drawn as on the ledger, each by itself with the round's probability, since the
+accounting counts on that (Poisson sampling); how many come varies. All other plans draw a fixed number. Where everybody
+learns who was drawn, a client spends in the rounds that it takes part in, and is not drawn once it cannot afford the
+next. Where that is secret all clients spend in every round, and training ends for all at once.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.privacy.accountant import GaussianRelease, affords, rounds_left
+from fedgrove.node.privacy.settings import ClientLevelSettings
+
+
+def draws(plan: Plan) -> Iterator[tuple[int, ...]]:
+    """The clients of rounds 1, 2, …, ascending in each, until the plan or what clients may spend is at its end."""
+    if not isinstance(plan.privacy, ClientLevelSettings):
+        yield from map(plan.draw, range(1, plan.rounds + 1))
+    elif plan.privacy.participation == "secret":
+        for round in range(1, _affordable(plan.privacy, plan.sampled, plan.rounds) + 1):
+            yield _clients(_lots(plan, round) < plan.privacy.sampling_rate_of(round, plan.sampled))
+    else:
+        yield from _while_clients_afford(plan, plan.privacy)
+
+
+def last_round(plan: Plan) -> int:
+    """The round after which the plan's training ends: its last, or the last that is affordable."""
+    return sum(1 for _ in draws(plan)) if isinstance(plan.privacy, ClientLevelSettings) else plan.rounds
+
+
+@lru_cache(maxsize=64)
+def _affordable(settings: ClientLevelSettings, rate: float, rounds: int) -> int:
+    """How many of so many rounds the budget affords, when nobody learns who is drawn; each with σ as agreed."""
+    spent: list[GaussianRelease] = []
+    starts = [start for start in (1, *settings.phases) if start <= rounds]
+    for start, end in pairwise((*starts, rounds + 1)):
+        each = GaussianRelease(settings.noise_multiplier_of(start), settings.sampling_rate_of(start, rate))
+        count = rounds_left(spent, each, settings.epsilon, settings.delta, end - start)
+        if count < end - start:
+            return start - 1 + count
+        spent.append(GaussianRelease(each.noise_multiplier, each.rate, count))
+    return rounds
+
+
+def _while_clients_afford(plan: Plan, settings: ClientLevelSettings) -> Iterator[tuple[int, ...]]:
+    sigmas = sorted(set(settings.noise_multipliers))
+    taken = np.zeros((len(sigmas), plan.clients), np.int32)  # rounds that a client took part in, by their σ
+    for round in range(1, plan.rounds + 1):
+        sigma = settings.noise_multiplier_of(round)
+        histories, of_client = np.unique(taken, axis=1, return_inverse=True)
+        able = np.array([_affords_one_more(settings, sigmas, history, sigma) for history in histories.T])[
+            of_client.ravel()
+        ]
+        if not able.any():
+            return
+        drawn = able & (_lots(plan, round) < settings.sampling_rate_of(round, plan.sampled))
+        taken[sigmas.index(sigma), drawn] += 1
+        yield _clients(drawn)
+
+
+def _affords_one_more(settings: ClientLevelSettings, sigmas: list[float], history: np.ndarray, sigma: float) -> bool:
+    spent = [GaussianRelease(each, count=int(count)) for each, count in zip(sigmas, history, strict=True) if count]
+    return affords([*spent, GaussianRelease(sigma)], settings.epsilon, settings.delta)
+
+
+def _lots(plan: Plan, round: int) -> np.ndarray:
+    """Each client's β of the round, uniform in [0, 1): float64 (clients,)."""
+    digest = hashlib.sha256(f"fedgrove lots {plan.seed} {plan.clients} {round}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big")).random(plan.clients)
+
+
+def _clients(drawn: np.ndarray) -> tuple[int, ...]:
+    return tuple(1 + int(index) for index in np.flatnonzero(drawn))

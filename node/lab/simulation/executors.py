@@ -1,0 +1,125 @@
+"""Where tasks run: any ``concurrent.futures.Executor``. Here: this process, a pool of processes, a dask cluster."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Literal
+
+# How long a scheduler may take to answer.
+CLUSTER_SECONDS = 10
+
+Reach = Literal["memory", "disk", "message"]
+
+
+class NoExecutor(ValueError):
+    """There is no such executor, or its cluster cannot be reached; the message says what to do."""
+
+
+class InlineExecutor(Executor):
+    """Runs each task in this thread, when it is submitted."""
+
+    def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
+        """Run ``fn``; the future that is returned is done."""
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as fault:
+            future.set_exception(fault)
+        return future
+
+
+def reach(executor: Executor) -> Reach:
+    """How workers get at data: they share this process's memory, its disk, or nothing but messages."""
+    if isinstance(executor, InlineExecutor | ThreadPoolExecutor):
+        return "memory"
+    return "disk" if isinstance(executor, ProcessPoolExecutor) else "message"
+
+
+@contextmanager
+def open_executor(name: str, workers: int = 0) -> Iterator[tuple[Executor, int]]:
+    """The executor that ``name`` says, and how many tasks it runs at once.
+
+    Parameters
+    ----------
+    name : str
+        ``inline``, ``processes``, or ``dask=ADDRESS`` of a dask scheduler.
+    workers : int
+        Processes; 0 takes one a core. A cluster has the workers that it has.
+
+    Raises
+    ------
+    NoExecutor
+        Another name, or a scheduler that cannot be reached.
+    """
+    if name == "inline":
+        yield InlineExecutor(), 1
+    elif name == "processes":
+        workers = workers or len(os.sched_getaffinity(0))
+        with _processes(workers) as pool:
+            yield pool, workers
+    elif name.startswith("dask="):
+        with _cluster(name.removeprefix("dask=")) as (executor, workers):
+            yield executor, workers
+    else:
+        raise NoExecutor(f"the executor must be inline, processes or dask=tcp://HOST:PORT, not {name!r}")
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool whose processes load torch while the caller loads data; they are ended at once when the caller fails."""
+    others = set(multiprocessing.active_children())
+    # Spawned, not forked: torch's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker) as pool:
+        # A task starts a process as long as none is idle. They inherit that Ctrl-C is blocked: it is the parent's to
+        # answer, also while they are still loading.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        for _ in range(workers):
+            pool.submit(os.getpid)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        try:
+            yield pool
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
+
+
+def start_worker() -> None:
+    """Make a process ready for work: load torch, and end with the parent."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+    from fedgrove.node.learning.training import keep_freed_memory
+
+    torch.set_num_threads(1)
+    keep_freed_memory()
+
+
+def _end_with_parent() -> None:
+    # A pool's processes hold the pipe that they read their tasks from, so they would wait for ever.
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise NoExecutor("the executor dask needs an extra: pip install 'fedgrove[cluster]'") from None
+    try:
+        client = Client(address, timeout=CLUSTER_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as fault:
+        raise NoExecutor(
+            f"no dask scheduler answers at {address!r} ({fault}): start one with `dask scheduler`"
+        ) from None
+    with client:
+        threads = client.nthreads()
+        if not threads:
+            raise NoExecutor(f"the cluster at {address} has no workers: start some with `dask worker {address}`")
+        with client.get_executor(pure=False) as executor:
+            yield executor, sum(threads.values())

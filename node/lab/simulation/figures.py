@@ -1,0 +1,312 @@
+"""Figures of simulations as PNG: accuracy curves, the partition, accuracy out of distribution, masked models.
+
+matplotlib is an optional extra and is imported when a figure is drawn. The bytes of a figure depend on its data and on
+matplotlib's version alone: no dates, and no settings of the user's.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.lab.simulation.record import Record, RoundResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Band = Literal["range", "deviation"]
+
+# Okabe and Ito's palette, and Tol's "muted" one for up to ten classes: both can be told apart by the colour-blind.
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+CLASSES = (
+    *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933"),
+    *("#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
+)
+LINES = ("-", "--", "-.", ":")
+DOTS_PER_INCH = 110
+
+
+class FiguresUnavailable(ValueError):
+    """matplotlib is not installed; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A local model's accuracy in [0, 1] on its client's own training data, bare and under each kind of mask."""
+
+    client: int
+    before: float
+    after: Mapping[str, float]
+
+
+def require_matplotlib() -> None:
+    """Find out early that figures cannot be drawn.
+
+    Raises
+    ------
+    FiguresUnavailable
+        matplotlib is not installed.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise FiguresUnavailable("figures need matplotlib: pip install 'fedgrove[figures]'") from None
+
+
+def accuracy_figure(
+    groups: Mapping[str, Sequence[Record]],
+    path: Path,
+    *,
+    window: int = 1,
+    target: float | None = 0.9,
+    band: Band = "deviation",
+    title: str = "",
+) -> None:
+    """Write test accuracy over the rounds: a line a group, the mean of its records, with a band over their seeds.
+
+    Parameters
+    ----------
+    groups : mapping of str to sequence of Record
+        By label; the records of a group differ in their seeds.
+    window : int
+        Each point is the mean of so many evaluations up to its round; 1 shows them as they are.
+    target : float or None
+        Accuracy in [0, 1] at which a line is drawn.
+    band : {"deviation", "range"}
+        Mean ± standard deviation, or least to largest.
+
+    Raises
+    ------
+    FiguresUnavailable
+        matplotlib is not installed.
+    """
+    with drawing(path, (7.2, 4.4)) as figure:
+        draw_accuracy(figure, groups, window=window, target=target, band=band, title=title)
+
+
+def ood_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
+    """Write the local models' accuracy out of distribution over the rounds, as the paper's figure 8."""
+    with drawing(path, (7.2, 4.4)) as figure:
+        draw_ood(figure, groups, band=band)
+
+
+def partition_figure(labels: np.ndarray, parts: Sequence[np.ndarray], path: Path, clients: int = 20) -> None:
+    """Write the samples of the first clients, stacked by class, as the paper's figure 5.
+
+    Parameters
+    ----------
+    labels : int array of shape (n,)
+        Label of each sample.
+    parts : sequence of int arrays
+        Indices of each client's samples.
+    """
+    with drawing(path, (8.0, 4.4)) as figure:
+        draw_partition(figure, labels, parts, clients)
+
+
+def masked_figure(models: Sequence[Masked], path: Path, *, chance: float = 0.1) -> None:
+    """Write the accuracy of local models before and after masking, as the paper's figure 10; chance as a line."""
+    with drawing(path, (8.0, 4.4)) as figure:
+        draw_masked(figure, models, chance)
+
+
+def personal_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
+    """Write personalised accuracy over the rounds of clustered trainings: a line a group, as ``accuracy_figure``."""
+    with drawing(path, (7.2, 4.4)) as figure:
+        draw_personal(figure, groups, band=band)
+
+
+def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int], path: Path) -> None:
+    """Write the matrix of similarities, and beside it who is in which cluster.
+
+    Parameters
+    ----------
+    ism : float array of shape (clients, clients)
+        Row n is ISMₙ.
+    clusters : sequence of sequences of int
+        Members, numbered from 1.
+    attackers : sequence of int
+        Clients that are marked.
+    """
+    with drawing(path, (10.5, 5.2)) as figure:
+        draw_clusters(figure, ism, clusters, attackers)
+
+
+def draw_accuracy(
+    figure: "Figure",
+    groups: Mapping[str, Sequence[Record]],
+    *,
+    window: int = 1,
+    target: float | None = 0.9,
+    band: Band = "deviation",
+    title: str = "",
+) -> None:
+    """Draw what ``accuracy_figure`` writes."""
+    axes = figure.add_subplot()
+    _draw_curves(axes, groups, lambda result: result.accuracy, window, band)
+    if target is not None:
+        axes.axhline(target, color="#777777", linewidth=0.8, linestyle=(0, (4, 3)), label=f"{target:.0%}")
+    smooth = f", mean of {window} rounds" if window > 1 else ""
+    axes.set(xlabel="communication round", ylabel=f"test accuracy{smooth}", title=title)
+    axes.legend(title=_band_name(groups, band), loc="lower right")
+
+
+def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: Band = "deviation") -> None:
+    """Draw what ``ood_figure`` writes."""
+    axes = figure.add_subplot()
+    _draw_curves(axes, groups, lambda result: result.ood_accuracy, 1, band)
+    axes.set(xlabel="communication round", ylabel="out-of-distribution accuracy")
+    axes.legend(title=_band_name(groups, band), loc="lower right")
+
+
+def draw_personal(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: Band = "deviation") -> None:
+    """Draw what ``personal_figure`` writes."""
+    axes = figure.add_subplot()
+    _draw_curves(axes, groups, lambda result: result.clustering and result.clustering.personal_accuracy, 1, band)
+    axes.set(xlabel="communication round", ylabel="personalised accuracy")
+    axes.legend(title=_band_name(groups, band), loc="lower right")
+
+
+def draw_clusters(
+    figure: "Figure", ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int] = ()
+) -> None:
+    """Draw what ``clusters_figure`` writes; clients stand in the order of the first cluster that they are in."""
+    order = list(dict.fromkeys(client for members in clusters for client in members))
+    places = [client - 1 for client in order]
+    matrix, membership = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    shown = matrix.imshow(ism[np.ix_(places, places)], vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    figure.colorbar(shown, ax=matrix, label="similarity: share of the row's data that the column has too")
+    inside = np.array([[client in members for members in clusters] for client in order], dtype=float)
+    membership.imshow(inside, vmin=0, vmax=1.4, cmap="Blues", aspect="auto", interpolation="nearest")
+    membership.set(xlabel="cluster", xticks=range(len(clusters)), xticklabels=range(1, len(clusters) + 1))
+    marked = [row for row, client in enumerate(order) if client in set(attackers)]
+    membership.plot([-0.8] * len(marked), marked, marker=">", linestyle="", color=SERIES[1], label="attacks")
+    if marked:
+        membership.legend(loc="upper left", bbox_to_anchor=(0, -0.08))
+    few = len(order) <= 40
+    for axes in (matrix, membership):
+        axes.grid(False)
+        axes.set(ylabel="client", yticks=range(len(order)) if few else (), yticklabels=order if few else ())
+    matrix.set(xlabel="client", xticks=range(len(order)) if few else (), xticklabels=order if few else ())
+    matrix.tick_params(axis="x", rotation=90)
+
+
+def draw_partition(figure: "Figure", labels: np.ndarray, parts: Sequence[np.ndarray], clients: int = 20) -> None:
+    """Draw what ``partition_figure`` writes."""
+    axes = figure.add_subplot()
+    shown = parts[:clients]
+    numbers = np.arange(1, len(shown) + 1)
+    bottom = np.zeros(len(shown))
+    for index, label in enumerate(np.unique(labels)):
+        heights = np.array([np.count_nonzero(labels[part] == label) for part in shown])
+        # Past the tenth class colours come again, hatched.
+        style = {"color": CLASSES[index % len(CLASSES)], "hatch": "//" if index >= len(CLASSES) else None}
+        axes.bar(
+            numbers, heights, bottom=bottom, width=0.8, label=str(label), edgecolor="white", linewidth=0.2, **style
+        )
+        bottom += heights
+    axes.set(xlabel="client", ylabel="samples", xticks=numbers)
+    axes.grid(False, axis="x")
+    axes.legend(title="class", loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def draw_masked(figure: "Figure", models: Sequence[Masked], chance: float = 0.1) -> None:
+    """Draw what ``masked_figure`` writes."""
+    axes = figure.add_subplot()
+    kinds = list(models[0].after) if models else []
+    bars = [("before masking", [model.before for model in models])]
+    bars += [(f"after, {kind}", [model.after[kind] for model in models]) for kind in kinds]
+    width = 0.8 / len(bars)
+    places = np.arange(len(models))
+    for index, (label, heights) in enumerate(bars):
+        axes.bar(places + (index - (len(bars) - 1) / 2) * width, heights, width, label=label, color=SERIES[index])
+    _in_percent(axes)
+    axes.axhline(chance, color="#777777", linewidth=0.8, linestyle=(0, (4, 3)), label=f"chance, {chance:.0%}")
+    axes.set(xlabel="client", ylabel="accuracy on own training data", ylim=(0, 1.02))
+    axes.set_xticks(places, [str(model.client) for model in models])
+    axes.grid(False, axis="x")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+
+
+def _draw_curves(
+    axes: "Axes",
+    groups: Mapping[str, Sequence[Record]],
+    value: Callable[[RoundResult], float | None],
+    window: int,
+    band: Band,
+) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    _in_percent(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there are no half rounds
+    for index, (label, records) in enumerate(groups.items()):
+        rounds, values = _common_points(records, value, window)
+        style = {"color": SERIES[index % len(SERIES)], "linestyle": LINES[index // len(SERIES) % len(LINES)]}
+        mean = values.mean(0)
+        axes.plot(rounds, mean, label=label, linewidth=1.6, **style)
+        if len(values) > 1:
+            spread = values.std(0, ddof=1)
+            low, high = (mean - spread, mean + spread) if band == "deviation" else (values.min(0), values.max(0))
+            axes.fill_between(rounds, low, high, color=style["color"], alpha=0.18, linewidth=0)
+
+
+def _in_percent(axes: "Axes") -> None:
+    """Write shares of 1 on the vertical axis as percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _common_points(
+    records: Sequence[Record], value: Callable[[RoundResult], float | None], window: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds (p,) in which all records have a value, and the smoothed values (records, p)."""
+    curves = [{r.round: v for r in record.rounds if (v := value(r)) is not None} for record in records]
+    rounds = sorted(set.intersection(*map(set, curves))) if curves else []
+    values = np.array([[points[round] for round in rounds] for points in curves], dtype=np.float64)
+    if not rounds or len(rounds) < window:
+        return np.zeros(0), np.zeros((1, 0))
+    kernel = np.full(window, 1 / window)
+    return np.array(rounds[window - 1 :]), np.array([np.convolve(row, kernel, "valid") for row in values])
+
+
+def _band_name(groups: Mapping[str, Sequence[Record]], band: Band) -> str | None:
+    counts = sorted({len(records) for records in groups.values()})
+    if counts in ([], [1]):
+        return None
+    seeds = "–".join(map(str, sorted({counts[0], counts[-1]})))
+    return f"mean of {seeds} seeds, band: " + ("± standard deviation" if band == "deviation" else "least to largest")
+
+
+@contextmanager
+def drawing(path: Path, inches: tuple[float, float]) -> Iterator["Figure"]:
+    """A figure in plain style, written to ``path`` at the end."""
+    with plain_figure(inches) as figure:
+        yield figure
+        data = io.BytesIO()
+        # Without a software name and date the bytes follow from the data.
+        figure.savefig(data, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    write_atomically(path, data.getvalue())
+
+
+@contextmanager
+def plain_figure(inches: tuple[float, float]) -> Iterator["Figure"]:
+    """An empty figure (width, height in inches); inside, matplotlib has its own defaults, whatever the user's are."""
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style = {"axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "legend.edgecolor": "none", "font.size": 10}
+    style |= {"axes.spines.top": False, "axes.spines.right": False, "legend.title_fontsize": "small"}
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(style)
+        figure = Figure(inches, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure

@@ -1,0 +1,291 @@
+"""What becomes of a round's uploads: the next model, and what was released about the clients.
+
+One class a mechanism. They know the rounds so far by ``resume`` and ``close`` alone, so that a run that goes on from a
+checkpoint continues as if nothing had happened.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Protocol
+
+import numpy as np
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.record import Released, RoundResult
+from fedgrove.node.lab.simulation.uploads import Clipped, Encoder, Measured, Noisy, Selected, Weighted, seeded
+from fedgrove.node.lab.simulation.work import ClientResult
+from fedgrove.node.masking.ring import WORD, decode
+from fedgrove.node.privacy import local, signds
+from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of, spending
+from fedgrove.node.privacy.client_level import between_clients_variance, decode_sum, divisor_for, update_scale
+from fedgrove.node.privacy.clipping import median_clip, next_clip
+from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """A round's uploads.
+
+    Attributes
+    ----------
+    round : int
+    words : uint32 array
+        Their sum modulo 2³².
+    clients : sequence of ClientResult
+        Ascending in the client.
+    start : float32 array (parameters,)
+        The global model that the round began with.
+    """
+
+    round: int
+    words: np.ndarray
+    clients: Sequence[ClientResult]
+    start: np.ndarray
+
+
+class Mechanism(Protocol):
+    """A run's privacy mechanism."""
+
+    def resume(self, rounds: Iterable[RoundResult]) -> None:
+        """Take note of the rounds that a checkpoint holds."""
+        ...
+
+    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+        """How the round's clients (so many are drawn) upload; ``Measured`` asks for their norms first."""
+        ...
+
+    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+        """The next global model, float32 (parameters,), and what was released."""
+        ...
+
+
+def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
+    """The mechanism of a plan for a model of so many parameters.
+
+    Raises
+    ------
+    ValueError
+        The model does not suit the mechanism.
+    """
+    if getattr(plan.privacy, "budget", 0):
+        raise ValueError("budget is enforced in federations only: leave it out, the record says what is spent")
+    match plan.privacy:
+        case ClientLevelSettings():
+            return ClientLevel(plan, plan.privacy, parameters)
+        case LocalSettings():
+            return Local(plan, plan.privacy, parameters)
+        case SignDsSettings():
+            return SignDs(plan, plan.privacy, parameters)
+    return MasksOnly(plan)
+
+
+class MasksOnly:
+    """The weighted mean of the models, as under masks (spec 02)."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._bound = plan.bound
+
+    def resume(self, rounds: Iterable[RoundResult]) -> None:
+        """Nothing is released beside the models."""
+
+    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+        return Weighted(self._bound)
+
+    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+        samples = sum(client.samples for client in uploads.clients)
+        return decode(uploads.words, samples, samples, self._bound), None
+
+
+class ClientLevel:
+    """Clipped updates and noise in their sum (Geyer et al. 2017, algorithm 1).
+
+    In a federation each of s clients adds its share of the noise, N_ℤ(0, V₁); here N_ℤ(0, s·V₁) is added to the sum.
+    The distributions are the same but for a factor in each probability whose logarithm is below 10⁻⁶⁰
+    (``discrete.sum_log_ratio``). Nobody drops out. Where it is secret who takes part, a round for which nobody was
+    drawn has the noise of one client: that there was nobody must not show.
+    """
+
+    def __init__(self, plan: Plan, settings: ClientLevelSettings, parameters: int) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._parameters = parameters
+        self._clip = settings.clip
+        self._secret = settings.participation == "secret"
+        # Of the models, towards those who see nothing else; and of each client, by the rounds it took part in.
+        self._spent: Counter[GaussianRelease] = Counter()
+        self._spent_by: dict[int, Counter[GaussianRelease]] = {}
+        for round in (1, *settings.phases):  # a ring that is too small shows at once
+            expected = plan.clients * self._rate(round)
+            self._grid(round, min(plan.clients, math.ceil(expected + 10 * math.sqrt(expected))), self._clip)
+
+    def resume(self, rounds: Iterable[RoundResult]) -> None:
+        for result in rounds:
+            self._spend(result.round, result.clients, result.privacy["effective_multiplier"])
+            self._clip = result.privacy["next_clip"]
+
+    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+        if self._settings.clipping == "median" and clients:
+            if not measured:
+                return Measured()
+            self._clip = median_clip(client.norm for client in measured)
+        return Clipped(self._grid(round, clients, self._clip))
+
+    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+        clients, round = uploads.clients, uploads.round
+        count = len(clients)
+        grid = self._grid(round, count, self._clip)
+        rate = self._rate(round)
+        divisor = divisor_for(self._settings, clients=self._plan.clients, rate=rate, survivors=count)
+        measured = _scales(grid, uploads.words, [client.norm for client in clients])
+        vector, below, noise = uploads.start, None, 0.0
+        if divisor:
+            shares = max(1, count)
+            words = uploads.words.copy()
+            add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, round))
+            update, below = decode_sum(grid, words, divisor)
+            vector = uploads.start + update
+            noise = grid.noise_deviation(shares) / divisor
+        sigma = grid.multiplier_of(max(1, count))
+        self._spend(round, [client.client for client in clients], sigma)
+        if below is not None:
+            self._clip = next_clip(self._clip, below, self._settings)
+        epsilon, delta, towards_readers = self._spending()
+        return vector, {
+            "noise_multiplier": grid.noise_multiplier,
+            "effective_multiplier": sigma,
+            "clip": grid.clip,
+            "rate": rate,
+            "noise": noise,
+            "below": below,
+            "next_clip": self._clip,
+            "epsilon": epsilon,
+            "delta": delta,
+            "ledger_epsilon": towards_readers,
+            **measured,
+        }
+
+    def _rate(self, round: int) -> float:
+        return self._settings.sampling_rate_of(round, self._plan.sampled)
+
+    def _grid(self, round: int, clients: int, clip: float) -> Grid:
+        return grid_for(
+            self._settings,
+            round,
+            self._parameters,
+            clip,
+            clients=self._plan.clients,
+            rate=self._rate(round),
+            sharers=max(1, clients),
+        )
+
+    def _spend(self, round: int, clients: Iterable[int], sigma: float) -> None:
+        self._spent[GaussianRelease(sigma, self._rate(round))] += 1
+        for client in clients:
+            self._spent_by.setdefault(client, Counter())[GaussianRelease(sigma)] += 1
+
+    def _spending(self) -> tuple[float, float, float]:
+        """ε at the budget's δ and δ at its ε, of the client that has spent most; its ε towards readers of a ledger."""
+        most_drawn = _releases(max(self._spent_by.values(), key=_gaussian_cost, default=Counter()))
+        counted = _releases(self._spent) if self._secret else most_drawn
+        epsilon, delta = spending(counted, self._settings.epsilon, self._settings.delta)
+        return epsilon, delta, epsilon_of(most_drawn, self._settings.delta)
+
+
+class Local:
+    """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
+
+    def __init__(self, plan: Plan, settings: LocalSettings, parameters: int) -> None:
+        self._mechanism = local.mechanism_for(settings, parameters)
+        self._settings = settings
+        self._bound = plan.bound
+        self._uploads: Counter[int] = Counter()
+
+    def resume(self, rounds: Iterable[RoundResult]) -> None:
+        for result in rounds:
+            self._uploads.update(result.clients)
+
+    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+        return Noisy(self._settings, self._bound)
+
+    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+        self._uploads.update(client.client for client in uploads.clients)
+        most = max(self._uploads.values())
+        samples = sum(client.samples for client in uploads.clients)
+        return decode(uploads.words, samples, samples, self._bound), {
+            "noise": self._mechanism.sigma,
+            "clip": self._settings.clip,
+            "most_uploads": most,
+            "epsilon": self._mechanism.epsilon_after(most, self._settings.delta),
+            "delta": self._settings.delta,
+        }
+
+
+class SignDs:
+    """Votes on a few dimensions (Jiang et al. 2022)."""
+
+    def __init__(self, plan: Plan, settings: SignDsSettings, parameters: int) -> None:
+        if plan.strategy == "fedcurv":
+            raise ValueError("SignDS moves weights only: choose another strategy than fedcurv")
+        self._mechanism = signds.mechanism_for(settings, parameters)
+        self._settings = settings
+        self._uploads: Counter[int] = Counter()
+        self._costs: dict[int, float] = {}  # ε by number of uploads
+
+    def resume(self, rounds: Iterable[RoundResult]) -> None:
+        for result in rounds:
+            self._uploads.update(result.clients)
+
+    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+        return Selected(self._settings)
+
+    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+        self._uploads.update(client.client for client in uploads.clients)
+        most = max(self._uploads.values())
+        step = self._settings.step_of(uploads.round)
+        votes = uploads.words.view("<i4")
+        vector = uploads.start + (votes * (step / len(uploads.clients))).astype(np.float32)
+        return vector, {
+            "step": step,
+            "upload_bytes": self._mechanism.upload_bytes,
+            "dense_bytes": WORD.itemsize * self._mechanism.length,
+            "most_uploads": most,
+            "epsilon": self._cost(most),
+            "delta": self._settings.delta,
+        }
+
+    def _cost(self, uploads: int) -> float:
+        """ε of so many uploads of a client."""
+        if uploads not in self._costs:
+            each = PureRelease(self._settings.epsilon, uploads, self._mechanism.chance)
+            self._costs[uploads] = epsilon_of([each], self._settings.delta)
+        return self._costs[uploads]
+
+
+def _releases(history: Counter[GaussianRelease]) -> list[GaussianRelease]:
+    return [replace(release, count=count) for release, count in history.items()]
+
+
+def _gaussian_cost(history: Counter[GaussianRelease]) -> float:
+    """Orders clients by what they have spent: unsampled Gaussian mechanisms are one with 1/σ² = Σ 1/σ_t²."""
+    return math.fsum(count / release.noise_multiplier**2 for release, count in history.items())
+
+
+def _scales(grid: Grid, words: np.ndarray, norms: Sequence[float]) -> Released:
+    """V_c and U_s of the clipped updates, and their norms: from the sum without noise, so in simulations only.
+
+    Rounding to the grid adds a quarter of a unit squared, over the number of clients, to U_s and takes it from V_c.
+    """
+    if not norms:
+        return {"median_norm": None, "clipped": None, "between_clients_variance": None, "update_scale": None}
+    total = words[: grid.parameters].view("<i4") * grid.unit
+    squares = math.fsum(min(norm, grid.clip) ** 2 for norm in norms)
+    return {
+        "median_norm": median(norms),
+        "clipped": sum(norm > grid.clip for norm in norms) / len(norms),
+        "between_clients_variance": between_clients_variance(total, squares, len(norms)),
+        "update_scale": update_scale(total, len(norms)),
+    }

@@ -1,0 +1,213 @@
+"""What a simulation leaves: the same plan and data give the same bytes, so there are no times in it."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from types import NoneType
+from typing import Any
+
+from fedgrove.node.lab.simulation.plan import Plan
+
+Released = Mapping[str, float | int | None]
+Clients = tuple[int, ...]
+
+# Types of a round's values in JSON; the others are numbers or missing.
+_TYPES = {"round": (int,), "samples": (int,)}
+
+
+class InvalidRecord(ValueError):
+    """The value is no record of a simulation; the message says why."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a committee found in a round.
+
+    Attributes
+    ----------
+    cluster : int
+        Number of the suspected model, from 0.
+    members, committee : tuple of int
+        Who was judged by whom.
+    against : tuple of int
+        Votes against each member.
+    expelled : tuple of int
+        Members with more than half of all seats against them.
+    """
+
+    cluster: int
+    members: Clients
+    committee: Clients
+    against: Clients
+    expelled: Clients
+
+
+@dataclass(frozen=True)
+class ClusterResult:
+    """What a round of a clustered training gave beside ``RoundResult``.
+
+    Attributes
+    ----------
+    groups : tuple of (tuple of int)
+        Who trained each model, ascending.
+    personal_accuracy : float or None
+        Expected accuracy of a client's model on new data that are distributed like its own, averaged over the honest
+        clients; None where the plan does not evaluate.
+    watched : tuple of float
+        Each model's accuracy on the public set, weighted as the labels of its cluster's members; empty where nobody
+        watches.
+    judgements : tuple of Judgement
+        Of the committees that sat.
+    attackers : tuple of int
+        Who attacks in this round; nobody in a federation knows.
+    backdoor : float or None
+        Share of test samples of other labels that get the attackers' label for their trigger, averaged over the honest
+        clients' models; None without a backdoor, or where the plan does not evaluate.
+    """
+
+    groups: tuple[Clients, ...]
+    personal_accuracy: float | None = None
+    watched: tuple[float, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    attackers: Clients = ()
+    backdoor: float | None = None
+
+    @classmethod
+    def from_json(cls, value: Any) -> "ClusterResult":
+        """Parse what ``asdict`` gave, after JSON; ValueError, TypeError or KeyError for anything else."""
+        judgements = tuple(
+            Judgement(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
+            for entry in map(dict, value["judgements"])
+        )
+        personal, backdoor = value["personal_accuracy"], value.get("backdoor")
+        groups = tuple(map(_clients, value["groups"]))
+        if value.keys() | {"backdoor"} != {item.name for item in fields(cls)}:
+            raise ValueError("clustering has other keys")
+        accuracy, reached = (None if share is None else _share(share) for share in (personal, backdoor))
+        return cls(groups, accuracy, _shares(value["watched"]), judgements, _clients(value["attackers"]), reached)
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """One round.
+
+    Attributes
+    ----------
+    round : int
+        From 1.
+    accuracy, loss : float or None
+        Of the global model after the round on the test samples: share of right answers in [0, 1], mean cross-entropy in
+        nats; None where the plan does not evaluate.
+    train_loss : float or None
+        Mean cross-entropy of the drawn clients' last local epoch, weighted by their samples; None where nobody was
+        drawn.
+    clients : tuple of int
+        Who was drawn, ascending.
+    samples : int
+        Of the drawn clients together.
+    ood_accuracy : float or None
+        Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
+    privacy : mapping of str to number or None
+        What the plan's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
+    clustering : ClusterResult or None
+        Of a clustered training; ``accuracy`` and ``loss`` are then means over the honest clients, of what their models
+        achieve on all test samples.
+    """
+
+    round: int
+    accuracy: float | None
+    loss: float | None
+    train_loss: float | None
+    clients: tuple[int, ...]
+    samples: int
+    ood_accuracy: float | None = None
+    privacy: Released | None = None
+    clustering: ClusterResult | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ``privacy``, ``clustering`` and its ``backdoor`` are left out where there is none."""
+        value = {**asdict(self), "clients": list(self.clients)}
+        for name in ("privacy", "clustering"):
+            if value[name] is None:
+                del value[name]
+        if self.clustering is not None and self.clustering.backdoor is None:
+            del value["clustering"]["backdoor"]
+        return value
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's plan, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes."""
+
+    plan: Plan
+    rounds: tuple[RoundResult, ...]
+    model_digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a JSON document."""
+        rounds = [result.to_json() for result in self.rounds]
+        return {"plan": self.plan.to_json(), "rounds": rounds, "model_digest": self.model_digest}
+
+    def to_bytes(self) -> bytes:
+        """The record as a file: sorted keys, one line a value of the top level and a round."""
+        value = self.to_json()
+        rounds = ",\n".join("  " + json.dumps(result, sort_keys=True) for result in value["rounds"])
+        head = f'{{\n "model_digest": {json.dumps(value["model_digest"])},\n'
+        plan = f' "plan": {json.dumps(value["plan"], sort_keys=True)},\n'
+        return f'{head}{plan} "rounds": [\n{rounds}\n ]\n}}\n'.encode()
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Record":
+        """Parse what ``to_json`` gave, or the parsed bytes of a record's file.
+
+        Raises
+        ------
+        InvalidRecord
+            Keys or types are not a record's, or its rounds are not 1, 2, … in order.
+        """
+        try:
+            results = tuple(_result(entry) for entry in value["rounds"])
+            record = cls(Plan.from_json(value["plan"]), results, str(value["model_digest"]))
+        except (KeyError, TypeError, ValueError) as fault:
+            raise InvalidRecord(f"it is not the record of a simulation: {fault}") from None
+        if [result.round for result in results] != list(range(1, len(results) + 1)):
+            raise InvalidRecord("it is not the record of a simulation: its rounds do not follow each other")
+        return record
+
+
+def _result(entry: dict[str, Any]) -> RoundResult:
+    result = RoundResult(**{**entry, "clients": _clients(entry["clients"])})
+    if result.clustering is not None:
+        result = replace(result, clustering=ClusterResult.from_json(result.clustering))
+    for name, value in vars(result).items():
+        allowed = _TYPES.get(name, (float, int, NoneType))
+        if name == "privacy":
+            _check_released(value)
+        elif name not in ("clients", "clustering") and type(value) not in allowed:
+            raise TypeError(f"{name} cannot be {value!r}")
+    return result
+
+
+def _check_released(value: Any) -> None:
+    if value is None:
+        return
+    fine = isinstance(value, dict) and all(
+        entry is None or (type(entry) in (int, float) and math.isfinite(entry)) for entry in value.values()
+    )
+    if not fine:
+        raise TypeError(f"privacy cannot be {value!r}")
+
+
+def _clients(value: Any) -> Clients:
+    return tuple(int(client) for client in value)
+
+
+def _shares(value: Any) -> tuple[float, ...]:
+    return tuple(map(_share, value))
+
+
+def _share(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise TypeError(f"{value!r} is no accuracy")
+    return float(value)

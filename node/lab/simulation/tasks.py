@@ -1,0 +1,139 @@
+"""A round cut into tasks: several small clients each, the largest first, made when a worker is about to need them."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from fedgrove.node.base.tensors import Tensors, dump
+from fedgrove.node.lab.simulation.data import Dealt, OnDisk, put_on_disk
+from fedgrove.node.lab.simulation.executors import Reach
+from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.lab.simulation.uploads import Encoder
+from fedgrove.node.lab.simulation.work import ClientWork, EvaluationTask, Model, Terms, TrainingTask
+from fedgrove.node.learning.samples import Samples
+
+# A task's share of a round, at most: with 16 a worker the last ones end nearly together.
+TASKS_A_WORKER = 16
+# What a client costs beside its samples, in samples.
+CLIENT_OVERHEAD = 32
+# Models and states that a task's clients may bring along, in bytes: bounds the memory of many small clients.
+TASK_BYTES = 16 << 20
+# Test samples a task.
+SLICE = 500
+
+
+def chunks(sizes: Mapping[int, int], workers: int, model_bytes: int) -> list[tuple[int, ...]]:
+    """Group clients into tasks, largest first.
+
+    The result is the same whatever the grouping, so it may follow the number of workers.
+
+    Parameters
+    ----------
+    sizes : mapping of int to int
+        Samples of each client.
+    workers : int
+        Tasks that run at once.
+    model_bytes : int
+        Of one model.
+    """
+    most = max(1, TASK_BYTES // model_bytes)
+    costs = {client: size + CLIENT_OVERHEAD for client, size in sizes.items()}
+    share = sum(costs.values()) / (workers * TASKS_A_WORKER)
+    groups: list[list[int]] = []
+    filled = share
+    for client in sorted(costs, key=lambda client: (-costs[client], client)):
+        if filled + costs[client] / 2 > share or len(groups[-1]) >= most:
+            groups.append([])
+            filled = 0
+        groups[-1].append(client)
+        filled += costs[client]
+    return [tuple(group) for group in groups]
+
+
+class TaskMaker:
+    """Makes the tasks of one simulation.
+
+    Parameters
+    ----------
+    plan, terms, data
+        What is simulated.
+    reach : Reach
+        How workers get at data.
+    scratch : Path
+        An empty directory for the data and the models that workers of this machine read.
+    """
+
+    def __init__(self, plan: Plan, terms: Terms, data: Dealt, reach: Reach, scratch: Path) -> None:
+        self._plan = plan
+        self._terms = terms
+        self._data = data
+        self._reach = reach
+        self._scratch = scratch
+        self._training: Samples | OnDisk | None = self._place(data.training, "training")
+        self._test = self._place(data.test, "test")
+        self._shared = None if data.shared is None else self._place(data.shared, "shared")
+        if reach == "message":
+            self._training = None
+
+    def model(self, tensors: Tensors) -> Model:
+        """A global model for the workers."""
+        content = dump(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        if self._reach != "disk":
+            return Model(digest, tensors)
+        path = self._scratch / f"model-{digest}.safetensors"
+        path.write_bytes(content)
+        return Model(digest, str(path))
+
+    def discard(self, model: Model) -> None:
+        """Remove a model that no task needs any more."""
+        if isinstance(model.content, str):
+            Path(model.content).unlink(missing_ok=True)
+
+    def training(
+        self,
+        round: int,
+        model: Model,
+        drawn: tuple[int, ...],
+        encoder: Encoder,
+        workers: int,
+        model_bytes: int,
+        state: Callable[[int], Tensors],
+    ) -> Iterator[TrainingTask]:
+        """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
+        sizes = {client: len(self._data.parts[client - 1]) for client in drawn}
+        total = sum(sizes.values())
+        probe = self._test if self._plan.probes(round) else None
+        for group in chunks(sizes, workers, model_bytes):
+            clients = tuple(ClientWork(client, self.samples(client), state(client)) for client in group)
+            yield TrainingTask(self._terms, model, round, total, encoder, self._training, self._shared, probe, clients)
+
+    def evaluation(self, round: int, model: Model) -> Iterator[EvaluationTask]:
+        """The tasks that test a round's model, in slices that do not depend on the number of workers."""
+        test = self._data.test
+        for number, start in enumerate(range(0, len(test), SLICE)):
+            stop = min(start + SLICE, len(test))
+            if self._reach == "message":
+                part = Samples(test.x[start:stop], test.y[start:stop])
+                yield EvaluationTask(self._terms, model, round, number, part, 0, stop - start)
+            else:
+                yield EvaluationTask(self._terms, model, round, number, self._test, start, stop)
+
+    @property
+    def placed_training(self) -> Samples | OnDisk | None:
+        """The training samples where the workers find them; None where tasks carry them."""
+        return self._training
+
+    @property
+    def slices(self) -> int:
+        """Tasks of one evaluation."""
+        return -(-len(self._data.test) // SLICE)
+
+    def samples(self, client: int) -> Samples | np.ndarray:
+        """What a task carries of a client's samples: their indices into ``placed_training``, or themselves."""
+        indices = self._data.parts[client - 1]
+        return self._data.training.take(indices) if self._reach == "message" else indices
+
+    def _place(self, samples: Samples, name: str) -> Samples | OnDisk:
+        return put_on_disk(samples, self._scratch, name, self._terms.data) if self._reach == "disk" else samples

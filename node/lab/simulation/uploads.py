@@ -1,0 +1,140 @@
+"""What a drawn client hands in: words that are added modulo 2³², so that neither order nor grouping leaves a trace.
+
+One encoder a mechanism (``node.privacy.settings``). A task carries it to the worker.
+
+A simulation's noise is drawn from the plan's seed, so that a run can be repeated: whoever knows the plan can subtract
+it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from ``os.urandom``.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking import keys
+from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.privacy import local, signds
+from fedgrove.node.privacy.client_level import quantise
+from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A client's part in a round: it has ``samples`` of the ``total`` of all that were drawn."""
+
+    client: int
+    round: int
+    seed: int
+    samples: int
+    total: int
+
+
+class Encoder(Protocol):
+    """Makes a client's upload. A frozen value: it is sent to other processes."""
+
+    @property
+    def private(self) -> bool:
+        """Whether a training that left the finite numbers counts as no update; elsewhere it ends the run."""
+        ...
+
+    def length(self, layout: Layout) -> int:
+        """Words of an upload."""
+        ...
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        """The upload.
+
+        Parameters
+        ----------
+        trained, start : float32 arrays (parameters,)
+            The client's model, and the global model that it began with.
+
+        Returns
+        -------
+        uint32 array (length,)
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """The model itself in fixed point, times the client's share of the samples: what federations mask."""
+
+    bound: float
+    private = False
+
+    def length(self, layout: Layout) -> int:
+        return layout.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        return encode(trained, layout, turn.samples, turn.total, self.bound)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """The clipped update on the round's grid (client-level privacy). The noise of all clients is added to their sum."""
+
+    grid: Grid
+    private = True
+
+    def length(self, layout: Layout) -> int:
+        return self.grid.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        return quantise(self.grid, trained - start, seeded("rounding", turn.seed, turn.round, turn.client))
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The model with the client's own noise (local privacy), kept within the bound, and then like ``Weighted``."""
+
+    settings: LocalSettings
+    bound: float
+    private = True
+
+    def length(self, layout: Layout) -> int:
+        return layout.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        mechanism = local.mechanism_for(self.settings, layout.length)
+        update = local.randomize(mechanism, trained - start, seeded("local", turn.seed, turn.round, turn.client))
+        model = np.clip(start + update, -self.bound, self.bound)
+        return encode(model, layout, turn.samples, turn.total, self.bound)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A sign at a few dimensions (SignDS): a vote for or against each, as int32."""
+
+    settings: SignDsSettings
+    private = True
+
+    def length(self, layout: Layout) -> int:
+        return layout.length
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        mechanism = signds.mechanism_for(self.settings, layout.length)
+        chosen = signds.select(mechanism, trained - start, seeded("signds", turn.seed, turn.round, turn.client))
+        words = np.zeros(layout.length, WORD)
+        words.view("<i4")[chosen.dimensions] = chosen.sign
+        return words
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Nothing: only the norms of the updates are wanted, to find the paper's S before anything is clipped to it."""
+
+    private = True
+
+    def length(self, layout: Layout) -> int:
+        return 0
+
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+        return np.zeros(0, WORD)
+
+
+def seeded(purpose: str, seed: int, round: int, client: int = 0) -> keys.Random:
+    """Randomness that follows from the plan: to repeat a run with, and no secret."""
+    return Random(f"fedgrove simulated {purpose} {seed} {round} {client}").randbytes

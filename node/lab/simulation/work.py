@@ -1,0 +1,268 @@
+"""What a worker does: train a few clients and add their models up, or evaluate a slice of the test set.
+
+A task says all that the work depends on, so its result is the same in any process. What is common to many tasks (the
+data, the global model, the strategy's preparation of a round) is read or computed once a process and kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
+from fedgrove.node.lab.simulation.data import OnDisk, opened
+from fedgrove.node.lab.simulation.uploads import Encoder, Measured, Turn
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.strategies import Strategy
+from fedgrove.node.learning.training import DivergedTraining, evaluate, prepare, train
+from fedgrove.node.masking.ring import WORD, InvalidVector
+from fedgrove.node.privacy.clipping import l2_norm
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is the same in all rounds (see ``Plan``); ``data`` is the digest of the data."""
+
+    data: str
+    spec: ModelSpec
+    strategy: Strategy
+    training: TrainingSettings
+    rounds: int
+    seed: int
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A global model on its way to the workers: the tensors, or the path of their safetensors bytes."""
+
+    digest: str
+    content: Mapping[str, np.ndarray] | str = field(repr=False)
+
+    def tensors(self) -> Mapping[str, np.ndarray]:
+        """The model; read once a process where it is on disk."""
+        return _loaded(self.content, self.digest) if isinstance(self.content, str) else self.content
+
+
+@dataclass(frozen=True)
+class ClientWork:
+    """A drawn client: its samples, or their indices into the training samples; what its strategy kept."""
+
+    client: int
+    samples: Samples | np.ndarray = field(repr=False)
+    state: Tensors = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """Some of a round's clients.
+
+    Attributes
+    ----------
+    total : int
+        N, samples of all clients that were drawn.
+    encoder : Encoder
+        How clients upload.
+    training, shared : Samples, OnDisk or None
+        The samples that indices point into; d_share.
+    probe : Samples, OnDisk or None
+        Test samples for the accuracy out of distribution; None where it is not asked for.
+    """
+
+    terms: Terms
+    model: Model
+    round: int
+    total: int
+    encoder: Encoder
+    training: Samples | OnDisk | None = field(repr=False)
+    shared: Samples | OnDisk | None = field(repr=False)
+    probe: Samples | OnDisk | None = field(repr=False)
+    clients: tuple[ClientWork, ...]
+
+
+@dataclass(frozen=True)
+class ClientResult:
+    """What is kept of a client's round beside its share of the sum.
+
+    ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
+    where a mechanism passes over a training that diverged.
+    """
+
+    client: int
+    samples: int
+    loss: float | None
+    norm: float
+    ood_accuracy: float | None
+    state: Tensors = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PartialSum:
+    """Σ of some clients' uploads: uint32, as many words as the encoder makes, modulo 2³²."""
+
+    words: np.ndarray = field(repr=False)
+    results: tuple[ClientResult, ...]
+
+
+@dataclass(frozen=True)
+class EvaluationTask:
+    """Test samples ``start`` … ``stop`` − 1 of those given; ``number`` orders the slices."""
+
+    doing: ClassVar[str] = "evaluating"
+
+    terms: Terms
+    model: Model
+    round: int
+    number: int
+    test: Samples | OnDisk = field(repr=False)
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class SliceScore:
+    """Right answers and summed cross-entropy (nats) of a slice."""
+
+    number: int
+    right: int
+    loss: float
+    samples: int
+
+
+def perform(task: TrainingTask | EvaluationTask) -> PartialSum | SliceScore:
+    """Do a task.
+
+    Raises
+    ------
+    DivergedTraining
+        A client's training left the finite numbers, or its parameters the bound; it names client and round.
+    """
+    return train_clients(task) if isinstance(task, TrainingTask) else evaluate_slice(task)
+
+
+def train_clients(task: TrainingTask) -> PartialSum:
+    """Train the task's clients one after the other, and sum their models; memory is that of one client and the sum."""
+    tensors = task.model.tensors()
+    layout, start = Layout.of(tensors), flatten(tensors)
+    total = np.zeros(task.encoder.length(layout), WORD)
+    results = []
+    for work in task.clients:
+        vector, result = train_client(task, work, tensors, start)
+        turn = Turn(work.client, task.round, task.terms.seed, result.samples, task.total)
+        try:
+            words = task.encoder.encode(vector, start, layout, turn)
+        except InvalidVector as fault:
+            raise DivergedTraining(f"client {work.client} in round {task.round}: {fault}") from None
+        np.add(total, words, out=total)
+        results.append(result)
+    return PartialSum(total, tuple(results))
+
+
+def evaluate_slice(task: EvaluationTask) -> SliceScore:
+    """Test the global model on some of the test samples."""
+    test = opened(task.test)
+    samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
+    score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
+    return SliceScore(task.number, round(score.accuracy * score.samples), score.loss * score.samples, score.samples)
+
+
+def out_of_distribution_accuracy(counts: np.ndarray, accuracy: np.ndarray) -> float:
+    """How well a local model does on the classes that its client has few samples of (FedAom 4.5).
+
+    The paper multiplies each class's accuracy by the inverse of the class's share in the local data, and averages.
+    The inverse of a share of zero is undefined, so the share is read as (n_c + 1) / (n + C), and the average as the
+    weighted mean Σ w_c·acc_c / Σ w_c with w_c = (n + C) / (n_c + 1), so that it lies in [0, 1].
+
+    Parameters
+    ----------
+    counts : ndarray
+        (C,) the client's samples n_c of each class.
+    accuracy : ndarray
+        (C,) the model's accuracy on the test samples of each class; NaN leaves out a class that has none.
+    """
+    present = ~np.isnan(accuracy)
+    weights = (counts.sum() + len(counts)) / (counts[present] + 1)
+    return float((weights * accuracy[present]).sum() / weights.sum())
+
+
+def train_client(
+    task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray], start: np.ndarray
+) -> tuple[np.ndarray, ClientResult]:
+    """One client's trained parameters as a vector, and what else is kept."""
+    terms = task.terms
+    samples = work.samples if isinstance(work.samples, Samples) else opened(task.training).take(work.samples)
+    try:
+        update = train(
+            terms.spec,
+            tensors,
+            samples,
+            _shared(task.shared),
+            terms.strategy,
+            terms.training,
+            round=task.round,
+            rounds=terms.rounds,
+            client=work.client,
+            seed=terms.seed,
+            state=work.state,
+            prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
+            device=terms.device,
+        )
+    except DivergedTraining:
+        if not task.encoder.private:
+            raise
+        # To leave the client out would tell others that its training diverged.
+        return start, ClientResult(work.client, len(samples), None, 0.0, None, work.state)
+    probed = None if task.probe is None else _probe(terms, update.tensors, samples, opened(task.probe))
+    trained = flatten(update.tensors)
+    norm = l2_norm(trained - start) if task.encoder.private else 0.0
+    state = {} if isinstance(task.encoder, Measured) else update.state  # the client will train again in this round
+    return trained, ClientResult(work.client, update.samples, update.loss, norm, probed, state)
+
+
+def _probe(terms: Terms, tensors: Tensors, samples: Samples, test: Samples) -> float:
+    """Test a local model class by class."""
+    accuracy = np.full(terms.spec.classes, np.nan)
+    for label in np.unique(test.y):
+        of_label = test.take(np.flatnonzero(test.y == label))
+        accuracy[label] = evaluate(terms.spec, tensors, of_label, terms.device).accuracy
+    return out_of_distribution_accuracy(np.bincount(samples.y, minlength=terms.spec.classes), accuracy)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A round's common work; two are the same when terms, round and model are."""
+
+    terms: Terms
+    round: int
+    digest: str
+    model: Model = field(compare=False, repr=False)
+    shared: Samples | OnDisk | None = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1)
+def _prepared(wanted: Preparation) -> object:
+    terms = wanted.terms
+    shared = _shared(wanted.shared)
+    tensors = wanted.model.tensors()
+    place = {"round": wanted.round, "rounds": terms.rounds, "device": terms.device}
+    return prepare(terms.spec, tensors, shared, terms.strategy, **place)
+
+
+def _shared(source: Samples | OnDisk | None) -> Samples | None:
+    return _copied(source) if isinstance(source, OnDisk) else source
+
+
+@lru_cache(maxsize=1)
+def _copied(place: OnDisk) -> Samples:
+    """The shared set; strategies make tensors of it, which torch allows only of arrays that can be written to."""
+    samples = opened(place)
+    return Samples(np.array(samples.x), np.array(samples.y))
+
+
+@lru_cache(maxsize=2)
+def _loaded(path: str, digest: str) -> Tensors:
+    """The model of this round, and that of the round before while its evaluation goes on."""
+    return load(Path(path).read_bytes())

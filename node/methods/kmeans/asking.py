@@ -1,0 +1,74 @@
+"""A member asks to be forgotten: checked against its journal, durable there, and then on the ledger."""
+
+from collections.abc import Collection, Sequence
+
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Withdrawn
+from fedgrove.chain.transactions import Receipt
+from fedgrove.node.methods.kmeans.client import UnknownPoint
+from fedgrove.node.methods.kmeans.notebook import read_notebook
+from fedgrove.node.methods.kmeans.request import Request, name_of
+from fedgrove.node.protocol.journal import Journal
+
+
+class CannotForget(ValueError):
+    """There is nothing that could be asked for; the message says why."""
+
+
+def ask(
+    ledger: Ledger, client: int, journal: Journal, withdrawals: Sequence[Withdrawn], rows: Collection[int] | None
+) -> tuple[Request, Receipt | None]:
+    """Ask the federation to forget some points of a client, or all of them for good.
+
+    What was asked for before is not asked again, so that it can be called anew after a crash.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Sends from the client's account.
+    withdrawals : sequence of Withdrawn
+        On the ledger so far.
+    rows : collection of int, optional
+        Points by their rows; None: all of them.
+
+    Returns
+    -------
+    Request
+    Receipt or None
+        Of its transaction; None if it was on the ledger already.
+
+    Raises
+    ------
+    CannotForget
+        The client has no such points, or has left.
+    """
+    asked = _asked(client, journal, withdrawals)
+    wanted = () if rows is None else tuple(sorted(set(rows)))
+    for request in asked:
+        if request.rows == wanted:
+            return request, None
+    if any(each.client == client and not each.points for each in withdrawals):
+        raise CannotForget(f"client {client} has left: there is nothing of it to forget")
+    if rows is not None:
+        _check(client, journal, wanted, asked)
+    request = Request.new(wanted)
+    journal.keep(request.name, request.to_bytes())
+    return request, ledger.withdraw(request.points, request.digest)
+
+
+def _asked(client: int, journal: Journal, withdrawals: Sequence[Withdrawn]) -> list[Request]:
+    """What the ledger shows that a client asked for, as far as its journal knows it."""
+    kept = (journal.kept(name_of(each.digest)) for each in withdrawals if each.client == client)
+    return [Request.from_bytes(data) for data in kept if data is not None]
+
+
+def _check(client: int, journal: Journal, rows: Collection[int], asked: Sequence[Request]) -> None:
+    notebook = read_notebook(journal)
+    if notebook is None:
+        raise CannotForget(f"client {client} has taken part in no round: it has sent nothing to be forgotten")
+    try:
+        left = notebook.left_after(rows, [row for request in asked for row in request.rows])
+    except UnknownPoint as fault:
+        raise CannotForget(f"client {client}: {fault}") from None
+    if not left:
+        raise CannotForget(f"client {client} would have no point left: use --all, so that it leaves")

@@ -1,0 +1,136 @@
+"""A client's part of a round of federated K-means: forget what is due, and draw a vector of what is left.
+
+A request on the ledger is applied once: its points are overwritten in the client's notebook, which is in its journal
+before anybody sees what follows from it, and nothing can bring them back. Of a vector nothing is kept: the next sum
+gets another.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from fedgrove.chain.records import Withdrawn
+from fedgrove.node.methods.kmeans.client import UnknownPoint
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
+from fedgrove.node.methods.kmeans.request import InvalidRequest, Request, name_of
+from fedgrove.node.methods.kmeans.round_inputs import exchange_of
+from fedgrove.node.methods.kmeans.vector import draw_vector, stated_bound
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+
+class LocalClustering:
+    """Forgets what a client was asked to forget, and clusters the points that are left.
+
+    Parameters
+    ----------
+    config : FederationConfig
+    points : float array of shape (n, d)
+        The private data. Looked at once: from then on the journal has them, without those that were removed.
+    journal : Journal
+    rounds : callable
+        The ledger as the client sees it now.
+    place : callable
+        The public inputs of a sealed round.
+    """
+
+    def __init__(
+        self,
+        config: FederationConfig,
+        points: np.ndarray,
+        journal: Journal,
+        rounds: Callable[[], Rounds],
+        place: Callable[[RoundRecords], UploadRound],
+    ) -> None:
+        self._config = config
+        self._given = points
+        self._journal = journal
+        self._rounds = rounds
+        self._place = place
+        self._notebook: Notebook | None = None
+        self._drawn: tuple[tuple, BinCounts] | None = None
+
+    def samples(self, entry: RoundRecords, client: int) -> int:
+        """How many points the client counts at most in a round: not how many it has.
+
+        Raises
+        ------
+        CannotTakePart
+            None; or the ledger shows a request that this client's journal knows nothing of.
+        """
+        most = self._config.ledger.max_samples
+        count = len(self._points(entry, client))
+        if count > most:
+            raise CannotTakePart(f"it has {count} points, and the terms allow {most} (ledger.max_samples)")
+        return min(stated_bound(count), most)
+
+    def result(self, entry: RoundRecords, client: int) -> BinCounts:
+        """The client's vector for a round's sum, drawn afresh; the empty one where the round sums nothing of it.
+
+        The same for the rest of the round. After a restart it is another, of which nobody has seen the first: once it
+        is under masks it is in the journal (``node.roles.disclosure``).
+
+        Raises
+        ------
+        CannotTakePart, InvalidModel
+        """
+        points = self._points(entry, client)
+        if exchange_of(self._place(entry)).sum_of(client) is None:
+            return BinCounts.empty(self._config.clustering.dimensions)
+        drawn_for = (entry.number, self._open().applied)
+        if self._drawn is None or self._drawn[0] != drawn_for:
+            self._drawn = drawn_for, draw_vector(points, self._config.clustering, _fresh())
+        return self._drawn[1]
+
+    def _points(self, entry: RoundRecords, client: int) -> np.ndarray:
+        """What is left when all requests are applied that were on the ledger when the round was opened."""
+        for record in self._rounds().withdrawals:
+            due = record.client == client and record.at.block <= entry.opened.opened_at
+            if due and record.digest.hex() not in self._open().applied:
+                self._apply(record)
+        left = self._open().left
+        if not len(left):
+            raise CannotTakePart("it has asked the federation to forget all its points, one by one")
+        return left
+
+    def _apply(self, record: Withdrawn) -> None:
+        """Forget what a request names, and save that; before it is saved nobody has seen anything of it."""
+        data = self._journal.kept(name_of(record.digest))
+        try:
+            left = self._open().without(Request.from_bytes(data or b"").rows)
+        except (InvalidRequest, UnknownPoint) as fault:
+            raise CannotTakePart(
+                f"the ledger has a request of it (block {record.at.block}) to forget {record.points} points, which its "
+                f"journal cannot name ({fault}): withdraw all"
+            ) from None
+        self._save(replace(left, applied=(*left.applied, record.digest.hex())))
+
+    def settle(self, client: int) -> None:
+        """Nothing: points stay until their client takes them back."""
+
+    def leave(self) -> None:
+        """Forget every point."""
+        notebook = read_notebook(self._journal)
+        if notebook is None or len(notebook.left):
+            shape = self._given.shape if notebook is None else notebook.points.shape
+            self._drawn = None
+            self._save(Notebook(np.full(shape, np.nan)))
+
+    def _open(self) -> Notebook:
+        if self._notebook is None:
+            self._notebook = read_notebook(self._journal) or begin(self._journal, self._given, self._config.clustering)
+        return self._notebook
+
+    def _save(self, notebook: Notebook) -> None:
+        write_notebook(self._journal, notebook)
+        self._notebook = notebook
+
+
+def _fresh() -> np.random.Generator:
+    """Randomness that nobody can know or repeat."""
+    return np.random.default_rng(int.from_bytes(os.urandom(32)))

@@ -1,0 +1,214 @@
+"""Points to cluster: Celltype, Covtype, and Gaussian clusters as in the seed (appendix M.1)."""
+
+import math
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
+from fedgrove.node.methods.kmeans.grid import Grid
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+GAUSSIAN_POINTS = 30_000
+_REFERENCE_RESTARTS = 50
+
+
+class PointsError(ValueError):
+    """A file of points cannot be used; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """A data set dealt to clients.
+
+    Attributes
+    ----------
+    name : str
+    parts : tuple of float64 arrays of shape (n, d)
+        Each client's points, every coordinate within ±1.
+    k : int
+        K, true clusters.
+    split : str
+        Where the parts come from.
+    """
+
+    name: str
+    parts: tuple[np.ndarray, ...]
+    k: int
+    split: str
+
+    @property
+    def points(self) -> np.ndarray:
+        """All of them, client by client."""
+        return np.concatenate(self.parts)
+
+    @property
+    def step(self) -> float:
+        """γ = 1/√n, the seed's choice."""
+        return 1 / math.sqrt(sum(map(len, self.parts)))
+
+
+def normalised(points: np.ndarray) -> np.ndarray:
+    """Divide by the largest absolute value if that is above 1, as the seed does."""
+    points = np.asarray(points, np.float64)
+    return points / max(1.0, float(np.abs(points).max(initial=0.0)))
+
+
+def split_by_cluster(
+    points: np.ndarray, clusters: np.ndarray, clients: int, clusters_each: int, rng: np.random.Generator
+) -> tuple[np.ndarray, ...]:
+    """Deal points so that each client sees at most K′ clusters (seed 000, section 6).
+
+    Each client draws K′ clusters; a cluster's points go to the clients that drew it, in equal parts. A cluster that
+    nobody drew goes to all.
+
+    Parameters
+    ----------
+    clusters : int array of shape (n,)
+        Cluster of each point, from 0.
+    """
+    count = int(clusters.max()) + 1
+    drawn = np.zeros((clients, count), bool)
+    for client in range(clients):
+        drawn[client, rng.permutation(count)[:clusters_each]] = True
+    drawn[:, ~drawn.any(axis=0)] = True
+    dealt: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for cluster in range(count):
+        takers = np.flatnonzero(drawn[:, cluster])
+        rows = rng.permutation(np.flatnonzero(clusters == cluster))
+        for client, share in zip(takers, np.array_split(rows, len(takers)), strict=True):
+            dealt[client].append(share)
+    return tuple(points[np.concatenate(shares)] for shares in dealt)
+
+
+def celltype(directory: Path) -> Points:
+    """12,009 cells, 10 principal components, 4 clusters, the authors' split over 100 clients."""
+    arrays = _load(directory / "celltype" / "celltype.npz", ("X", "client"))
+    points, client = normalised(arrays["X"]), arrays["client"]
+    parts = tuple(points[client == index] for index in range(int(client.max()) + 1))
+    return Points("celltype", parts, 4, "the authors' split over 100 clients")
+
+
+def covtype(directory: Path, clients: int = 100, clusters_each: int = 3, seed: int = 0) -> Points:
+    """15,120 patches of forest, 52 measurements, 7 clusters; clients draw up to K′ of the central clusters."""
+    points = normalised(_load(directory / "covtype" / "covtype_15120x52.npz", ("X",))["X"])
+    rng = np.random.default_rng(seed)
+    weights = np.ones(len(points), np.int64)
+    centres = kmeans(points, weights, 7, rng, restarts=_REFERENCE_RESTARTS).centres
+    parts = split_by_cluster(points, nearest(points, centres), clients, clusters_each, rng)
+    return Points("covtype", parts, len(centres), _split_text(clients, clusters_each, seed))
+
+
+def gaussian(deviation: float = 0.5, clients: int = 100, clusters_each: int = 5, seed: int = 0) -> Points:
+    """30,000 points in 10 dimensions, ten spherical clusters of 3,000 around points drawn from the unit cube.
+
+    The seed says "variance 0.5" and its file is not public; the deviation is a parameter, σ.
+    """
+    rng = np.random.default_rng(seed)
+    k = dimensions = 10
+    centres = rng.uniform(-0.5, 0.5, (k, dimensions))
+    clusters = np.repeat(np.arange(k), GAUSSIAN_POINTS // k)
+    points = normalised(centres[clusters] + rng.normal(0, deviation, (GAUSSIAN_POINTS, dimensions)))
+    parts = split_by_cluster(points, clusters, clients, clusters_each, rng)
+    return Points("gaussian", parts, k, _split_text(clients, clusters_each, seed))
+
+
+def points_from_file(path: Path, grid: Grid) -> np.ndarray:
+    """A member's own points: the array ``points`` of a .npz or .safetensors file, never a pickle.
+
+    Returns
+    -------
+    float64 array of shape (n, d)
+
+    Raises
+    ------
+    PointsError
+        The file cannot be read, or its points do not fit the federation's grid.
+    """
+    points = points_of_file(path)
+    try:
+        if points.shape[1] != grid.dimensions:
+            raise ValueError(f"points of shape {points.shape}, where each has {grid.dimensions} coordinates")
+        grid.quantise(points)
+    except ValueError as fault:
+        raise PointsError(f"{path} cannot be used: {fault}") from None
+    return points
+
+
+def points_of_file(path: Path) -> np.ndarray:
+    """The array ``points`` of a .npz or .safetensors file: float64 array of shape (n, d), finite.
+
+    Raises
+    ------
+    PointsError
+    """
+    try:
+        points = load_file(path)["points"] if path.suffix == ".safetensors" else _load(path, ("points",))["points"]
+        points = np.asarray(points, np.float64)
+        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+            raise ValueError(f"its points have the shape {points.shape}, or some are not finite")
+    except PointsError:
+        raise
+    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as fault:
+        raise PointsError(f"{path} cannot be used: {fault}") from None
+    return points
+
+
+def dealt(
+    name: str, points: np.ndarray, k: int, clients: int, clusters_each: int = 0, count: int = 0, seed: int = 0
+) -> Points:
+    """Deal points to clients, scaled into the unit cube.
+
+    Parameters
+    ----------
+    clusters_each : int
+        K′, how many of the central clusters a client sees at most; 0: points are dealt at random.
+    count : int
+        So many of the points, drawn by the seed; 0: all.
+
+    Raises
+    ------
+    PointsError
+        There are fewer points than clients, or some client gets none.
+    """
+    rng = np.random.default_rng(seed)
+    points = normalised(points)
+    if count:
+        points = points[np.sort(rng.permutation(len(points))[:count])]
+    if len(points) < clients:
+        raise PointsError(f"{len(points)} points are too few for {clients} clients")
+    if clusters_each:
+        weights = np.ones(len(points), np.int64)
+        centres = kmeans(points, weights, k, rng, restarts=_REFERENCE_RESTARTS).centres
+        parts = split_by_cluster(points, nearest(points, centres), clients, clusters_each, rng)
+        split = _split_text(clients, clusters_each, seed)
+    else:
+        parts = tuple(points[np.sort(part)] for part in np.array_split(rng.permutation(len(points)), clients))
+        split = f"{clients} clients, points dealt at random, seed {seed}"
+    if not all(map(len, parts)):
+        raise PointsError(f"some of the {clients} clients get no point: take fewer, or more --clusters-each")
+    return Points(name, parts, k, split)
+
+
+def reference_loss(points: np.ndarray, k: int, seed: int = 0, restarts: int = _REFERENCE_RESTARTS) -> float:
+    """φ_c*, the best loss of central K-means over many restarts."""
+    weights = np.ones(len(points), np.int64)
+    return kmeans(points, weights, k, np.random.default_rng(seed), restarts=restarts).loss
+
+
+def _split_text(clients: int, clusters_each: int, seed: int) -> str:
+    return f"{clients} clients draw {clusters_each} clusters each, seed {seed}"
+
+
+def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Arrays of a .npz file; nothing in it is ever unpickled."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
+    except FileNotFoundError:
+        raise PointsError(f"{path} does not exist: give the directory of the data sets") from None
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as fault:
+        raise PointsError(f"{path} cannot be read: {fault}") from None

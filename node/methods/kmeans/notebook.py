@@ -1,0 +1,115 @@
+"""What a client keeps between rounds of federated K-means: its points, and which requests it has applied to them.
+
+Both are in one file of the journal, replaced as a whole before anybody sees what follows from it.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from fedgrove.node.methods.kmeans.client import UnknownPoint
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.protocol.journal import Journal, JournalDamaged
+from safetensors import SafetensorError
+from safetensors.numpy import load as safetensors_load
+from safetensors.numpy import save as safetensors_save
+
+_NAME = "points"
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What a client keeps between rounds.
+
+    Attributes
+    ----------
+    points : float64 array of shape (n, d)
+        NaN where they were removed.
+    applied : tuple of str
+        Digests of the requests that were applied, hexadecimal.
+    """
+
+    points: np.ndarray
+    applied: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> np.ndarray:
+        """The points that were not removed: float64 array of shape (m, d)."""
+        return self.points[self._present]
+
+    @property
+    def _present(self) -> np.ndarray:
+        return ~np.isnan(self.points).any(axis=1)
+
+    def without(self, rows: Collection[int]) -> "Notebook":
+        """The notebook with some points overwritten.
+
+        Raises
+        ------
+        UnknownPoint
+            One of the rows is not there, or was removed before.
+        """
+        self.left_after(rows, ())
+        points = self.points.copy()
+        points[sorted(rows)] = np.nan
+        return replace(self, points=points)
+
+    def left_after(self, rows: Collection[int], asked: Collection[int]) -> int:
+        """How many points are left when ``rows`` are forgotten, too, after what was asked for before.
+
+        Raises
+        ------
+        UnknownPoint
+            One of the rows is not there, or the client has asked for it before.
+        """
+        left = set(np.flatnonzero(self._present).tolist()) - set(asked)
+        unknown = sorted(set(rows) - left)
+        if unknown and 0 <= unknown[0] < len(self.points):
+            raise UnknownPoint(f"point {unknown[0]} has been taken back before")
+        if unknown:
+            raise UnknownPoint(f"there is no point {unknown[0]}: they are numbered from 0 to {len(self.points) - 1}")
+        return len(left - set(rows))
+
+    def to_bytes(self) -> bytes:
+        """Safetensors."""
+        applied = np.frombuffer(json.dumps(self.applied).encode(), np.uint8)
+        return safetensors_save({"points": np.ascontiguousarray(self.points, np.float64), "applied": applied})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Notebook":
+        """Parse what ``to_bytes`` wrote; it comes from this client's own sealed journal."""
+        arrays = safetensors_load(data)
+        return cls(arrays["points"], tuple(json.loads(arrays["applied"].tobytes())))
+
+
+def begin(journal: Journal, points: np.ndarray, settings: ClusteringSettings) -> Notebook:
+    """Put a client's points into its journal.
+
+    Raises
+    ------
+    OutsideGrid
+        A point is outside the federation's grid.
+    """
+    if points.ndim != 2 or points.shape[1] != settings.dimensions:
+        raise ValueError(f"points of shape {points.shape} do not fit a grid of {settings.dimensions} dimensions")
+    settings.grid.quantise(points)
+    notebook = Notebook(np.array(points, np.float64))
+    write_notebook(journal, notebook)
+    return notebook
+
+
+def write_notebook(journal: Journal, notebook: Notebook) -> None:
+    """Replace what the journal has; durable when it returns."""
+    journal.keep(_NAME, notebook.to_bytes())
+
+
+def read_notebook(journal: Journal) -> Notebook | None:
+    """What a client keeps between rounds; None before its first."""
+    data = journal.kept(_NAME)
+    if data is None:
+        return None
+    try:
+        return Notebook.from_bytes(data)
+    except (SafetensorError, ValueError, KeyError) as fault:
+        raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None

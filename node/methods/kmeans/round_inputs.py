@@ -1,0 +1,135 @@
+"""What a round of federated K-means follows from: the state before it, who wants what, who is summed with whom.
+
+Functions of the ledger up to the round's opening (and of its order and shares), so that everybody gets the same, now
+and later.
+"""
+
+import hashlib
+from itertools import pairwise
+
+from fedgrove.chain.records import Failed, FailureReason
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.masking.graph import Adjacency
+from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+_KEY = b"fedgrove clustering key 1"
+_MOST_DOUBLINGS = 20
+
+
+def state_before(
+    rounds: Rounds,
+    entry: RoundRecords,
+    config: FederationConfig,
+    store: ContentStore,
+    model: State | None = None,
+) -> State:
+    """The state that a round starts from, which may be at hand.
+
+    Raises
+    ------
+    StoreError
+    InvalidModel
+        The blob is no state, or no round can have left it where the ledger has it.
+    """
+    found = model or fetch_model(store, entry.opened.model_digest, config)
+    return checked(rounds, found, entry.number)
+
+
+def checked(rounds: Rounds, state: State, number: int) -> State:
+    """The state itself, if its rounds are on the ledger, before round ``number``; else InvalidModel."""
+    for each in (state.round, state.whole):
+        if each and not (each < number and each in rounds.rounds):
+            raise InvalidModel(f"the state is of a round that was not before it ({each})")
+    return state
+
+
+def asked(rounds: Rounds, state: State, through: int) -> dict[int, int]:
+    """Clients that took back, up to a block, what the state was made from: the block of their first such request."""
+    since = rounds.rounds[state.round].opened.opened_at if state.round else 0
+    found: dict[int, int] = {}
+    for record in rounds.withdrawals:
+        if since < record.at.block <= through and record.client in state.clients:
+            found.setdefault(record.client, record.at.block)
+    return found
+
+
+def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: ClusteringSettings) -> Adjacency:
+    """Leaf positions of those who are summed together in a sealed round; empty: all are.
+
+    Who has left is in no group: it masks nothing, and nothing of it is summed. After a sum that could not be decoded
+    there are twice as many groups as before, none smaller than the terms allow.
+    """
+    through = entry.opened.opened_at
+    left = {record.client for record in rounds.withdrawals if not record.points and record.at.block <= through}
+    positions = [position for position, client in enumerate(entry.order) if client not in left]
+    wanted = before.groups << min(_failures(rounds, before, entry.number), _MOST_DOUBLINGS)
+    count = max(1, min(wanted, len(positions) // settings.smallest_group))
+    if count == 1 and len(positions) == len(entry.order):
+        return ()
+    ends = [len(positions) * place // count for place in range(count + 1)]
+    return tuple(tuple(positions[start:end]) for start, end in pairwise(ends))
+
+
+def exchange_of(round: UploadRound) -> Exchange:
+    """What the round's sums are to hold. The list of shares must be final."""
+    entry, settings = round.entry, round.config.clustering
+    before: State = round.previous
+    opened = entry.opened.opened_at
+    if opened < first_block(round.rounds, before, entry.number, settings):
+        return Exchange(settings, before)
+    everybody = (tuple(range(len(entry.order))),)
+    groups = [[entry.order[position] for position in group] for group in round.graph.groups or everybody]
+    stated = {client: entry.draws[client].samples for client in entry.shares}
+    key = hashlib.sha256(_KEY + round.graph.context.to_bytes() + entry.seed.seed).digest()
+    return exchange(settings, before, groups, stated, asked(round.rounds, before, opened), key)
+
+
+def first_block(rounds: Rounds, before: State, number: int, settings: ClusteringSettings) -> int:
+    """From which block on round ``number`` may sum anything, if it is opened then.
+
+    A coordinator that opened rounds faster would be shown more points than its members agreed to.
+    """
+    tried = [before.round] if before.round else []
+    later = (entry for entry in rounds.rounds.values() if before.round < entry.number < number)
+    tried += [entry.number for entry in later if entry.commits and not entry.stands]
+    return rounds.rounds[tried[-1]].opened.opened_at + settings.gather_blocks if tried else 0
+
+
+def due(rounds: Rounds, state: State, block: int, settings: ClusteringSettings) -> int | None:
+    """From which block on the next round is to be opened; None: nobody waits for one."""
+    latest = rounds.latest
+    requests = asked(rounds, state, block)
+    new = [
+        member.active_from
+        for client, member in rounds.members.items()
+        if client not in state.clients and not rounds.left(client)
+    ]
+    waiting = [*requests.values(), *new]
+    if not waiting:
+        return None
+    unheard = [since for since in waiting if since > latest.opened.opened_at]
+    if unheard:
+        when = min(unheard) + settings.gather_blocks
+    else:
+        held = _held_since(rounds, min(requests.values())) if requests else latest.number - state.whole
+        # Who never answers is waited for twice as long each time, or rounds would be held for it for ever.
+        doublings = min(max(0, held - 1), _MOST_DOUBLINGS)
+        when = (latest.voided or latest.end).at.block + (settings.retry_blocks << doublings)
+    return max(when, first_block(rounds, state, latest.number + 1, settings))
+
+
+def _held_since(rounds: Rounds, block: int) -> int:
+    return sum(entry.opened.opened_at >= block for entry in rounds.rounds.values())
+
+
+def _failures(rounds: Rounds, before: State, number: int) -> int:
+    """Rounds between the state and round ``number`` that failed because nobody could decode their sum."""
+    between = (entry.end for entry in rounds.rounds.values() if before.round < entry.number < number)
+    return sum(isinstance(end, Failed) and end.reason == FailureReason.INVALID_UPDATE for end in between)

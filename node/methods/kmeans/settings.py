@@ -1,0 +1,90 @@
+"""What the members of a clustering federation agree on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from fedgrove.node.methods.kmeans.clustering import most_points
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT, REDUNDANT
+from fedgrove.node.methods.kmeans.field import ELEMENT
+from fedgrove.node.methods.kmeans.grid import Grid
+
+MAX_K = 1_000
+MAX_DIMENSIONS = 4_096
+
+
+@dataclass(frozen=True)
+class ClusteringSettings:
+    """The terms of federated K-means.
+
+    Attributes
+    ----------
+    k : int
+        K, clusters at the server and centroids at each client.
+    dimensions : int
+        d, coordinates of a point.
+    step : float
+        γ, the width of a bin in each dimension; the seed takes 1/√n for n points.
+    bound : float
+        Points lie in the cube from −bound to bound.
+    iterations : int
+        Lloyd's, at each client after its seeding; 0: centroids are data points (algorithm 1).
+    restarts : int
+        Seedings that the server tries.
+    least_share : float
+        In each sum a client seeds from a random part of its points. The share is drawn uniformly from this to 1, so
+        that nobody knows how many points the client's counts add up to; 1 takes all of them (algorithm 1).
+    smallest_group : int
+        After a sum that could not be decoded, members are summed in groups; none is smaller than this. With fewer than
+        twice as many members, sums are never divided.
+    gather_blocks : int
+        Fewest blocks between the first request and the round for it, and between two sums. Each sum shows other points
+        of every member, so this bounds how fast they are shown.
+    retry_blocks : int
+        While somebody who is away is waited for, another round is opened so many blocks after the last one; twice as
+        many each time that it came to nothing.
+    """
+
+    k: int
+    dimensions: int
+    step: float
+    bound: float = 1.0
+    iterations: int = 0
+    restarts: int = 20
+    least_share: float = 0.5
+    smallest_group: int = 16
+    gather_blocks: int = 100
+    retry_blocks: int = 100
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.k <= MAX_K, f"k must be from 1 to {MAX_K}")
+        _check(1 <= self.dimensions <= MAX_DIMENSIONS, f"dimensions must be from 1 to {MAX_DIMENSIONS}")
+        _check(1e-6 <= self.step <= 1e6, "step must be from 0.000001 to 1000000")
+        _check(0 < self.bound <= 1e6, "bound must be above 0 and at most 1000000")
+        _check(0 <= self.iterations <= 1_000, "iterations must be from 0 to 1000")
+        _check(1 <= self.restarts <= 1_000, "restarts must be from 1 to 1000")
+        _check(0.1 <= self.least_share <= 1, "least_share must be from 0.1 to 1")
+        _check(3 <= self.smallest_group <= 1 << 16, "smallest_group must be from 3 to 65536")
+        _check(1 <= self.gather_blocks <= 1 << 20, "gather_blocks must be from 1 to 1048576")
+        _check(1 <= self.retry_blocks <= 1 << 20, "retry_blocks must be from 1 to 1048576")
+        _check(self.most_points > 0, "step must be larger: so fine a grid cannot be clustered exactly")
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The bins."""
+        return Grid.covering(self.dimensions, self.step, self.bound)
+
+    @property
+    def most_points(self) -> int:
+        """Points that a sum may count, wherever in the grid they lie, to be clustered exactly."""
+        return min(MAX_LIMIT, most_points(self.dimensions, self.grid.half))
+
+    def largest_upload(self, clients: int) -> int:
+        """Bytes of an upload in a round in which so many clients are summed."""
+        capacity = self.k * clients
+        pieces = self.grid.piece_count if self.grid.piece_count > 1 else 0
+        return ELEMENT.itemsize * (2 * capacity + REDUNDANT + pieces * capacity)
+
+
+def _check(fine: bool, sentence: str) -> None:
+    if not fine:
+        raise ValueError(sentence)

@@ -1,0 +1,137 @@
+"""Counts over bins under masks over 𝔽_p: the sums of federated K-means (seed 000, algorithm 2; spec 06).
+
+What a client uploads are the syndromes of its vector of counts (``node.methods.kmeans.code``). Keys of masks, dropouts
+and their recovery are those of all other rounds; only the group differs that the masks are drawn from.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+
+import numpy as np
+from fedgrove.ipfs.store import Malformed, TooLarge
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import InvalidUpdate, left_over
+from fedgrove.node.masking.client import MaskingRefused, MaskKey, mask_keys
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.survivors import opened_groups
+from fedgrove.node.methods.kmeans import field as gf
+from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.exchange import InvalidSum
+from fedgrove.node.methods.kmeans.masks import apply_masks
+from fedgrove.node.methods.kmeans.round_inputs import checked, due, exchange_of
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.privacy.accountant import GaussianRelease, Release
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
+
+_CLUSTERING = b"fedgrove clustering seed 1"
+
+
+class ClusteringUploads(UploadKind):
+    """Sums of counts over bins; what everybody adds is in the clear nowhere."""
+
+    def upload_bytes(self, layout: Layout) -> int:
+        raise NotImplementedError("the size of an upload depends on the round: see expected_bytes")
+
+    def check_model(self, model: State, number: int) -> None:
+        if number == 1 and model.clients:
+            raise ValueError("the first round starts from points that nobody contributed")
+
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        own = exchange_of(round).sum_of(client)
+        return own.code.upload_bytes if own is not None else 0
+
+    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
+        """A client's vector under masks; nothing where the round sums nothing of it."""
+        own = exchange_of(round).sum_of(client)
+        if own is None:
+            return b""
+        keys = mask_keys(round.graph, round.entry.order.index(client), secrets, round.sharers)
+        if len(keys) == 1:
+            raise MaskingRefused(f"no partner of client {client} shared: nothing would hide what it sends")
+        return _lay(own.code.encode(update), keys).astype(gf.ELEMENT).tobytes()
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        planned, entry = exchange_of(round), round.entry
+        if not planned.sums:
+            return Outcome(planned.before)
+        decoded: list[BinCounts | None] = []
+        faults: list[InvalidUpdate] = []
+        opened = opened_groups(round.graph, round.survivors, record.left_out)
+        for own, positions in zip(planned.sums, opened, strict=True):
+            try:
+                decoded.append(_change(round, record, own.code, positions) if own is not None and positions else None)
+            except InvalidUpdate as fault:
+                decoded.append(None)
+                faults.append(fault)
+        try:
+            return Outcome(planned.finish(entry.number, tuple(entry.commits), decoded, _generator(round)))
+        except InvalidSum as fault:
+            raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
+
+    def due(self, rounds: Rounds, model: Callable[[], State], block: int) -> int | None:
+        """When somebody new is there, or somebody asked for something; see the base class."""
+        state = checked(rounds, model(), rounds.latest.number + 1)
+        return due(rounds, state, block, self.config.clustering)
+
+    # --- accounting -------------------------------------------------------------------------------------------------
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+
+def _change(round: UploadRound, record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
+    """The decoded sum over the survivors of a group.
+
+    Raises
+    ------
+    StoreError
+        An upload cannot be fetched.
+    InvalidUpdate
+        An upload is no list of field elements of the right length, or their sum is none of counts.
+    InvalidConfig
+        The library that decodes is not installed.
+    """
+    try:
+        from fedgrove.node.methods.kmeans.decoder import SumError, decode
+    except ModuleNotFoundError:
+        raise InvalidConfig("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'") from None
+    total = np.zeros(code.length, gf.ELEMENT)
+    for client, elements in _uploads(round, positions, code.upload_bytes):
+        if (elements >= gf.PRIME).any():
+            raise InvalidUpdate(f"the update of client {client} is not {len(total)} elements of the field", client)
+        total = gf.add(total, elements)
+    try:
+        return decode(code, _lay(total, list(left_over(round.graph, positions, record))))
+    except SumError as fault:
+        raise InvalidUpdate(f"the sum cannot be decoded: {fault}", 0) from None
+
+
+def _lay(elements: np.ndarray, keys: list[MaskKey]) -> np.ndarray:
+    add = [each.key for each in keys if not each.subtract]
+    return apply_masks(elements, add, [each.key for each in keys if each.subtract])
+
+
+def _uploads(round: UploadRound, positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
+    entry = round.entry
+    for position in positions:
+        client = entry.order[position]
+        try:
+            data = b"".join(round.store.stream(entry.commits[client].digest, size))
+        except (TooLarge, Malformed) as lie:
+            raise InvalidUpdate(f"client {client}: {lie}", client) from None
+        if len(data) != size:
+            raise InvalidUpdate(f"the update of client {client} is {len(data)} bytes long, not {size}", client)
+        yield client, np.frombuffer(data, gf.ELEMENT)
+
+
+def _generator(round: UploadRound) -> np.random.Generator:
+    """What the server draws from: the same for everybody, and fixed by a block that nobody chose."""
+    digest = hashlib.sha256(_CLUSTERING + round.graph.context.to_bytes() + round.entry.seed.seed).digest()
+    return np.random.default_rng(int.from_bytes(digest))

@@ -1,0 +1,228 @@
+"""A client's part of a federation with clusters: it compares, chooses a cluster, trains, and shows or judges models.
+
+What follows from its data leaves it blinded, sealed or under masks only. The secret of a comparison, without which
+nobody can tell what was blinded, is in the journal until all have answered, and destroyed then; the secret that opens
+what it sent, until nobody can be suspected for it any more (``node.methods.procfl.shown_uploads``).
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import numpy as np
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.training import evaluate
+from fedgrove.node.masking.keys import SECRET_BYTES
+from fedgrove.node.methods.procfl.committee_work import CommitteeWork
+from fedgrove.node.methods.procfl.comparing import Comparing, Party, Received, comparing, part_of, upload
+from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.labels import label_shares
+from fedgrove.node.methods.procfl.local_training import ClusterTraining
+from fedgrove.node.methods.procfl.mailbox import seal
+from fedgrove.node.methods.procfl.round_inputs import (
+    counts_sent_before,
+    course_of,
+    first_message,
+    session_of,
+    state_before,
+)
+from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
+from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.training import choose_cluster
+from fedgrove.node.protocol.content import Update, fetch_available
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+_SECRET = "comparison"
+
+Work = tuple[Any, ...]
+"""A function and its arguments, which go to a worker."""
+
+
+class LocalClusters:
+    """Does what the stage of each round asks of this client.
+
+    Parameters
+    ----------
+    store, config, samples, journal, executor
+        As ``LocalTraining`` takes them.
+    rounds : callable
+        The ledger as the client sees it now.
+    place : callable
+        The public inputs of a sealed round.
+    keys : Keys
+        Its mailbox opens models that are shown to it.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        samples: Samples,
+        journal: Journal,
+        executor: Executor | None,
+        rounds: Callable[[], Rounds],
+        place: Callable[[RoundRecords], UploadRound],
+        keys: Keys,
+    ) -> None:
+        self._store, self._config, self._samples, self._journal = store, config, samples, journal
+        self._rounds, self._place = rounds, place
+        self._executor = executor
+        self._course: Course = course_of(config)
+        self._training = ClusterTraining(store, config, samples, journal, executor, place, self._course)
+        self._shown = ShownUploads(store, config, journal, place)
+        own = (store, config, samples, journal, self._course)
+        self._committee = CommitteeWork(*own, self._training, self._shown, rounds, keys)
+        self._running: tuple[int, Future] | None = None
+
+    def samples(self, entry: RoundRecords, client: int) -> int:
+        """What the client states when it draws: the size of its set, or the number of ``Course.number_of``.
+
+        Raises
+        ------
+        CannotTakePart
+            It has more samples than are compared.
+        """
+        state = state_before(self._rounds(), entry, self._config, self._store)
+        if state.stage == "blind":
+            if len(self._samples) > MAX_ELEMENTS:
+                raise CannotTakePart(f"it has {len(self._samples)} samples, of which {MAX_ELEMENTS} can be compared")
+            return len(self._samples)
+        if state.stage != "train":
+            return 1
+        return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
+
+    def result(self, entry: RoundRecords, client: int) -> Update | None:
+        """What it uploads in a round; None while it computes.
+
+        Raises
+        ------
+        CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob
+        """
+        round = self._place(entry)
+        state: ClusterState = round.previous
+        match state.stage:
+            case "blind":
+                return self._first(round, client)
+            case "ask" | "answer" | "report":
+                return self._answers(round, state, client)
+        if self._journal.kept(_SECRET):
+            self._journal.keep(_SECRET, b"")
+        match state.stage:
+            case "labels":
+                # They never change: a second sum without somebody would show that client's. So they are summed once.
+                shares = np.array(self._label_shares())
+                return np.zeros_like(shares) if counts_sent_before(round) else shares
+            case "show":
+                return self._committee.show(round, state, entry, client)
+            case "vote":
+                return self._committee.votes(round, state, client, self._computed)
+        position = entry.order.index(client)
+        if not any(position in group for group in round.graph.groups):
+            return b""
+        if self._course.terms.seats and self._committee.opens_uploads:
+            self._shown.keep(entry.number)
+        return self._training.result(entry, client)
+
+    def settle(self, client: int) -> None:
+        """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""
+        self._shown.settle(self._rounds(), client)
+
+    def leave(self) -> None:
+        """Destroy what strategies keep, and the secrets of a comparison and of an upload."""
+        self._training.leave()
+        self._journal.keep(_SECRET, b"")
+        self._shown.destroy()
+
+    # --- comparisons ------------------------------------------------------------------------------------------------
+
+    def _first(self, round: UploadRound, client: int) -> bytes | None:
+        """The first message of a comparison; its secret is in the journal before."""
+        session = session_of(round)
+        secret = self._secret(session)
+        if secret is None:
+            secret = os.urandom(SECRET_BYTES)
+            self._journal.keep(_SECRET, session + secret)
+        return self._computed(round, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
+
+    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> bytes | None:
+        """What follows from others' messages, sealed to the counter if it is for nobody else."""
+        if client not in state.sets:
+            return b""
+        session, psi = bytes.fromhex(state.session), self._course.terms.psi
+        secret = self._secret(session)
+        if secret is None:
+            raise CannotTakePart("its journal has lost the secret of its comparisons")
+        protocol = comparing(psi)
+
+        def work() -> Work:
+            partners = protocol.lengths(state.stage, state.sizes, client)
+            received = {partner: self._received(round, state, protocol, client, partner) for partner in partners}
+            return upload, psi, self._party(session, client, secret), state.stage, state.sizes, received
+
+        plain = self._computed(round, work)
+        if plain is None or not protocol.sealed:
+            return plain
+        return seal(self._course.terms.counter_key, plain, session, os.urandom)
+
+    def _received(
+        self, round: UploadRound, state: ClusterState, protocol: Comparing, client: int, partner: int
+    ) -> Received:
+        first = first_message(round, partner)
+        before = protocol.stages[protocol.stages.index(state.stage) - 1]
+        base = round.rounds.base_of(round.entry.number)
+        if before == "blind" or partner not in base.commits:
+            return Received(first)
+        lengths = protocol.lengths(before, state.sizes, partner)
+        found = fetch_available(self._store, {partner: base.commits[partner].digest}, sum(lengths.values()))
+        return Received(first, part_of(lengths, client, found.get(partner, b"")))
+
+    def _party(self, session: bytes, client: int, secret: bytes) -> Party:
+        counts = label_counts(self._samples.y, self._course.labels)
+        return Party(session, client, tuple(counts.tolist()), secret)
+
+    def _secret(self, session: bytes) -> bytes | None:
+        """The secret of a comparison; None if this client has none."""
+        kept = self._journal.kept(_SECRET) or b""
+        return kept[len(session) :] if kept.startswith(session) else None
+
+    def _computed(self, round: UploadRound, work: Callable[[], Work]) -> Any:
+        """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
+        number = round.entry.number
+        if self._running is None or self._running[0] != number:
+            function, *arguments = work()
+            if self._executor is not None:
+                future = self._executor.submit(function, *arguments)
+            else:
+                future = Future()
+                future.set_result(function(*arguments))
+            self._running = (number, future)
+        future = self._running[1]
+        return future.result() if future.done() else None
+
+    # --- training ---------------------------------------------------------------------------------------------------
+
+    def _label_shares(self) -> tuple[int, ...]:
+        return tuple(label_shares(label_counts(self._samples.y, self._course.labels)).tolist())
+
+    def _choice(self, state: ClusterState, client: int) -> int:
+        """The cluster whose model has the least loss on the client's own samples (algorithm 1, line 12)."""
+        options = self._course.options(state, client)
+        if len(options) < 2 or len(state.models) == 1 or self._course.is_global(state):
+            return options[0] if options else 0
+        losses = {
+            rank: evaluate(self._config.model, state.model_of(number), self._samples).loss
+            for rank, number in enumerate(options)
+        }
+        return options[choose_cluster(losses)]
+
+
+def _first(psi: str, party: Party) -> bytes:
+    return comparing(psi).first(party)

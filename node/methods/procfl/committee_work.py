@@ -1,0 +1,155 @@
+"""A client's part when a cluster is judged: as a member it shows what it sent, as a judge it votes."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+import numpy as np
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import flatten
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.judging import Judging, judge_all
+from fedgrove.node.methods.procfl.local_training import ClusterTraining
+from fedgrove.node.methods.procfl.mailbox import NotForReader, seal, unseal
+from fedgrove.node.methods.procfl.round_inputs import shown_bytes, shown_to, trained_round
+from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+Computed = Callable[[UploadRound, Callable[[], tuple[Any, ...]]], Any]
+"""Has a worker do the work of a round, a function and its arguments; None while it is under way."""
+
+_MOST_SAMPLES = 2  # times the median of a group's members: who claims more may not come further for it
+
+
+class CommitteeWork:
+    """Shows, and judges.
+
+    Parameters
+    ----------
+    store, config, samples, journal
+        As ``LocalTraining`` takes them.
+    course : Course
+    training : ClusterTraining
+    shown : ShownUploads
+    rounds : callable
+        The ledger as the client sees it now.
+    keys : Keys
+        Its mailbox opens models that are shown to it.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        samples: Samples,
+        journal: Journal,
+        course: Course,
+        training: ClusterTraining,
+        shown: ShownUploads,
+        rounds: Callable[[], Rounds],
+        keys: Keys,
+    ) -> None:
+        self._store, self._config, self._samples, self._journal = store, config, samples, journal
+        self._course, self._training, self._shown = course, training, shown
+        self._rounds, self._keys = rounds, keys
+
+    @property
+    def opens_uploads(self) -> bool:
+        """Whether members show the very uploads that fell."""
+        return self._course.terms.shown == "upload"
+
+    # --- the member -------------------------------------------------------------------------------------------------
+
+    def show(self, round: UploadRound, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
+        """What a member that is judged shows, sealed to each judge; None while it trains for that."""
+        case = next((case for case in state.cases if client in case.members), None)
+        if case is None:
+            return b""
+        plain = self._shown.plain(round) if self.opens_uploads else self._noised(round, case, entry, client)
+        if plain is None:
+            return None
+        judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
+        return b"".join(seal(key, plain, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
+
+    def _noised(self, round: UploadRound, case: Case, entry: RoundRecords, client: int) -> bytes | None:
+        """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
+        trained = self._training.result(entry, client)
+        if trained is None:
+            return None
+        start, model = flatten(self._training.began(round, case.cluster)), flatten(trained)
+        deviation = self._course.terms.shown_noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
+        rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
+        return (model + deviation * rng.standard_normal(len(model))).astype("<f4").tobytes()
+
+    # --- the judge --------------------------------------------------------------------------------------------------
+
+    def votes(self, round: UploadRound, state: ClusterState, client: int, computed: Computed) -> bytes | None:
+        """This judge's ballots, with their evidence, on each cluster that it is to judge; None while it trains."""
+        stored = self._journal.read(round.entry.number, "update")
+        if stored is not None:
+            return stored
+        cases = [case for case in state.cases if client in case.committee]
+        found = computed(round, lambda: (judge_all, [self._task(round, state, case, client) for case in cases]))
+        if found is not None:
+            self._journal.write(round.entry.number, "update", found)
+        return found
+
+    def _task(self, round: UploadRound, state: ClusterState, case: Case, client: int) -> Judging:
+        models = self._models(round, case, self._told(round, state, case, client))
+        config = self._config
+        return Judging(
+            cluster=case.cluster,
+            judge=client,
+            model=config.model,
+            training=config.training,
+            strategy=make_strategy(config.strategy.name, config.strategy.options),
+            start=self._training.began(round, case.cluster),
+            reference=state.reference_of(case.cluster),
+            shown=tuple(models.get(member) for member in case.members),
+            steps=steps_of(state, case.cluster, case.members, client),
+            labels=state.labels_of(case.cluster),
+            samples=self._samples,
+            rule=self._course.terms.rule,
+            shared=self._training.shared(),
+            place=self._training.again(state),
+        )
+
+    def _told(self, round: UploadRound, state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+        """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
+        length = shown_bytes(self._config, state.layout)
+        base = round.rounds.base_of(round.entry.number)
+        digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
+        blobs = fetch_available(self._store, digests, length * len(case.committee))
+        place, told = length * case.committee.index(judge), {}
+        mailboxes = (self._keys.mailbox, *self._keys.past_mailboxes)
+        for member, blob in blobs.items():
+            with suppress(NotForReader):
+                told[member] = unseal(mailboxes, blob[place : place + length], shown_to(round, member, judge))
+        return told
+
+    def _models(self, round: UploadRound, case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+        """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
+        if self.opens_uploads:
+            return self._shown.models(trained_round(round), case, told)
+        length = 4 * round.previous.layout.length
+        vectors = {member: np.frombuffer(data, "<f4") for member, data in told.items() if len(data) == length}
+        return {member: vector for member, vector in vectors.items() if np.isfinite(vector).all()}
+
+
+def steps_of(state: ClusterState, cluster: int, members: Cluster, judge: int) -> tuple[float, ...]:
+    """Each member's samples for each of the judge's, of which it may claim twice as many as most of its group have."""
+    size = state.sizes
+    most = _MOST_SAMPLES * median(size[client] for client in state.groups[cluster])
+    return tuple(min(size[member], most) / size[judge] for member in members)

@@ -1,0 +1,233 @@
+"""How a judge tells malicious models from honest ones, on its own data (Xu et al. 2025, algorithm 3, step 3).
+
+The seed has lost the formula by which a judge decides, but for its terms: a model's accuracy and the mean of all.
+``Rule`` says what stands for it, and why; docs/clustering.md has the trials behind the defaults.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from fedgrove.node.learning.samples import Samples
+
+# Cosines and lengths are whole ten-thousandths, so that evidence has one form in bytes, and votes follow from it.
+_PARTS = 10_000
+_LARGEST = (1 << 63) - 1
+_PERCENT = 100
+
+_MAGIC = b"FGX1"
+_DIGEST_BYTES = 32
+_HEAD_BYTES = len(_MAGIC) + 4 + 1
+_FINDING_BYTES = _DIGEST_BYTES + 4 + 8 + 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a judge calls a model malicious.
+
+    Attributes
+    ----------
+    test : str
+        ``direction``: what leads away from the judge's own update, or much too far (after FLTrust, Cao et al. 2021).
+        ``gap``: what lies below the largest gap between neighbouring scores. ``mean``: what lies below the mean of all
+        scores, as the paper has it; the more of a cluster is malicious, the less lies below it.
+    least_cosine : float
+        ``direction``: the least cosine of the angle between a member's update and the judge's that is honest.
+    most_length : float
+        ``direction``: the largest length of an honest update, in lengths of the judge's.
+    margin : float
+        ``gap``: the largest gap that honest models leave. ``mean``: how far below the mean an honest model may be.
+    floor : float
+        ``gap`` and ``mean``: malicious is also what scores less than this fraction of the reference, the model from
+        before the drop: in a cluster that is malicious as a whole nothing stands out.
+    """
+
+    test: str = "direction"
+    least_cosine: float = -0.01
+    most_length: float = 3.0
+    margin: float = 0.1
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.test not in ("direction", "gap", "mean"):
+            raise ValueError(f"test is {self.test!r}, set it to direction, gap or mean")
+        for name, value in (("margin", self.margin), ("floor", self.floor)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} is {value}, set it from 0 to below 1")
+        if not -1 <= self.least_cosine < 1:
+            raise ValueError(f"least_cosine is {self.least_cosine}, set it from -1 to below 1")
+        if not 1 <= self.most_length <= 1e6:
+            raise ValueError(f"most_length is {self.most_length}, set it from 1 to 1000000")
+
+    def least(self, scores: Sequence[Fraction]) -> Fraction:
+        """The least score that is not malicious beside the others."""
+        margin = _exact(self.margin)
+        if not scores:
+            return Fraction(0)
+        if self.test == "mean":
+            return sum(scores, Fraction(0)) / len(scores) - margin
+        steps = [(high - low, high) for low, high in pairwise(sorted(scores))]
+        gap, above = max(steps, default=(Fraction(0), Fraction(0)), key=lambda step: step[0])
+        return above if gap > margin else Fraction(0)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge found of one member.
+
+    Attributes
+    ----------
+    model : bytes
+        Digest of the model that it judged, 32 bytes.
+    cosine : int
+        Of the angle between the member's update and the judge's own, both from the model that the round began with, in
+        ten-thousandths; 0 where one of them is zero.
+    length : int
+        The member's update in lengths of the judge's, in ten-thousandths.
+    score : int
+        Percent of the judge's samples that the model gets right, each label with the same weight; 0 where the rule
+        looks at directions.
+    """
+
+    model: bytes
+    cosine: int
+    length: int
+    score: int = 0
+
+    def __post_init__(self) -> None:
+        fine = len(self.model) == _DIGEST_BYTES and any(self.model) and 0 <= self.score <= _PERCENT
+        if not (fine and -_PARTS <= self.cosine <= _PARTS and 0 <= self.length <= _LARGEST):
+            raise ValueError("a finding has a digest, a cosine, a length and a score in their ranges")
+
+
+def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> tuple[int, int]:
+    """Cosine and length of a member's update beside the judge's, as a finding has them.
+
+    Parameters
+    ----------
+    update, own : float32 arrays of shape (d,)
+        Finite.
+    steps : float
+        The member's samples for each of the judge's: with more samples it takes more steps, and may come further.
+    """
+    first, second = update.astype(np.float64), own.astype(np.float64)
+    lengths = [float(np.sqrt(np.square(vector).sum())) for vector in (first, second)]
+    product = float((first * second).sum())
+    cosine = product / (lengths[0] * lengths[1]) if product else 0.0
+    allowed = lengths[1] * max(1.0, steps)
+    length = lengths[0] / allowed if allowed else float(lengths[0] > 0) * _LARGEST
+    return max(-_PARTS, min(round(cosine * _PARTS), _PARTS)), min(round(length * _PARTS), _LARGEST)
+
+
+def even_score(tested: Sequence[int], right: Sequence[int]) -> int:
+    """Accuracy on each label that a judge has, averaged over these, in percent.
+
+    Plain accuracy would say how alike the judge's labels are to those a model was trained on.
+
+    Parameters
+    ----------
+    tested, right : sequence of int
+        The judge's samples of each label, not all zero, and the right answers.
+    """
+    found = [Fraction(number, most) for number, most in zip(right, tested, strict=True) if most]
+    return round(_PERCENT * sum(found, Fraction(0)) / len(found))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one judge found of all members of a suspected cluster that it judged: public, and its votes follow from it.
+
+    It says nothing of the judge's samples but what these few numbers do.
+
+    Attributes
+    ----------
+    findings : tuple of Finding or None
+        In the order of the members; None for one that showed no valid model.
+    reference : int
+        Score of the best model from before the fall, in percent; 0 where the rule looks at directions.
+    """
+
+    findings: tuple[Finding | None, ...]
+    reference: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.findings or not 0 <= self.reference <= _PERCENT:
+            raise ValueError("evidence is of one member at least, and scores are percentages")
+
+    def votes(self, rule: Rule) -> tuple[bool, ...]:
+        """Whether each member is called malicious. Who shows nothing is, else silence would be a defence."""
+        if rule.test == "direction":
+            least, most = (_exact(value) * _PARTS for value in (rule.least_cosine, rule.most_length))
+            return tuple(found is None or found.cosine < least or found.length > most for found in self.findings)
+        scores = [None if found is None else Fraction(found.score, _PERCENT) for found in self.findings]
+        least = rule.least([score for score in scores if score is not None])
+        least = max(least, _exact(rule.floor) * Fraction(self.reference, _PERCENT))
+        return tuple(score is None or score < least for score in scores)
+
+    def to_bytes(self) -> bytes:
+        """Canonical form: magic (4), members (4), reference (1), then 45 bytes a member, zero where there is none."""
+        head = _MAGIC + len(self.findings).to_bytes(4) + self.reference.to_bytes(1)
+        return head + b"".join(bytes(_FINDING_BYTES) if found is None else _packed(found) for found in self.findings)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Evidence":
+        """Read what ``to_bytes`` wrote; ValueError for anything else."""
+        count = int.from_bytes(data[4:8])
+        if data[:4] != _MAGIC or not count or len(data) != evidence_bytes(count):
+            raise ValueError("these bytes are no evidence")
+        parts = [data[start : start + _FINDING_BYTES] for start in range(_HEAD_BYTES, len(data), _FINDING_BYTES)]
+        evidence = cls(tuple(_unpacked(part) if any(part) else None for part in parts), data[_HEAD_BYTES - 1])
+        if evidence.to_bytes() != data:
+            raise ValueError("these bytes are no evidence in canonical form")
+        return evidence
+
+    def digest(self) -> bytes:
+        """SHA-256, for a ballot."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+
+def evidence_bytes(members: int) -> int:
+    """Length of evidence on so many members."""
+    return _HEAD_BYTES + members * _FINDING_BYTES
+
+
+def _packed(found: Finding) -> bytes:
+    return found.model + found.cosine.to_bytes(4, signed=True) + found.length.to_bytes(8) + found.score.to_bytes(1)
+
+
+def _unpacked(data: bytes) -> Finding:
+    cosine = int.from_bytes(data[_DIGEST_BYTES : _DIGEST_BYTES + 4], signed=True)
+    return Finding(data[:_DIGEST_BYTES], cosine, int.from_bytes(data[_DIGEST_BYTES + 4 : -1]), data[-1])
+
+
+def resampled(samples: Samples, labels: np.ndarray, rng: np.random.Generator) -> Samples:
+    """As many of a judge's own samples, with repetitions, in the proportions of a suspected cluster's labels.
+
+    An update says first of all which labels a client has. On other labels than the cluster's a judge's own would lead
+    away from theirs, malicious or not.
+
+    Parameters
+    ----------
+    labels : int64 array of shape (classes,)
+        Samples of each label that the members have together: a masked sum, which shows nobody's.
+
+    Returns
+    -------
+    Samples
+        All of the judge's where it has none of these labels.
+    """
+    own = np.bincount(samples.y, minlength=len(labels))
+    wanted = np.where(own > 0, labels, 0)
+    if not wanted.any():
+        return samples
+    cuts = np.round(np.cumsum(wanted) / wanted.sum() * len(samples)).astype(np.int64)
+    numbers = np.diff(cuts, prepend=0)
+    chosen = [rng.choice(np.flatnonzero(samples.y == label), numbers[label]) for label in np.flatnonzero(numbers)]
+    return samples.take(np.concatenate(chosen))
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(str(number))

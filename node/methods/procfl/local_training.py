@@ -1,0 +1,80 @@
+"""Local training where there are clusters: the model of a client's group, or again, to show or to judge it."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import Tensors, flatten
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.methods.procfl.course import Course, chosen_by
+from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.training.local_training import LocalTraining
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.local_work import Diverged
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+
+class ClusterTraining(LocalTraining):
+    """Trains the model of a client's group.
+
+    Parameters
+    ----------
+    store, config, samples, journal, executor
+        As ``LocalTraining`` takes them.
+    place : callable
+        The public inputs of a sealed round.
+    course : Course
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        samples: Samples,
+        journal: Journal,
+        executor: Executor | None,
+        place: Callable[[RoundRecords], UploadRound],
+        course: Course,
+    ) -> None:
+        super().__init__(store, config, samples, journal, executor)
+        self._place, self._course = place, course
+
+    def result(self, entry: RoundRecords, client: int) -> Tensors | None:
+        """The trained tensors; what training began with where it leads nowhere, or where masks cannot hide it.
+
+        Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
+        absent for what they did.
+        """
+        try:
+            trained = super().result(entry, client)
+        except Diverged:
+            return self._begin(entry, client)[0]
+        bound = self._config.masking.bound
+        if trained is None or np.abs(flatten(trained)).max() <= bound:
+            return trained
+        return self._begin(entry, client)[0]
+
+    def began(self, round: UploadRound, cluster: int) -> Tensors:
+        """What the members of a cluster trained from in the round that is judged."""
+        return self._place(trained_round(round)).previous.model_of(cluster)
+
+    def again(self, state: ClusterState) -> dict[str, int]:
+        """Place of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
+        seed = (self._config.federation.seed + 1) % (1 << 63)
+        return {"round": state.trained, "rounds": self._course.training_rounds, "seed": seed}
+
+    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
+        round = self._place(entry)
+        state: ClusterState = round.previous
+        if state.stage == "train":
+            place = {"round": state.trained + 1, "rounds": self._course.training_rounds}
+            model = state.model_of(max(0, chosen_by(state, entry.draws[client].samples)))
+            # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
+            seed = self._config.federation.seed + 2 * sums_before(round, self._place)
+            return model, {**place, "seed": seed % (1 << 63)}
+        own = next(case.cluster for case in state.cases if client in case.members)
+        return self.began(round, own), self.again(state)

@@ -1,0 +1,220 @@
+"""What a round of a federation with clusters follows from: the state before it, its groups, whose messages it reads."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from fedgrove.chain.records import Drawn, Voided
+from fedgrove.chain.signatures import is_signed_by
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.masking.keys import SECRET_BYTES, is_low_order
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.masking.survivors import summed_groups
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.committee import Ballot, Opens, opened_ballot, vote_bytes
+from fedgrove.node.methods.procfl.comparing import comparing
+from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.methods.procfl.mailbox import OVERHEAD
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+_SESSION = b"fedgrove comparison 1"
+
+
+def course_of(config: FederationConfig) -> Course:
+    """What the terms say of the clusters."""
+    return Course(config.clusters, config.federation.rounds, config.model.classes)
+
+
+def state_before(
+    rounds: Rounds,
+    entry: RoundRecords,
+    config: FederationConfig,
+    store: ContentStore,
+    model: ClusterState | None = None,
+) -> ClusterState:
+    """Where the federation stood when a round was opened: what the last one left, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    base = rounds.base_of(entry.number)
+    if base is not None:
+        return state_after(base, config, store, model)
+    try:
+        return course_of(config).heard(model or fetch_model(store, entry.opened.model_digest, config), None)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def state_after(
+    base: RoundRecords, config: FederationConfig, store: ContentStore, model: ClusterState | None = None
+) -> ClusterState:
+    """Where a closed round left the federation: its model, which may be at hand, and what was stated of it.
+
+    Raises
+    ------
+    StoreError, InvalidModel, InvalidBlob
+    """
+    state = model or fetch_model(store, base.end.model_digest, config)
+    metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+    try:
+        return accepted(config, state, base.end.model_digest, metrics.clusters)
+    except InvalidStatement as fault:
+        raise InvalidBlob(str(fault)) from None
+
+
+def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
+    """The state when what was stated of it has been accepted. Nobody looks into what the coordinator did not sign.
+
+    Parameters
+    ----------
+    digest : bytes
+        Of the state, as the ledger has it.
+
+    Raises
+    ------
+    InvalidStatement
+        It is missing, cannot be true, is not called for, or is not the coordinator's.
+    """
+    course = course_of(config)
+    course.check_called_for(state, stated)
+    if stated is not None and not is_signed_by(config.clusters.signer, stated.message(digest), stated.signature):
+        raise InvalidStatement("what is stated of the clusters bears no signature of clusters.signer")
+    return course.heard(state, stated)
+
+
+def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
+    """Leaf positions of those who are summed together in a sealed round."""
+    return tuple(entry.positions(group) for group in course_of(config).groups(state, numbers_in(entry.draws)))
+
+
+def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
+    """The number that each client stated when it drew, of those that can mask.
+
+    With a key of low order nobody masks, and a group with a member without masks is not summed.
+    """
+    return {client: draw.samples for client, draw in draws.items() if not is_low_order(draw.mask_key)}
+
+
+def lots_of(rounds: Rounds, number: int) -> bytes | None:
+    """What decides who judges whom in a round to show: the first seed after the fall; None where there is none yet.
+
+    It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
+    """
+    base = rounds.base_of(number)
+    later = (entry for entry in rounds.rounds.values() if base.number < entry.number <= number)
+    return next((entry.seed.seed for entry in later if entry.seed is not None), None)
+
+
+def trained_round(round: UploadRound) -> RoundRecords:
+    """The round of training that is judged in a round to show, or to vote."""
+    base = round.rounds.base_of(round.entry.number)
+    return base if round.previous.stage == "show" else round.rounds.base_of(base.number)
+
+
+def opened_by(trained: UploadRound) -> Opens:
+    """Maps members that tell their mask secrets of a round of training to all whose uploads that opens.
+
+    Masks of a pair follow from the secret of either; those of who dropped out are known from the recovery.
+    """
+    entry, graph = trained.entry, trained.graph
+    survivors = {
+        graph.client(position): {graph.client(other) for other in graph.neighbours[position]} & entry.commits.keys()
+        for positions in summed_groups(graph, trained.survivors)
+        for position in positions
+    }
+    return lambda telling: telling | {client for client, partners in survivors.items() if partners <= telling}
+
+
+def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
+    """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
+
+    The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
+    shares were released the ledger does not say: holders may have kept theirs to themselves, and others in the store.
+    So every round counts in which enough clients committed.
+
+    Parameters
+    ----------
+    place : callable
+        The public inputs of a sealed round.
+    """
+    base = round.rounds.base_of(round.entry.number)
+    after = base.number if base else 0
+    before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
+    placed = (place(entry) for entry in before if entry.commits)
+    return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
+
+
+def counts_sent_before(round: UploadRound) -> bool:
+    """Whether somebody may know a sum of label counts already, which do not change from round to round.
+
+    It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
+    """
+    base = round.rounds.base_of(round.entry.number)
+    after = base.number if base else 0
+    earlier = (entry for entry in round.rounds.rounds.values() if entry.number < round.entry.number)
+    lost = (entry for entry in earlier if entry.number > after or isinstance(entry.end, Voided))
+    return any(len(entry.commits) >= MIN_CLIENTS for entry in lost)
+
+
+def session_of(round: UploadRound) -> bytes:
+    """Names the comparisons that a round of first messages begins."""
+    digest = round.entry.opened.config_digest
+    return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
+
+
+def first_message(round: UploadRound, client: int) -> bytes:
+    """What a client began its comparisons with.
+
+    Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
+    the round is held again, the message is empty, and the client like nobody.
+
+    Raises
+    ------
+    StoreError
+    """
+    digest, size = round.previous.sets[client]
+    most = comparing(round.config.clusters.psi).first_bytes(size)
+    if round.entry.number == round.rounds.base_of(round.entry.number).number + 1:
+        return round.store.fetch(bytes.fromhex(digest), most)
+    return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
+
+
+def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
+    """Context of what a member shows to a judge; the same when it is opened, a round later."""
+    context, began, kind = round.graph.context, round.previous.began, round.config.clusters.shown
+    return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
+
+
+def shown_bytes(config: FederationConfig, layout: Layout) -> int:
+    """Length of what a member shows to one judge, sealed: the secret that opens its upload, or a model."""
+    plain = SECRET_BYTES if config.clusters.shown == "upload" else WORD.itemsize * layout.length
+    return OVERHEAD + plain
+
+
+def label_layout(labels: int) -> Layout:
+    """Of a vector of label counts."""
+    return Layout(("labels",), ((labels,),))
+
+
+def ballots_in(data: bytes, cases: Iterable[Case], client: int, rule: Rule) -> dict[int, Ballot]:
+    """A judge's ballots in what it uploaded, by cluster; those whose evidence does not open are void."""
+    found: dict[int, Ballot] = {}
+    own_cases = [case for case in cases if client in case.committee]
+    if len(data) != sum(vote_bytes(len(case.members)) for case in own_cases):
+        return found
+    for case in own_cases:
+        size = vote_bytes(len(case.members))
+        own, data = data[:size], data[size:]
+        with suppress(ValueError):
+            found[case.cluster] = opened_ballot(own, client, len(case.members), rule)
+    return found

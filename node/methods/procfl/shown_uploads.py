@@ -1,0 +1,128 @@
+"""How a member of a suspected cluster answers for the very upload that fell (docs/clustering.md, malicious clusters).
+
+It tells each judge its mask secret of the round that is judged. That secret must outlive its round until nobody can ask
+for it any more, and is destroyed then: it is in the journal before the upload is committed to, and no longer than until
+the vote is closed, or it is plain that there is none.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.recovery import most_record_bytes
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.round_inputs import state_after
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.uploads import ClusterUploads
+from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+_SECRET = "shown"
+_NUMBER_BYTES = 8
+
+
+class ShownUploads:
+    """A member's side: keep, show, destroy; and a judge's: open.
+
+    Parameters
+    ----------
+    store, config, journal
+        As ``LocalClusters`` takes them.
+    place : callable
+        The public inputs of a sealed round.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        journal: Journal,
+        place: Callable[[RoundRecords], UploadRound],
+    ) -> None:
+        self._store, self._config, self._journal, self._place = store, config, journal, place
+        self._kind = ClusterUploads(config)
+        self._settled: tuple[int, bytes, bytes] | None = None
+
+    # --- the member -------------------------------------------------------------------------------------------------
+
+    def keep(self, number: int) -> None:
+        """Have the mask secret of a round of training where it outlives the round: durable when this returns."""
+        if self._kept_of() != number:
+            secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.note(number).secrets))
+            self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
+
+    def plain(self, round: UploadRound) -> bytes:
+        """What a suspected member shows in a round to show: e, 32 bytes.
+
+        Raises
+        ------
+        CannotTakePart
+            It is gone.
+        """
+        if self._kept_of() != round.rounds.base_of(round.entry.number).number:
+            raise CannotTakePart("its journal has lost the secret that opens its upload")
+        return self._journal.kept(_SECRET)[_NUMBER_BYTES:]
+
+    def settle(self, rounds: Rounds, client: int) -> None:
+        """Destroy the secret as soon as the ledger shows that nobody may ask for it any more.
+
+        The closing of a round can be voided as long as it is the latest. So the secret stays until the vote is closed:
+        a round to show that is held again must not find it gone.
+
+        Raises
+        ------
+        StoreError, InvalidModel, InvalidBlob
+            What the last round left cannot be read: the secret stays.
+        """
+        number = self._kept_of()
+        if number is None or number not in rounds.rounds or rounds.rounds[number].end is None:
+            return
+        base = rounds.base
+        over = base is None or base.number < number or len(rounds.ended()) >= self._config.federation.rounds
+        over = over or rounds.disputed_by(client) is not None  # a round that stands: it takes no further part
+        if not over:
+            known = (base.number, base.end.model_digest, base.end.metrics_digest)
+            if known == self._settled:
+                return
+            state = state_after(base, self._config, self._store)
+            over = not _asked(state, client)
+            self._settled = known
+        if over:
+            self.destroy()
+
+    def destroy(self) -> None:
+        """Overwrite the secret; durable when this returns."""
+        self._journal.keep(_SECRET, b"")
+
+    def _kept_of(self) -> int | None:
+        """The round whose secret is kept."""
+        kept = self._journal.kept(_SECRET)
+        return int.from_bytes(kept[:_NUMBER_BYTES]) if kept else None
+
+    # --- the judge --------------------------------------------------------------------------------------------------
+
+    def models(self, entry: RoundRecords, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
+        """The models that members sent in the round of training that a vote is about: float32 (d,) by member.
+
+        Parameters
+        ----------
+        entry : RoundRecords
+            That round.
+        told : mapping of int to bytes
+            What members showed to this judge.
+        """
+        trained = self._place(entry)
+        record = recovery(trained, self._store.fetch(entry.recovered.digest, most_record_bytes(trained.graph)))
+        return self._kind.opened(trained, record, case.members, told)
+
+
+def _asked(state: ClusterState, client: int) -> bool:
+    """Whether a member may be, or was, drawn to show what it sent, and judges may ask for it again."""
+    if state.stage == "show":
+        return any(client in case.suspects for case in state.cases)
+    return state.stage == "vote" and any(client in case.members for case in state.cases)

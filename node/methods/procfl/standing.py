@@ -1,0 +1,147 @@
+"""Where a federation with clusters stands: what its members do in this round, and who of them has not done it.
+
+All of it follows from the ledger and the state that the round began with; nothing here is checked, as clients do that.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.comparing import comparing
+from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.round_inputs import numbers_in
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import name_clients
+
+
+@dataclass(frozen=True)
+class ClusterStanding:
+    """What the latest round is for, or the next one if it has ended.
+
+    Attributes
+    ----------
+    stage : str
+        One of ``node.methods.procfl.state.STAGES``.
+    doing : str
+        What its members do, in one clause.
+    acting : Cluster
+        Who has something to say in it; the others commit to nothing.
+    awaited : Cluster
+        Who of them is yet to commit, while that can be done.
+    stated : str
+        What the coordinator states when it closes the round, so that no stand-by can; empty where nothing is.
+    trained : int
+        Rounds of training so far.
+    clusters : tuple of Cluster
+    cases : tuple of Case
+        Suspected clusters and their committees, while they are judged.
+    expelled : Cluster
+    """
+
+    stage: str
+    doing: str
+    acting: Cluster
+    awaited: Cluster
+    stated: str
+    trained: int
+    clusters: tuple[Cluster, ...]
+    cases: tuple[Case, ...]
+    expelled: Cluster
+
+    def to_dict(self) -> dict:
+        """A JSON-ready form."""
+        return asdict(self)
+
+
+def cluster_standing(
+    course: Course, state: ClusterState | None, entry: RoundRecords | None, committing: bool
+) -> ClusterStanding:
+    """What a round is for.
+
+    Parameters
+    ----------
+    state : ClusterState or None
+        What the round begins with, with those drawn who show, and to whom, once its order is sealed; None before the
+        first round that came to something.
+    entry : RoundRecords or None
+        The round, if it runs.
+    committing : bool
+        Whether its clients may still commit.
+    """
+    state = state or ClusterState.first({})
+    acting = _acting(course, state, entry)
+    return ClusterStanding(
+        stage=state.stage,
+        doing=_doing(course, state),
+        acting=acting,
+        awaited=tuple(client for client in acting if client not in entry.commits) if committing else (),
+        stated=_stated(course, state),
+        trained=state.trained,
+        clusters=state.clusters,
+        cases=state.cases if state.stage in ("show", "vote") else (),
+        expelled=tuple(sorted(state.expelled)),
+    )
+
+
+def _acting(course: Course, state: ClusterState, entry: RoundRecords | None) -> Cluster:
+    """Who has something to say in a round."""
+    drawn = entry.draws if entry else {}
+    match state.stage:
+        case "blind":
+            return tuple(sorted(drawn))
+        case "ask" | "answer" | "report":
+            return tuple(sorted(state.sets))
+        case "show":
+            return tuple(sorted({client for case in state.cases for client in case.members}))
+        case "vote":
+            return tuple(sorted({client for case in state.cases for client in case.committee}))
+    if entry is None or entry.sealed is None:
+        return tuple(sorted({client for members in state.clusters for client in members}))
+    groups = course.groups(state, numbers_in(drawn))
+    return tuple(sorted({client for group in groups for client in group}))
+
+
+def _stated(course: Course, state: ClusterState) -> str:
+    """What the coordinator states when it closes a round that began with this state."""
+    if state.stage == "answer" and comparing(course.terms.psi).sealed:
+        return "how much sets have in common"
+    watched = state.stage == "train" and course.terms.seats
+    return "what models get right on its public samples" if watched else ""
+
+
+def _doing(course: Course, state: ClusterState) -> str:
+    """A round's purpose in one clause."""
+    match state.stage:
+        case "blind":
+            return "members blind the sets of their label counts, to be compared"
+        case "ask":
+            return "members ask each other what their sets have in common"
+        case "answer":
+            counts = ", and the coordinator counts" if comparing(course.terms.psi).sealed else ""
+            return f"members answer each other's sets{counts}"
+        case "report":
+            return "members report how much their sets have in common"
+        case "labels":
+            return "label counts are added up, each part by itself"
+        case "show":
+            shown = "what they sent" if course.terms.shown == "upload" else "models with noise"
+            return _cases(state, lambda members, judges: f"{members} show {shown} to {judges}")
+        case "vote":
+            return _cases(state, lambda members, judges: f"{judges} vote on {members}")
+    number = state.trained + 1
+    if course.is_global(state):
+        return f"training {number}, of one model for all: the first {course.last_global} are"
+    return f"training {number}, of a model a cluster"
+
+
+def _cases(state: ClusterState, told: Callable[[str, str], str]) -> str:
+    return "; ".join(told(*_named(case)) for case in state.cases)
+
+
+def _named(case: Case) -> tuple[str, str]:
+    """Who is judged, and by whom, as far as it is drawn."""
+    if case.seated:
+        return name_clients(case.members), name_clients(case.committee)
+    return f"some of {name_clients(case.suspects)}", f"judges drawn from {len(case.pool)}"

@@ -1,0 +1,105 @@
+"""What a coordinator states of a round with clusters beside the model, since nobody else can compute it.
+
+It counts overlaps, as only it can open the answers, and tests models on a public set, as an auditor has no torch. All
+that follows from both, everybody computes alike (``node.methods.procfl.course``). It signs what it states: who closes a
+round in its stead can state nothing.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+_STATEMENT = b"fedgrove statement 1"
+
+Counts = tuple[int, ...]
+"""Samples, or right answers, of each label."""
+
+
+class InvalidStatement(ValueError):
+    """A statement is missing, or cannot be true; the message says why."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A statement. What a round does not call for is empty.
+
+    Attributes
+    ----------
+    overlaps : tuple of Counts
+        |χₙ ∩ χₘ|, in the order of the clients that answered, sizes on the diagonal.
+    right : tuple of Counts
+        How many of the public samples of each label each model gets right.
+    tested : Counts
+        How many public samples of each label there are.
+    signature : bytes
+        Of ``message``, by the account that the terms name (``clusters.signer``).
+    """
+
+    overlaps: tuple[Counts, ...] = ()
+    right: tuple[Counts, ...] = ()
+    tested: Counts = ()
+    signature: bytes = b""
+
+    def to_table(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "overlaps": list(map(list, self.overlaps)),
+            "right": list(map(list, self.right)),
+            "tested": list(self.tested),
+            "signature": self.signature.hex(),
+        }
+
+    def message(self, state: bytes) -> bytes:
+        """What is signed.
+
+        Parameters
+        ----------
+        state : bytes
+            Digest of the state that this is stated of, 32 bytes. It names the federation by its comparisons.
+        """
+        table = replace(self, signature=b"").to_table()
+        return _STATEMENT + state + json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_table(cls, table: Any) -> "Stated":
+        """Read what ``to_table`` wrote; InvalidStatement for anything else.
+
+        Rows of a table have one length, as many as there are rows where all pairs are stated: whoever reads an element
+        finds it.
+        """
+        try:
+            stated = cls(
+                _rows(table["overlaps"]),
+                _rows(table["right"]),
+                _row(table["tested"]),
+                bytes.fromhex(table["signature"]),
+            )
+            if stated.to_table() != table or not _is_whole(stated):
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise InvalidStatement("what is stated of the clusters is not in its JSON form") from None
+        return stated
+
+    def check_models(self, models: int, labels: int) -> None:
+        """Raise InvalidStatement unless it says how so many models do on samples of so many labels."""
+        rows = (self.tested, *self.right)
+        fine = len(self.right) == models and all(len(row) == labels for row in rows) and any(self.tested)
+        if not fine or any(n > most for row in self.right for n, most in zip(row, self.tested, strict=True)):
+            raise InvalidStatement(f"it does not say how {models} models do on public samples of {labels} labels")
+
+
+def _is_whole(stated: Stated) -> bool:
+    """Whether no row is shorter than another: the matrix of pairs is square, and models were tested on one set."""
+    pairs = len(stated.overlaps)
+    tested = len(stated.tested)
+    return all(len(row) == pairs for row in stated.overlaps) and all(len(row) == tested for row in stated.right)
+
+
+def _rows(table: Any) -> tuple[Counts, ...]:
+    return tuple(map(_row, table))
+
+
+def _row(values: Any) -> Counts:
+    if not all(type(value) is int and 0 <= value < 1 << 53 for value in values):
+        raise ValueError
+    return tuple(values)

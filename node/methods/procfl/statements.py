@@ -1,0 +1,80 @@
+"""What the coordinator of a federation with clusters states: overlaps that it counted, right answers that it found."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.signatures import sign_message
+from fedgrove.ipfs.store import BlobError
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.methods.procfl.comparing import Ecdh, part_of
+from fedgrove.node.methods.procfl.ecdh import Comparison
+from fedgrove.node.methods.procfl.mailbox import OVERHEAD, NotForReader, unseal
+from fedgrove.node.methods.procfl.messages import InvalidMessage
+from fedgrove.node.methods.procfl.round_inputs import first_message
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Counts, Stated
+from fedgrove.node.protocol.uploads import UploadRound
+
+LabelTest = Callable[[Tensors], tuple[Counts, Counts]]
+"""Maps a model to right answers, and samples, of each label."""
+
+
+class ClusterStatements:
+    """Counts and tests. It alone opens the clients' answers: who compares both learns more than their number.
+
+    Parameters
+    ----------
+    keys : Keys
+        Of the coordinator: its mailbox key is the terms' ``clusters.counter``, its account ``clusters.signer``.
+    test : callable or None
+        Tests a model on the public samples; not needed where there are no committees.
+    """
+
+    def __init__(self, keys: Keys, test: LabelTest | None = None) -> None:
+        self._account = keys.account
+        self._mailboxes = (keys.mailbox, *keys.past_mailboxes)
+        self._test = test
+        self._comparing = Ecdh()
+
+    def __call__(self, round: UploadRound, state: ClusterState) -> Stated | None:
+        """What is to be stated of a round that ends with this state, signed; None where nothing is."""
+        match state.stage:
+            case "count":
+                stated = Stated(overlaps=self._overlaps(round, state))
+            case "watch":
+                stated = self._tested((*state.models, *state.trials))
+            case _:
+                return None
+        message = stated.message(cid_of(state.to_bytes()).digest)
+        return replace(stated, signature=sign_message(self._account, message))
+
+    def _tested(self, models: Sequence[Tensors]) -> Stated:
+        results = [self._test(model) for model in models]
+        return Stated(right=tuple(right for right, _ in results), tested=results[0][1])
+
+    def _overlaps(self, round: UploadRound, state: ClusterState) -> tuple[Counts, ...]:
+        """How much all pairs have in common. A pair whose messages do not fit has nothing."""
+        clients, session = state.clients, bytes.fromhex(state.session)
+        blinded = {client: first_message(round, client) for client in clients}
+        answers = {client: self._answers(round, state, client) for client in clients}
+        rows = {client: dict.fromkeys(clients, 0) | {client: state.sizes[client]} for client in clients}
+        for left, right in combinations(clients, 2):
+            pair = Comparison(session, left, right, blinded[left], blinded[right])
+            with suppress(InvalidMessage):
+                found = pair.count(answers[left].get(right, b""), answers[right].get(left, b""))
+                rows[left][right] = rows[right][left] = found.overlap
+        return tuple(tuple(row.values()) for row in rows.values())
+
+    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> dict[int, bytes]:
+        """A client's answers by partner; none if they cannot be opened."""
+        lengths = self._comparing.lengths("answer", state.sizes, client)
+        digest, size = round.entry.commits[client].digest, OVERHEAD + sum(lengths.values())
+        try:
+            plain = unseal(self._mailboxes, round.store.fetch(digest, size), bytes.fromhex(state.session))
+        except (BlobError, NotForReader):
+            return {}
+        return {partner: part_of(lengths, partner, plain) for partner in lengths}

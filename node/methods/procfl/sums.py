@@ -1,0 +1,79 @@
+"""What the groups of a round with clusters sent, added up each by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD, fraction_bits
+from fedgrove.node.masking.survivors import opened_groups
+from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.ring import unmasked_sum
+from fedgrove.node.protocol.uploads import UploadRound
+
+
+@dataclass(frozen=True)
+class GroupSum:
+    """What one group sent.
+
+    Attributes
+    ----------
+    group : Cluster
+        Who is in the sum; nobody where too few of the group are left.
+    words : uint32 array of shape (layout.length,), or None
+        The sum without masks; None where there is none, or it cannot be that of updates within the bound.
+    fault : int or None
+        A client whose upload cannot be summed at all.
+    """
+
+    group: Cluster
+    words: np.ndarray | None = None
+    fault: int | None = None
+
+
+def group_sums(round: UploadRound, record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
+    """The sum of each group, of whatever integers lay under the masks.
+
+    Raises
+    ------
+    StoreError
+    """
+    found = []
+    for positions in opened_groups(round.graph, round.survivors, record.left_out):
+        group = tuple(sorted(round.graph.client(position) for position in positions))
+        try:
+            found.append(GroupSum(group, unmasked_sum(round, record, layout, positions) if group else None))
+        except InvalidUpdate as fault:
+            found.append(GroupSum((), None, fault.client))
+    return found
+
+
+def checked(sums: list[GroupSum], weights: Mapping[int, Fraction], bound: float) -> list[GroupSum]:
+    """The sums, without those that updates within the bound cannot come to."""
+    return [each if _is_within(each, weights, bound) else GroupSum(each.group) for each in sums]
+
+
+def share_of(group: Cluster, weights: Mapping[int, Fraction]) -> Fraction:
+    """What the weights of a group's members add up to."""
+    return sum((weights[client] for client in group), Fraction(0))
+
+
+def together(sums: list[GroupSum]) -> GroupSum:
+    """One sum of all groups that have one."""
+    known = [each for each in sums if each.words is not None]
+    if not known:
+        return GroupSum(())
+    words = np.sum([each.words for each in known], axis=0, dtype=WORD)
+    return GroupSum(tuple(sorted(client for each in known for client in each.group)), words)
+
+
+def _is_within(each: GroupSum, weights: Mapping[int, Fraction], bound: float) -> bool:
+    """Whether no parameter is beyond the bound, times the weights; each update was rounded once."""
+    if each.words is None:
+        return True
+    most = share_of(each.group, weights) * int(bound * (1 << fraction_bits(bound))) + len(each.group)
+    largest = int(np.abs(each.words.view("<i4").astype(np.int64)).max(initial=0))
+    return largest <= most

@@ -1,0 +1,328 @@
+"""Clusters by private similarity, two stages of training, and committees (ProCFL, Xu et al. 2025; spec 05).
+
+Every step is a round of the ledger: who compared, trained, showed or voted has committed to it there, and what comes
+next follows from the commitments (``node.methods.procfl.course``). Comparisons, what is shown, and ballots wear no
+masks: they are blinded, sealed, or public; the phases of sharing and recovery stay, and recover seeds that hide
+nothing. Label counts and models are summed under masks, each group by itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from fedgrove.chain.vrf import proof_to_hash
+from fedgrove.ipfs.store import Malformed, TooLarge
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.opening import open_update, valid_secrets
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
+from fedgrove.node.methods.procfl.comparing import comparing
+from fedgrove.node.methods.procfl.course import FEWEST
+from fedgrove.node.methods.procfl.labels import is_sum_of_shares
+from fedgrove.node.methods.procfl.leaders import draw_leader
+from fedgrove.node.methods.procfl.mailbox import OVERHEAD
+from fedgrove.node.methods.procfl.messages import InvalidMessage
+from fedgrove.node.methods.procfl.round_inputs import (
+    accepted,
+    ballots_in,
+    counts_sent_before,
+    course_of,
+    label_layout,
+    numbers_in,
+    session_of,
+    shown_bytes,
+    state_after,
+)
+from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
+from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
+from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.sums import GroupSum, checked, group_sums, share_of, together
+from fedgrove.node.methods.procfl.suspicion import shown, without
+from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.ring import masked_bytes
+from fedgrove.node.privacy.accountant import GaussianRelease, Release
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
+
+
+class ClusterUploads(UploadKind):
+    """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
+
+    has_leaders = True
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._course = course_of(config)
+        self._comparing = comparing(config.clusters.psi)
+
+    def upload_bytes(self, layout: Layout) -> int:
+        return WORD.itemsize * layout.length
+
+    def check_model(self, model: ClusterState, number: int) -> None:
+        if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
+            raise ValueError("the first round starts from clusters that nobody formed")
+
+    def expected_bytes(self, round: UploadRound, client: int) -> int:
+        state = round.previous
+        case = next((case for case in state.cases if client in case.members), None)
+        match state.stage:
+            case "blind":
+                return self._comparing.first_bytes(min(round.entry.draws[client].samples, MAX_ELEMENTS))
+            case "ask" | "answer" | "report":
+                return self._answer_bytes(state, client)
+            case "show":
+                return len(case.committee) * shown_bytes(self.config, state.layout) if case else 0
+            case "vote":
+                return sum(vote_bytes(len(case.members)) for case in state.cases if client in case.committee)
+        layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
+        return self.upload_bytes(layout) if _masks(round, client) else 0
+
+    def encode(
+        self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors | np.ndarray | bytes
+    ) -> bytes:
+        """An open message as it is, a vector under masks; nothing of a client that is in no group."""
+        if isinstance(update, bytes):
+            return update
+        if not _masks(round, client):
+            return b""
+        state = round.previous
+        if state.stage == "labels":
+            return masked_bytes(round, client, secrets, update.astype(WORD), label_layout(self._course.labels))
+        weight = self._weights(round, state)[client]
+        words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
+        return masked_bytes(round, client, secrets, words, state.layout)
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        state = round.previous
+        match state.stage:
+            case "blind":
+                return Outcome(self._blinded(round, state))
+            case "ask" | "answer" | "report":
+                return Outcome(self._answered(round, state))
+            case "labels":
+                return Outcome(self._labelled(round, state, record))
+            case "train":
+                return Outcome(self._trained(round, state, record))
+            case "show":
+                return Outcome(shown(state))
+        return Outcome(self._course.voted(state, self._ballots(round, state)))
+
+    def fault_of(self, model: ClusterState, metrics: Metrics) -> str:
+        state = model.to_bytes()
+        try:
+            accepted(self.config, model, cid_of(state).digest, metrics.clusters)
+        except InvalidStatement as fault:
+            return str(fault)
+        size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
+        if size > most:
+            return f"they take {size} bytes, {most} are read: too many clients"
+        size, most = len(model.head()), MAX_HEAD_BYTES
+        if size > most:
+            return f"what the state says of clusters takes {size} bytes, {most} are read: too many clusters"
+        size, most = len(state), self.config.max_blob_bytes
+        if size > most:
+            return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
+        return ""
+
+    def standing(self, model: ClusterState, stated: Stated | None) -> ClusterState:
+        """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
+        try:
+            return self._course.heard(model, stated)
+        except InvalidStatement:
+            return model
+
+    def opened(
+        self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+    ) -> dict[int, np.ndarray]:
+        """The very models that members of a group sent in a round of training, as far as they can be opened.
+
+        Parameters
+        ----------
+        round : UploadRound
+            Of training, closed.
+        record : RecoveryRecord
+            Its recovery, checked.
+        members : Cluster
+            Of the group, all of them summed.
+        told : mapping of int to bytes
+            What members say that their mask secrets of the round are; wrong ones count as none.
+
+        Returns
+        -------
+        dict of int to float32 array of shape (d,)
+            By member. Of whom neither it nor all its partners told a secret, and whose upload is gone, has none.
+        """
+        entry, layout, bound = round.entry, round.previous.layout, self.config.masking.bound
+        secrets = valid_secrets(round.graph, {entry.order.index(member): secret for member, secret in told.items()})
+        digests = {member: entry.commits[member].digest for member in members}
+        weights, models = self._weights(round, round.previous), {}
+        for member, data in fetch_available(round.store, digests, self.upload_bytes(layout)).items():
+            place, masked = entry.order.index(member), np.frombuffer(data, WORD)
+            words = open_update(round.graph, place, secrets, round.sharers, record, masked)
+            if words is not None:
+                models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
+        return models
+
+    def leaders(self, round: UploadRound) -> tuple[int, ...]:
+        """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
+        state = round.previous
+        if state.stage != "train":
+            return ()
+        groups = [_clients(round, positions) for positions in round.graph.groups]
+        clusters = state.clusters if self._course.is_global(state) else groups
+        outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
+        drawn = [draw_leader(members, outputs) for members in clusters]
+        return tuple(leader for leader in drawn if leader is not None)
+
+    def repeats(self, round: UploadRound, client: int) -> bool:
+        """Leaders do; and who is to show, to judge, or to answer others' sets.
+
+        Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.
+        """
+        if super().repeats(round, client):
+            return True
+        try:
+            state = state_after(round.entry, self.config, round.store)
+        except (TooLarge, Malformed, InvalidBlob, InvalidModel):
+            return True  # whatever it is, it does not follow
+        match state.stage:
+            case "ask" | "answer" | "report":
+                return client in state.sets
+            case "show" | "vote":
+                return any(client in case.named for case in state.cases)
+        return False
+
+    # --- one round --------------------------------------------------------------------------------------------------
+
+    def _blinded(self, round: UploadRound, state: ClusterState) -> ClusterState:
+        """Whose sets can be compared."""
+        session, sets = session_of(round), {}
+        for client, data in _read(round, self).items():
+            try:
+                sets[client] = (round.entry.commits[client].digest.hex(), self._comparing.size(data, session, client))
+            except InvalidMessage:
+                continue
+        if len(sets) < FEWEST:
+            return state
+        found = dict(sorted(sets.items()))
+        return replace(state, stage=self._comparing.stages[1], session=session.hex(), sets=found, clients=tuple(found))
+
+    def _answer_bytes(self, state: ClusterState, client: int) -> int:
+        if client not in state.sets:
+            return 0
+        size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
+        return size + OVERHEAD if self._comparing.sealed else size
+
+    def _answered(self, round: UploadRound, state: ClusterState) -> ClusterState:
+        """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
+        stages = self._comparing.stages
+        if state.stage != stages[-1]:
+            return replace(state, stage=stages[stages.index(state.stage) + 1])
+        found = {client: data for client, data in _read(round, self).items() if client in state.sets}
+        if len(found) < FEWEST:
+            return ClusterState.first(state.models[0])
+        answered = replace(state, stage="count", clients=tuple(sorted(found)))
+        if self._comparing.sealed:
+            return answered
+        return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
+
+    def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+        """The label shares of each part together, if they add up to what its members' come to.
+
+        Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
+        """
+        again = counts_sent_before(round)
+        found: list[Counts] = []
+        groups: list[Cluster] = []
+        for each in group_sums(round, record, label_layout(self._course.labels)):
+            shares = () if each.words is None else tuple(each.words.tolist())
+            known = is_sum_of_shares(shares, len(each.group)) and not again
+            found.append(shares if known else ())
+            groups.append(each.group if known else ())
+        if not any(found):
+            found = [(1,) * self._course.labels] * len(found)
+        return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
+
+    def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+        """The means of all groups; a model stays where too few trained it, or what they sent makes none.
+
+        What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
+        have to answer for it.
+        """
+        weights = self._weights(round, state)
+        sums = checked(group_sums(round, record, state.layout), weights, self.config.masking.bound)
+        models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
+        watch = bool(self._course.terms.seats)
+        found = replace(
+            state,
+            stage="watch" if watch else "train",
+            models=models,
+            trained=state.trained + 1,
+            groups=tuple(each.group for each in sums),
+            spoilt=tuple(number for number, each in enumerate(sums) if each.words is None and each.group),
+            labels=self._course.believed(state, numbers_in(round.entry.draws)),
+            began=round.entry.opened.model_digest.hex(),
+        )
+        found = without(found, {each.fault: number for number, each in enumerate(sums) if each.fault is not None})
+        if not self._course.is_global(state):
+            return found
+        whole = self._mean(together(sums), weights, state.models[0])
+        return replace(found, models=(whole,), trials=models if watch else ())
+
+    def _mean(self, each: GroupSum, weights: Mapping[int, Fraction], model: Tensors) -> Tensors:
+        """The mean behind a sum, within the bound to the last bit; where there is none, the model that there was."""
+        if each.words is None:
+            return model
+        share, bound = share_of(each.group, weights), self.config.masking.bound
+        vector = decode(each.words, share.numerator, share.denominator, bound)
+        return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
+
+    def _ballots(self, round: UploadRound, state: ClusterState) -> dict[int, list[Ballot]]:
+        """What judges voted; who sends no ballot whose evidence opens has not voted."""
+        found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
+        for client, data in _read(round, self).items():
+            for cluster, ballot in ballots_in(data, state.cases, client, self._course.terms.rule).items():
+                found[cluster].append(ballot)
+        return found
+
+    def _weights(self, round: UploadRound, state: ClusterState) -> Mapping[int, Fraction]:
+        """How much each client counts in the mean of its group."""
+        return self._course.weights(state, [_clients(round, positions) for positions in round.graph.groups])
+
+    # --- accounting -------------------------------------------------------------------------------------------------
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return GaussianRelease(0.0)
+
+
+def _masks(round: UploadRound, client: int) -> bool:
+    """Whether a client is in a group."""
+    position = round.entry.order.index(client)
+    return any(position in group for group in round.graph.groups)
+
+
+def _clients(round: UploadRound, positions: frozenset[int] | tuple[int, ...]) -> Cluster:
+    return tuple(sorted(round.graph.client(position) for position in positions))
+
+
+def _read(round: UploadRound, kind: ClusterUploads) -> dict[int, bytes]:
+    """Open uploads of the right size, by client; others count as none."""
+    found = {}
+    for client, commit in round.entry.commits.items():
+        size = kind.expected_bytes(round, client)
+        try:
+            data = round.store.fetch(commit.digest, size)
+        except (TooLarge, Malformed):
+            continue
+        if len(data) == size:
+            found[client] = data
+    return found

@@ -1,0 +1,74 @@
+"""Local differential privacy (spec 04, seed 002): each upload has its own noise before it meets its masks.
+
+``node.privacy.local`` for real rounds. What leaves the client is private by itself: neither masks nor survivors nor the
+coordinator matter to the guarantee. Sample counts weigh, as without privacy; they are on the ledger anyway.
+"""
+
+import os
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout, Tensors, flatten
+from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import kept_within
+from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.privacy.accountant import GaussianRelease, Release
+from fedgrove.node.privacy.local import Mechanism, mechanism_for, randomize
+from fedgrove.node.privacy.records import LocalRecord
+from fedgrove.node.privacy.settings import LocalSettings
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import Outcome, UploadRound
+
+
+class LocalUploads(MaskedUploads):
+    """Clipped updates with noise, within the bound of the masks, and then like weights or updates without."""
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._settings: LocalSettings = config.privacy
+        self.budget = self._settings.budget or None
+        self.delta = self._settings.delta
+
+    def upload_bytes(self, layout: Layout) -> int:
+        self._mechanism(layout.length)
+        return super().upload_bytes(layout)
+
+    def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
+        try:
+            mechanism = self._mechanism(round.layout.length)
+        except ValueError as fault:
+            raise MaskingRefused(str(fault)) from None
+        bound = self.config.masking.bound
+        noisy = randomize(mechanism, round.change(update), os.urandom)
+        if self.config.masking.masked == "weights":
+            noisy += flatten(round.previous)
+        return kept_within(noisy, bound)
+
+    def remark(self, round: UploadRound, update: Tensors) -> str:
+        return ""  # what is cut off is noise, and would tell of the update
+
+    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+        """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
+        return round.previous
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        settings = self._settings
+        stated = LocalRecord(
+            epsilon=None,
+            delta=self.delta,
+            upload_epsilon=settings.epsilon,
+            clip=settings.clip,
+            uploads=len(round.survivors),
+        )
+        return Outcome(super().outcome(round, record).model, stated)
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        mechanism = self._mechanism(parameters)
+        return GaussianRelease(mechanism.sigma / mechanism.sensitivity)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return self.planned_release(entry.number, parameters)
+
+    def _mechanism(self, parameters: int) -> Mechanism:
+        return mechanism_for(self._settings, parameters)

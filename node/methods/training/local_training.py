@@ -1,0 +1,131 @@
+"""A client's local training: started once a round, in this thread or an executor, its result kept in the journal.
+
+So is the strategy's state, whatever becomes of the round. It is there before the update is: a client that is killed in
+between trains again, from the state that it had before, to the same result.
+"""
+
+from concurrent.futures import Executor, Future
+
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import Tensors, dump, load
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, train
+from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
+from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class LocalTraining:
+    """Trains the round's global model on private data.
+
+    Parameters
+    ----------
+    store : ContentStore
+        For the global model and the shared set.
+    config : FederationConfig
+        Model, strategy and training settings.
+    samples : Samples
+        The private data.
+    journal : Journal
+        Keeps the result, encrypted, so that a restarted client does not train again.
+    executor : Executor or None
+        Where training runs; without one it runs inside ``result``.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        samples: Samples,
+        journal: Journal,
+        executor: Executor | None,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._samples = samples
+        self._journal = journal
+        self._executor = executor
+        self._running: tuple[int, Future] | None = None
+
+    def samples(self, entry: RoundRecords, client: int) -> int:
+        """How many samples there are."""
+        return len(self._samples)
+
+    def result(self, entry: RoundRecords, client: int) -> Tensors | None:
+        """The trained tensors of a round; None while training is under way.
+
+        Raises
+        ------
+        CannotTakePart, Diverged, InvalidModel
+            Training failed, or what it starts from is not what the terms say.
+        StateLost
+            Once; asked again, it trains as in a client's first round.
+        """
+        try:
+            return self._result(entry, client)
+        except DivergedTraining as fault:
+            raise Diverged(str(fault)) from None
+        except InvalidSharedSet as fault:
+            raise CannotTakePart(str(fault)) from None
+
+    def settle(self, client: int) -> None:
+        """Nothing: a strategy's state is for the client's next round, whichever that is."""
+
+    def leave(self) -> None:
+        """What a strategy keeps is in the rounds' files, which the client destroys."""
+        self._journal.forget_state(before=1 << 62)
+
+    def _result(self, entry: RoundRecords, client: int) -> Tensors | None:
+        stored = self._journal.read(entry.number, "update")
+        if stored is not None:
+            return load(stored)
+        if self._running is None or self._running[0] != entry.number:
+            self._running = (entry.number, self._start(entry, client))
+        future = self._running[1]
+        if not future.done():
+            return None
+        update: LocalUpdate = future.result()
+        self._running = None
+        if update.state:
+            self._journal.write(entry.number, STATE, dump(update.state))
+        self._journal.write(entry.number, "update", dump(update.tensors))
+        return update.tensors
+
+    def shared(self) -> Samples | None:
+        """The shared set of the terms; None where they have none."""
+        if not self._config.shared.digest:
+            return None
+        blob = self._store.fetch(bytes.fromhex(self._config.shared.digest), self._config.max_blob_bytes)
+        return shared_from_bytes(blob, self._config.model)
+
+    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
+        """What a round trains from; its number, of how many, and the seed."""
+        model = fetch_model(self._store, entry.opened.model_digest, self._config)
+        federation = self._config.federation
+        return model, {"round": entry.number, "rounds": federation.rounds, "seed": federation.seed}
+
+    def _start(self, entry: RoundRecords, client: int) -> Future:
+        config = self._config
+        model, place = self._begin(entry, client)
+        shared = self.shared()
+        strategy = make_strategy(config.strategy.name, config.strategy.options)
+        work = (config.model, model, self._samples, shared, strategy, config.training)
+        state = self._state(entry.number)
+        if self._executor is not None:
+            return self._executor.submit(train, *work, **place, client=client, state=state)
+        done: Future = Future()
+        done.set_result(train(*work, **place, client=client, state=state))
+        return done
+
+    def _state(self, number: int) -> Tensors:
+        """What the strategy kept after this client's last round before ``number``; empty in its first."""
+        try:
+            stored = self._journal.state(before=number)
+        except JournalDamaged as fault:
+            self._journal.forget_state(before=number)
+            raise StateLost(str(fault).rpartition(": ")[0]) from None
+        return {} if stored is None else load(stored)

@@ -1,0 +1,84 @@
+"""SignDS (Jiang et al. 2022): each upload is a sign and a few dimensions, chosen under local differential privacy.
+
+``node.privacy.signds`` for real rounds. An upload is committed, published and audited like any other, but wears no
+masks: it is private by itself. The phases of sharing and recovery stay, as the ledger's protocol has them, and recover
+seeds that hide nothing.
+
+An upload that is no selection counts as none, and all others are averaged without it. Everybody can tell, as uploads
+are open; under masks a round would fail.
+"""
+
+import os
+
+from fedgrove.ipfs.store import Malformed, TooLarge
+from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.privacy.accountant import PureRelease, Release
+from fedgrove.node.privacy.records import SignDsRecord
+from fedgrove.node.privacy.settings import SignDsSettings
+from fedgrove.node.privacy.signds import InvalidSelection, Mechanism, Selection, Votes, mechanism_for, select
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
+
+
+class SignDsUploads(UploadKind):
+    """Selections of dimensions, in the open; all clients weigh the same."""
+
+    weighs_samples = False
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._settings: SignDsSettings = config.privacy
+        self.budget = self._settings.budget or None
+        self.delta = self._settings.delta
+
+    def upload_bytes(self, layout: Layout) -> int:
+        return self._mechanism(layout.length).upload_bytes
+
+    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        try:
+            mechanism = self._mechanism(round.layout.length)
+        except ValueError as fault:
+            raise MaskingRefused(str(fault)) from None
+        return select(mechanism, round.change(update), os.urandom).to_bytes()
+
+    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+        """No update at all: dimensions by lot, so that nobody learns whose training diverged."""
+        return round.previous
+
+    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+        mechanism, listed = self._mechanism(round.layout.length), round.entry.commits
+        votes, refused = Votes(round.layout.length), 0
+        for commit in listed.values():
+            try:
+                votes.add(Selection.from_bytes(round.store.fetch(commit.digest, mechanism.upload_bytes), mechanism))
+            except (TooLarge, Malformed, InvalidSelection):
+                refused += 1
+        if refused == len(listed):
+            raise InvalidUpdate("no upload is a selection of dimensions", min(listed))
+        step = self._settings.step_of(round.entry.number)
+        model = unflatten(flatten(round.previous) + votes.update(step), round.layout)
+        stated = SignDsRecord(
+            epsilon=None,
+            delta=self.delta,
+            upload_epsilon=self._settings.epsilon,
+            dimensions=mechanism.dimensions,
+            threshold=mechanism.threshold,
+            step=step,
+            uploads=len(listed),
+            refused=refused,
+        )
+        return Outcome(model, stated)
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        return PureRelease(self._settings.epsilon, chance=self._mechanism(parameters).chance)
+
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return self.planned_release(entry.number, parameters)
+
+    def _mechanism(self, parameters: int) -> Mechanism:
+        return mechanism_for(self._settings, parameters)

@@ -1,0 +1,102 @@
+"""From the ledger and the store to the next global model: the one computation that everybody can repeat.
+
+The coordinator runs it to close a round, clients and the auditor to check it; the same inputs give the same bytes
+(spec 02, step 6).
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from fedgrove.node.masking.recovery import RecoveryRecord, recover
+from fedgrove.node.masking.release import most_release_bytes
+from fedgrove.node.masking.sealing import shares_bytes
+from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.privacy.records import ClientLevelRecord
+from fedgrove.node.protocol.accounting import Spending
+from fedgrove.node.protocol.content import fetch_available, parameters_of
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.uploads import Outcome, UploadRound
+
+
+def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
+    """SHA-256 of each survivor's self-mask seed, by leaf position."""
+    return {entry.order.index(client): record.seed_hash for client, record in entry.commits.items()}
+
+
+def recovery(round: UploadRound, data: bytes) -> RecoveryRecord:
+    """Parse a round's recovery record and check it against the ledger.
+
+    Raises
+    ------
+    node.masking.recovery.InvalidRecovery
+    """
+    return RecoveryRecord.parse(data, round.graph, round.sharers, round.survivors, seed_hashes(round.entry))
+
+
+def sealed_shares(round: UploadRound, owners: Iterable[int]) -> dict[int, bytes]:
+    """The blobs of sealed shares of these positions, as far as they can be fetched and have the right size.
+
+    Raises
+    ------
+    Unreachable
+    """
+    graph, order = round.graph, round.entry.order
+    digests = {owner: round.entry.shares[order[owner]].digest for owner in owners if order[owner] in round.entry.shares}
+    return fetch_available(round.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
+
+
+def released_shares(round: UploadRound) -> dict[int, bytes]:
+    """What holders released, by position, as far as it can be fetched and is not too large.
+
+    Raises
+    ------
+    Unreachable
+    """
+    graph, entry = round.graph, round.entry
+    digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
+    return fetch_available(round.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
+
+
+def recovered(round: UploadRound, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
+    """The recovery record that follows from what was shared, and released by these positions.
+
+    Raises
+    ------
+    Unreachable
+    node.masking.recovery.TooFewShares
+    """
+    shares = sealed_shares(round, range(round.graph.n))
+    hashes = seed_hashes(round.entry)
+    return recover(round.graph, round.sharers, round.survivors, hashes, released, shares, left_out)
+
+
+def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
+    """Sum the survivors' uploads, take the masks off, return the next global model and what the round released.
+
+    Raises
+    ------
+    StoreError
+        An upload cannot be fetched.
+    node.masking.aggregate.InvalidUpdate
+        An upload has the wrong length, or its blocks make no file.
+    """
+    result = kind_of(round.config).outcome(round, record)
+    if result.privacy is None:
+        return result
+    spent, number = spending(round), round.entry.number
+    figures = {"epsilon": spent.largest(number)[1]}
+    if isinstance(result.privacy, ClientLevelRecord):
+        figures["ledger_epsilon"] = spent.largest(number, readers=True)[1]
+    stated = {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in figures.items()}
+    return replace(result, privacy=replace(result.privacy, **stated))
+
+
+def overspent(round: UploadRound) -> str:
+    """Whose privacy budget the round exceeds, in one clause: then nothing may be released, and no such round closed."""
+    return spending(round).overspent(round.entry) if kind_of(round.config).budget is not None else ""
+
+
+def spending(round: UploadRound) -> Spending:
+    """What everybody has spent, as the ledger shows it to this round."""
+    return Spending(round.config, round.store, round.rounds, parameters_of(round.previous))

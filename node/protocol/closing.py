@@ -1,0 +1,134 @@
+"""Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
+
+import json
+from collections.abc import Callable
+
+from fedgrove.chain.records import Closed
+from fedgrove.ipfs.store import ContentStore, Malformed, StoreError, TooLarge
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
+from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.privacy.records import difference
+from fedgrove.node.protocol.aggregation import outcome, overspent, recovery
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault, model_bytes
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.uploads import UploadRound
+
+Key = tuple[int, bytes, bytes]
+"""A closing: round, digests of the model and of the metrics."""
+
+
+class Closings:
+    """Tells what is wrong with a closed round; each is recomputed once.
+
+    Parameters
+    ----------
+    store : ContentStore
+        Where updates, recovery records and models are.
+    config : FederationConfig
+        The terms that this member agreed to.
+    place : callable
+        The public inputs of a sealed round.
+    fraction : float
+        Of the closed rounds that are recomputed at least. More are where few committed, so that each round is looked at
+        by ``federation.checkers`` members on average; those that somebody disputes always are, and those in which the
+        member leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+    lot : callable
+        The member's lot for a closed round, uniform in [0, 1); nobody else may know it.
+    block_hash : callable
+        Maps the number of a block, from ``first`` on, to its hash.
+    """
+
+    def __init__(
+        self,
+        store: ContentStore,
+        config: FederationConfig,
+        place: Callable[[RoundRecords], UploadRound],
+        fraction: float,
+        lot: Callable[[Closed], float],
+        block_hash: Callable[[int], bytes],
+        first: int,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._kind = kind_of(config)
+        self._terms = cid_of(config.to_bytes()).digest
+        self._place = place
+        self._fraction = fraction
+        self._lot = lot
+        self._block_hash = block_hash
+        self._first = first
+        self._has_to: dict[Key, bool] = {}
+        self._found: dict[Key, str] = {}
+
+    def fault(self, entry: RoundRecords, client: int = 0) -> str:
+        """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
+
+        Parameters
+        ----------
+        client : int
+            Who looks.
+
+        Raises
+        ------
+        ipfs.store.StoreError
+            The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
+        """
+        end: Closed = entry.end
+        key = (entry.number, end.model_digest, end.metrics_digest)
+        if key not in self._found:
+            chance = max(self._fraction, self._config.federation.checkers / len(entry.commits))
+            if self._lot(end) >= chance and not entry.disputes and not self._must(entry, client, key):
+                return ""
+            self._found = {key: self._recompute(entry, end)}
+        return self._found[key]
+
+    def _must(self, entry: RoundRecords, client: int, key: Key) -> bool:
+        """Whether the member repeats this closing, be its fraction 0."""
+        if key not in self._has_to:
+            self._has_to = {key: self._kind.has_leaders and self._repeats(entry, client)}
+        return self._has_to[key]
+
+    def _repeats(self, entry: RoundRecords, client: int) -> bool:
+        try:
+            return self._kind.repeats(self._place(entry), client)
+        except (StoreError, OSError, MemoryError):
+            raise
+        except Exception:
+            return True  # what cannot even be looked at does not follow: repeating it says why
+
+    def _recompute(self, entry: RoundRecords, end: Closed) -> str:
+        if entry.opened.config_digest != self._terms:
+            return "it was held under terms that this client did not agree to"
+        round = self._place(entry)
+        try:
+            return self._difference(round, end)
+        except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
+            return str(fault)
+        except (StoreError, OSError, MemoryError):
+            raise
+        except Exception as fault:
+            # Nobody can go on from what ends in an error that nobody expected: rather disputed than stuck.
+            return f"checking what was published of it ends in {type(fault).__name__}"
+
+    def _difference(self, round: UploadRound, end: Closed) -> str:
+        """How a closing differs from the right one, in one sentence."""
+        entry = round.entry
+        record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
+        right = outcome(round, record)
+        metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
+        if cid_of(model_bytes(right.model)).digest != end.model_digest:
+            return "its model is not the sum of the survivors' updates"
+        if metrics.round != entry.number:
+            return f"its metrics are those of round {metrics.round}"
+        wrong = difference(metrics.privacy, right.privacy) or self._kind.fault_of(right.model, metrics)
+        wrong = wrong or head_fault(metrics, self._block_hash, self._first, end)
+        return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
+
+
+def evidence(entry: RoundRecords, fault: str) -> bytes:
+    """What a dispute's digest on the ledger stands for: canonical JSON, for people; an auditor recomputes the round."""
+    return json.dumps({"fault": fault, "round": entry.number}, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,226 @@
+"""Blobs that the roles exchange through the store: bounded fetches, parsed and checked before use."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from fedgrove.chain.records import Closed, Record, RoundOpened, Withdrawn
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.node.base.tensors import Layout, Tensors, dump, load
+from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.privacy.records import InvalidRecord, PrivacyRecord, record_from
+from fedgrove.node.protocol.terms import FederationConfig
+
+Model = Tensors | State | ClusterState
+"""What a round trains from and closes with: a model's tensors, or the state of a federation that does K-means, or has
+clusters."""
+
+Update = Tensors | BinCounts | np.ndarray | bytes
+"""What a client computes in a round: a trained model, a vector of counts over bins, label counts, or a message."""
+
+MAX_JSON_BYTES = 1 << 20
+
+_Found = TypeVar("_Found")
+
+_AT_ONCE = 16
+"""How many blobs are looked for at a time: a store that has a network looks for each until its timeout is over, and who
+lists what it never publishes must not hold up the others."""
+
+
+class InvalidBlob(ValueError):
+    """A blob is not what its ledger record says it is."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is stated of a closed round beside its model.
+
+    Attributes
+    ----------
+    accuracy, loss, samples : float, float, int
+        Evaluation on the coordinator's test data: accuracy in [0, 1], mean loss in nats, number of samples.
+    privacy : PrivacyRecord or None
+        What the round released about its clients; None where the terms ask for no such mechanism.
+    clusters : Stated or None
+        What the coordinator states of clusters; None where the round calls for nothing.
+    head : (int, bytes) or None
+        A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
+        for what nobody signed, as which block a record lies in.
+    """
+
+    round: int
+    accuracy: float
+    loss: float
+    samples: int
+    privacy: PrivacyRecord | None = None
+    clusters: Stated | None = None
+    head: tuple[int, bytes] | None = None
+
+    def to_bytes(self) -> bytes:
+        table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
+        if self.privacy is not None:
+            table["privacy"] = self.privacy.to_table()
+        if self.clusters is not None:
+            table["clusters"] = self.clusters.to_table()
+        if self.head is not None:
+            table["head"] = [self.head[0], self.head[1].hex()]
+        return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Metrics":
+        """Parse what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
+        try:
+            table = parse_json(data)
+            privacy = record_from(table["privacy"]) if "privacy" in table else None
+            numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
+            clusters = Stated.from_table(table["clusters"]) if "clusters" in table else None
+            metrics = cls(*numbers, privacy, clusters, _head(table["head"]) if "head" in table else None)
+        except (InvalidRecord, InvalidStatement) as fault:
+            raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
+        except (ValueError, TypeError, KeyError, OverflowError):
+            raise InvalidBlob("the metrics are not in their JSON form") from None
+        if metrics.to_bytes() != data:
+            raise InvalidBlob("the metrics are not in canonical form")
+        if not (0 <= metrics.accuracy <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
+            raise InvalidBlob("the metrics are out of range")
+        return metrics
+
+
+def _head(pair: list) -> tuple[int, bytes]:
+    block, block_hash = pair
+    if type(block) is not int or block < 0 or len(bytes.fromhex(block_hash)) != 32:
+        raise ValueError("not a block and its hash")
+    return block, bytes.fromhex(block_hash)
+
+
+def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int, end: Closed) -> str:
+    """How the block that a closing names differs from the chain's, in one clause; empty where it does not.
+
+    Parameters
+    ----------
+    block_hash : callable
+        Maps the number of a block to its hash.
+    first : int
+        The first block of the history.
+    end : Closed
+        The closing.
+    """
+    if metrics.head is None:
+        return ""
+    number, named = metrics.head
+    if not first <= number < end.at.block:
+        return f"block {number}, which they name, does not lie between the deployment and the closing"
+    return "" if block_hash(number) == named else f"block {number} has another hash than the one that they name"
+
+
+def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
+    """Fetch and check a global model (safetensors, float32, finite, agreed shapes), or a state."""
+    return read_model(store.fetch(digest, config.max_blob_bytes), config, layout)
+
+
+def read_model(data: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
+    """The model, or state, in bytes that came from a peer; InvalidModel for anything else."""
+    if config.clusters is not None:
+        return ClusterState.from_bytes(data, layout)
+    return load(data, layout) if config.clustering is None else State.from_bytes(data, config.clustering)
+
+
+def model_bytes(model: Model) -> bytes:
+    """The bytes of a model, or a state, of which the ledger has the digest."""
+    return model.to_bytes() if isinstance(model, State | ClusterState) else dump(model)
+
+
+def layout_of(model: Model) -> Layout | None:
+    """The tensors that all models of a federation have; states of K-means have none in common."""
+    if isinstance(model, ClusterState):
+        return model.layout
+    return None if isinstance(model, State) else Layout.of(model)
+
+
+def parameters_of(model: Model) -> int:
+    """d, of a model; 0 where there is none."""
+    layout = layout_of(model)
+    return layout.length if layout is not None else 0
+
+
+def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:
+    """Fetch and parse the federation's configuration."""
+    return FederationConfig.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
+
+
+def fetch_available(
+    store: ContentStore, digests: Mapping[int, bytes], max_bytes: int | Mapping[int, int]
+) -> dict[int, bytes]:
+    """Fetch what can be fetched; what is missing, corrupt or too large is left out.
+
+    ``max_bytes`` is one limit for all, or that of each.
+
+    Raises
+    ------
+    Unreachable
+        The store is away: that says nothing about any blob.
+    """
+
+    def fetch(key: int) -> bytes | None:
+        try:
+            return store.fetch(digests[key], max_bytes if isinstance(max_bytes, int) else max_bytes[key])
+        except Unreachable:
+            raise
+        except StoreError:
+            return None
+
+    return {key: blob for key, blob in _of_each(fetch, digests).items() if blob is not None}
+
+
+def unavailable(store: ContentStore, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
+    """Those of whom nothing can be had that has the digest and is no larger than the size, in ascending order.
+
+    Raises
+    ------
+    Unreachable
+    """
+    there = _of_each(lambda key: store.available(digests[key], sizes[key]), sizes)
+    return sorted(key for key, found in there.items() if not found)
+
+
+def _of_each(look: Callable[[int], _Found], keys: Iterable[int]) -> dict[int, _Found]:
+    keys = list(keys)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(keys, pool.map(look, keys), strict=True))
+
+
+def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
+    """Copy every blob that the records name, and the shared sets of their configurations, to another store.
+
+    What was never published (by a client that was killed after its commitment), or is no file, is left out; the audit
+    says so.
+    """
+    limit = MAX_JSON_BYTES
+    for record in records:
+        digests = list(_digests_of(record))
+        if isinstance(record, RoundOpened):
+            config = fetch_config(source, record.config_digest)
+            limit = config.max_blob_bytes
+            digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
+        for digest in digests:
+            try:
+                target.put(source.fetch(digest, limit))
+            except (NotFound, TooLarge, Malformed):
+                continue
+
+
+def _digests_of(record: Record) -> Iterator[bytes]:
+    if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
+        return
+    for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
+        digest = getattr(record, name, None)
+        if digest is not None and any(digest):
+            yield digest

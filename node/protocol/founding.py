@@ -1,0 +1,61 @@
+"""From a federation's terms to its contracts: what they fix, and whether a ledger is the one that they describe."""
+
+from dataclasses import replace
+
+from eth_account.signers.local import LocalAccount
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment, Terms
+from fedgrove.chain.founding import deploy
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+def terms_of(config: FederationConfig) -> Terms:
+    """What the ledger fixes of the terms."""
+    starts = (1, *config.rate_changes)
+    return Terms(
+        config=cid_of(config.to_bytes()).digest.hex(),
+        model=config.start.model,
+        rates=tuple((first, config.rate_ppm(first)) for first in starts),
+        rounds=config.federation.rounds,
+        repeats=config.federation.repeats,
+    )
+
+
+def found(
+    network: Network, founder: LocalAccount, config: FederationConfig, coordinator: str, admin: str | None = None
+) -> Deployment:
+    """Deploy a federation's contracts; the terms must name the first model (``with_first_model``).
+
+    Parameters
+    ----------
+    founder : LocalAccount
+        Pays; has no rights afterwards unless it is the admin.
+    coordinator, admin : str
+        Addresses; by default the founder is the admin.
+    """
+    return deploy(
+        network,
+        founder,
+        coordinator,
+        config.ledger,
+        terms_of(config),
+        open_membership=config.membership.mode == "open",
+        admin=admin,
+        activation_delay=config.membership.activation_delay,
+    )
+
+
+def difference(deployment: Deployment, config: FederationConfig) -> str:
+    """In what a deployed federation is not the one that the terms describe, in one clause; empty if in nothing."""
+    expected = replace(
+        deployment,
+        settings=config.ledger,
+        terms=terms_of(config),
+        open_membership=config.membership.mode == "open",
+        activation_delay=config.membership.activation_delay,
+    )
+    for name in ("settings", "terms", "open_membership", "activation_delay"):
+        if getattr(deployment, name) != getattr(expected, name):
+            return f"its {name.replace('_', ' ')} are not those of the terms"
+    return ""

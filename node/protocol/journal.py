@@ -1,0 +1,256 @@
+"""A client's durable record of a round: encrypted, written atomically, destroyed when the round is over.
+
+Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
+training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
+
+Two things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
+model that it trained (the newest stays until that of a later round is there and that round is over), and the list of
+rounds that an upload was made in, where uploads spend a privacy budget.
+
+All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
+released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
+destruction of these files (spec 02, step 1).
+
+A file that was removed or replaced can be read back from the disk. So each round has a key of its own, and so has each
+version of what outlives a round, and what is destroyed is the key (``node.base.key_slots``). The keystore's storage key
+only seals those keys. Keys are made before the first file that names them, and destroyed after the last one is gone;
+where a process was killed in between, the next one that opens the journal destroys them.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fedgrove.chain.regular_file import NotRegular, read_regular
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.node.base.files import sync_directory, write_atomically
+from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
+
+_NONCE_BYTES = 12
+_KEYS = "keys"
+_MAX_NOTE_BYTES = 1 << 20
+_MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
+_UPLOADS = "uploads"
+STATE = "state"
+"""Name of the blob that outlives its round."""
+
+
+class JournalDamaged(RuntimeError):
+    """A journal file is not what this node wrote with this key."""
+
+
+@dataclass(frozen=True)
+class RoundNote:
+    """What a client has to remember of one round.
+
+    Attributes
+    ----------
+    secrets : str
+        The round's secrets (``RoundSecrets.to_bytes``), hexadecimal.
+    order, summed : str
+        Digests of the order, and of order and shares, for which the secrets were used; empty until they are.
+    made : str
+        Names of the blobs that were made, so that a lost one is never made again.
+    committed : bool
+        The commitment was confirmed: a ledger that does not list it afterwards is lying.
+    """
+
+    round: int
+    secrets: str = field(repr=False)
+    order: str = ""
+    summed: str = ""
+    made: str = ""
+    committed: bool = False
+
+
+class Journal:
+    """One directory of encrypted files, keyed by round.
+
+    Parameters
+    ----------
+    directory : Path
+        Created when missing, mode 0700.
+    key : bytes
+        32 bytes, the storage key of the client's keystore.
+    """
+
+    def __init__(self, directory: Path, key: bytes) -> None:
+        self._directory = directory
+        self._slots = SlotFile(directory / _KEYS, key)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._swept = False
+        self._finish_destruction()
+
+    def note(self, round_number: int) -> RoundNote | None:
+        """Return the note of a round, or None if this client has not taken part in it."""
+        data = self.read(round_number, "note")
+        if data is None:
+            return None
+        try:
+            note = RoundNote(**parse_json(data))
+            bytes.fromhex(note.secrets)
+            sound = all(type(getattr(note, item.name)) is item.type for item in fields(note))
+        except (ValueError, TypeError):
+            sound = False
+        if not sound or note.round != round_number:
+            raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read")
+        return note
+
+    def save(self, note: RoundNote) -> None:
+        """Write the note durably; it replaces the note of the same round."""
+        data = json.dumps(asdict(note), sort_keys=True).encode()
+        if len(data) > _MAX_NOTE_BYTES:
+            raise JournalDamaged(f"the note of round {note.round} is larger than {_MAX_NOTE_BYTES} bytes")
+        self.write(note.round, "note", data)
+
+    def write(self, round_number: int, name: str, data: bytes) -> None:
+        """Encrypt and store ``data`` under (round, name): on disk and synced when this returns."""
+        scope = f"{'state' if name == STATE else 'round'} {round_number}"
+        with self._held(changing=True) as slots:
+            _seal(self._path(round_number, name), slots.of_scope(scope) or slots.add(scope), data)
+
+    def read(self, round_number: int, name: str) -> bytes | None:
+        """Return what was stored under (round, name), or None."""
+        return self._open(self._path(round_number, name))
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Encrypt and store what belongs to no round: durable when this returns, and what it replaces is destroyed."""
+        with self._held(changing=True) as slots:
+            self._swept = False
+            _seal(self._kept(name), slots.add(f"kept {name}"), data)
+            self._sweep(slots)
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what ``keep`` stored under a name, or None."""
+        return self._open(self._kept(name))
+
+    def _open(self, path: Path) -> bytes | None:
+        with self._held() as slots:  # so that nobody replaces the file before its key is read
+            try:
+                sealed = read_regular(path, _MAX_FILE_BYTES, follow=False)
+            except FileNotFoundError:
+                return None
+            except NotRegular as fault:
+                raise JournalDamaged(f"{path} is no regular file: remove it") from fault
+            key = slots.find(sealed[:ID_BYTES])
+        try:
+            if key is None:
+                raise ValueError("its key is not there")
+            nonce, text = sealed[ID_BYTES : ID_BYTES + _NONCE_BYTES], sealed[ID_BYTES + _NONCE_BYTES :]
+            return ChaCha20Poly1305(key.key).decrypt(nonce, text, path.name.encode())
+        except (InvalidTag, ValueError):
+            raise JournalDamaged(
+                f"{path} was not written with this keystore or has been changed: remove every file of its round, "
+                "to take part in the next"
+            ) from None
+
+    def state(self, before: int) -> bytes | None:
+        """Return what the strategy kept after the client's last round below ``before``, or None."""
+        path = _newest_state(self._until(before - 1))
+        return self.read(_round_of(path), STATE) if path else None
+
+    def forget_state(self, before: int) -> None:
+        """Remove what ``state`` would return."""
+        path = _newest_state(self._until(before - 1))
+        self._remove([path] if path else [])
+
+    def uploads(self) -> tuple[int, ...]:
+        """Rounds that ``count_upload`` was told of, ascending."""
+        path = self._kept(_UPLOADS)
+        try:
+            data = self._open(path)
+            rounds = parse_json(data) if data is not None else []
+            if not (isinstance(rounds, list) and all(type(number) is int for number in rounds)):
+                raise ValueError("no list of numbers")
+            return tuple(rounds)
+        except (JournalDamaged, ValueError):
+            raise JournalDamaged(
+                f"{path}, the rounds that it spent its privacy budget in, cannot be read: remove it, the ledger lists "
+                "all of them that came to something"
+            ) from None
+
+    def count_upload(self, round_number: int) -> None:
+        """Remember for good that an upload is made in a round; on disk and synced when this returns."""
+        rounds = sorted({*self.uploads(), round_number})
+        self.keep(_UPLOADS, json.dumps(rounds).encode())
+
+    def destroy(self, before: int) -> None:
+        """Remove every file of the rounds up to and including ``before``, but for the newest state among them.
+
+        Their keys are overwritten, so their secrets are gone for good.
+        """
+        over = self._until(before)
+        self._remove(over - {_newest_state(over)})
+
+    def _until(self, last: int) -> set[Path]:
+        """Files of the rounds up to ``last``, what a killed writer left half written, too."""
+        return {path for path in self._directory.iterdir() if -1 < _round_of(path) <= last}
+
+    def _remove(self, paths: Collection[Path]) -> None:
+        if not paths and self._swept:
+            return
+        with self._held(changing=True) as slots:
+            self._swept = False
+            for path in paths:
+                path.unlink()
+            sync_directory(self._directory)
+            self._sweep(slots)
+
+    def _finish_destruction(self) -> None:
+        """Do what a killed process did not come to: half-written files, and keys that no file names, go."""
+        if not any(self._directory.iterdir()):
+            self._swept = True
+            return
+        with self._held(changing=True) as slots:
+            for path in self._directory.glob("*.sealed.tmp"):
+                path.unlink()
+            sync_directory(self._directory)
+            self._sweep(slots)
+
+    def _sweep(self, slots: Slots) -> None:
+        """Destroy the keys that no file names any more."""
+        slots.destroy_others({_key_id(path) for path in self._directory.glob("*.sealed")})
+        self._swept = True
+
+    @contextmanager
+    def _held(self, changing: bool = False) -> Iterator[Slots]:
+        try:
+            with self._slots.held(changing) as slots:
+                yield slots
+        except NoSlotFile as fault:
+            raise JournalDamaged(str(fault)) from None
+
+    def _path(self, round_number: int, name: str) -> Path:
+        return self._directory / f"{round_number:08d}-{name}.sealed"
+
+    def _kept(self, name: str) -> Path:
+        return self._directory / f"{name}.sealed"
+
+
+def _seal(path: Path, key: SlotKey, data: bytes) -> None:
+    nonce = os.urandom(_NONCE_BYTES)
+    sealed = key.id + nonce + ChaCha20Poly1305(key.key).encrypt(nonce, data, path.name.encode())
+    write_atomically(path, sealed, mode=0o600)
+
+
+def _key_id(path: Path) -> bytes:
+    """Id of the key that a file is encrypted under."""
+    try:
+        return read_regular(path, ID_BYTES, follow=False)[:ID_BYTES]
+    except NotRegular:
+        return b""
+
+
+def _round_of(path: Path) -> int:
+    """The round of a journal's file; -1 for any other file."""
+    number = path.name.partition("-")[0]
+    return int(number) if number.isascii() and number.isdecimal() else -1
+
+
+def _newest_state(paths: Iterable[Path]) -> Path | None:
+    return max((path for path in paths if path.name.endswith(f"-{STATE}.sealed")), key=_round_of, default=None)

@@ -1,0 +1,76 @@
+"""A role's own, growing picture of the ledger."""
+
+from fedgrove.chain import tree
+from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Record
+from fedgrove.node.protocol.ledger_rules import ChainFacts, LedgerRules, RuleBroken
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+
+
+class LedgerView:
+    """Reads new records up to the confirmed block, holds them to the ledger's rules, and keeps them sorted by round.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The facade to read through.
+    confirmations : int
+        Blocks that must lie on top of a record before a role acts on it.
+    """
+
+    def __init__(self, ledger: Ledger, confirmations: int = 0) -> None:
+        self._ledger = ledger
+        self._confirmations = confirmations
+        self._seen = 0
+        self._last: Record | None = None
+        self.settings = ledger.deployment.settings
+        self.block = 0
+        self._begin()
+
+    def refresh(self) -> RoundRecords | None:
+        """Read what is new; return the latest round, or None before the first."""
+        records = self._ledger.records()
+        self.block = self._ledger.confirmed_block(self._confirmations)
+        if self._seen and records[self._seen - 1 : self._seen] != [self._last]:
+            # The chain abandoned blocks that this view had seen: sort what stands now from the start.
+            self._begin()
+        while self._seen < len(records) and records[self._seen].at.block <= self.block:
+            self._place(records[self._seen])
+            self._seen += 1
+        return self.rounds.latest
+
+    def _begin(self) -> None:
+        self._seen = 0
+        self.rounds = Rounds()
+        ledger = self._ledger
+        facts = ChainFacts(ledger.deployment, 0, ledger.block_hash, ledger.block_randomness)
+        self.rules = LedgerRules(facts, self.rounds)
+
+    def _place(self, record: Record) -> None:
+        try:
+            self.rules.check(record)
+        except RuleBroken as broken:
+            # No ledger records this: whoever delivered it left something out or made something up. Read it all anew.
+            self._begin()
+            self._ledger.forget()
+            raise InvalidLog(record.at.block, record.at.log_index, str(broken)) from None
+        self.rounds.add(record)
+        self._last = record
+
+    def deadlines(self, entry: RoundRecords) -> Deadlines:
+        """The windows of a round."""
+        return Deadlines.of(entry.opened.opened_at, self.settings)
+
+    def previous_root(self, entry: RoundRecords) -> bytes:
+        """Order root of the last sealed round before this one (32 zero bytes when there is none)."""
+        sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed and past.number < entry.number]
+        return sealed[-1].order_root if sealed else bytes(32)
+
+    def seed(self, entry: RoundRecords) -> bytes:
+        """The round's seed: from the ledger, or computed from the seed block before anyone fixed it."""
+        if entry.seed is not None:
+            return entry.seed.seed
+        block_hash = self._ledger.block_hash(self.deadlines(entry).seed_block)
+        return tree.seed(block_hash, self.previous_root(entry))

@@ -1,0 +1,278 @@
+"""The records of the ledger, sorted by round: what every role reads before it acts.
+
+Pure functions of the records; whoever has the same ledger sees the same rounds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.records import (
+    AbsenceRecorded,
+    Closed,
+    Committed,
+    Disputed,
+    Drawn,
+    Failed,
+    FailureReason,
+    MailboxKeyRotated,
+    Record,
+    Recovered,
+    Registered,
+    Released,
+    RoundOpened,
+    Sealed,
+    SeedFixed,
+    Shared,
+    Skipped,
+    Voided,
+    VrfKeyRotated,
+    Withdrawn,
+)
+from fedgrove.node.masking.context import Participant, RoundContext
+from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
+from fedgrove.node.masking.parameters import Assumed, Sharing, partners_of_all, sharing
+from fedgrove.node.protocol.terms import MaskingSettings
+
+SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, FailureReason.UPDATE_UNAVAILABLE})
+"""Why rounds fail that a member has spoilt, whatever the others did."""
+
+MOST_DOUBLINGS = 10
+
+
+@dataclass(frozen=True)
+class Member:
+    """A registered client as the ledger shows it now (VRF public key as affine coordinates)."""
+
+    client: int
+    account: str
+    vrf_x: int
+    vrf_y: int
+    mailbox_key: bytes
+    active_from: int
+
+
+@dataclass
+class RoundRecords:
+    """Everything the ledger says of one round; mappings are keyed by client index, in order of arrival.
+
+    ``members`` counts the clients that were active when the round was opened. ``order`` holds the client indices along
+    the leaves of the cooperation tree, once the round is sealed. A closed round that its members disputed keeps its end
+    and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds before it were spoilt,
+    so it is not summed as a whole (``node.methods.training.regrouping``).
+    """
+
+    opened: RoundOpened
+    members: int = 0
+    seed: SeedFixed | None = None
+    draws: dict[int, Drawn] = field(default_factory=dict)
+    sealed: Sealed | None = None
+    shares: dict[int, Shared] = field(default_factory=dict)
+    commits: dict[int, Committed] = field(default_factory=dict)
+    releases: dict[int, Released] = field(default_factory=dict)
+    recovered: Recovered | None = None
+    end: Closed | Skipped | Failed | Voided | None = None
+    disputes: dict[int, Disputed] = field(default_factory=dict)
+    voided: Voided | None = None
+    absences: set[int] = field(default_factory=set)
+    order: tuple[int, ...] = ()
+    regrouped: bool = False
+
+    @property
+    def number(self) -> int:
+        return self.opened.round
+
+    @property
+    def stands(self) -> bool:
+        """The round closed, and no majority of its members disputed it."""
+        return isinstance(self.end, Closed) and self.voided is None
+
+    @property
+    def tickets(self) -> list[int]:
+        """Tickets in the order of the draws (spec 01, cooperation tree)."""
+        return [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in self.draws.values()]
+
+    def positions(self, clients: Iterable[int]) -> tuple[int, ...]:
+        """Leaf positions of these clients, ascending."""
+        place = {client: position for position, client in enumerate(self.order)}
+        return tuple(sorted(place[client] for client in clients))
+
+    def graph(
+        self,
+        chain_id: int,
+        ledger: str,
+        masking: MaskingSettings,
+        groups: tuple[tuple[int, ...], ...] = (),
+        least: int = MIN_CLIENTS,
+    ) -> MaskGraph:
+        """The mask graph of the sealed round: who masks with whom, who holds whose shares (spec 02).
+
+        ``groups`` are the leaf positions of those who are summed apart, each group with a tree of its own; empty: all
+        are summed together. Of a group ``least`` must survive for it to be summed.
+        """
+        participants = tuple(
+            Participant(position, client, draw.samples, draw.mask_key, draw.seal_key)
+            for position, client in enumerate(self.order)
+            for draw in (self.draws[client],)
+        )
+        n, assumed = len(participants), masking.assumed
+        return build_graph(
+            RoundContext(chain_id, ledger, self.number),
+            participants,
+            _partners(n, groups or (tuple(range(n)),)),
+            mode=masking.mode,
+            degree=partners_of_all(n, assumed),
+            shares=_sharing(n, assumed, masking.threshold),
+            seed=self.sealed.order_seed,
+            groups=groups,
+            least=least,
+        )
+
+
+@dataclass
+class Rounds:
+    """The whole ledger, sorted: members by client index, rounds by number, withdrawals. Grows by ``add``."""
+
+    members: dict[int, Member] = field(default_factory=dict)
+    rounds: dict[int, RoundRecords] = field(default_factory=dict)
+    withdrawals: list[Withdrawn] = field(default_factory=list)
+
+    @property
+    def latest(self) -> RoundRecords | None:
+        return self.rounds[max(self.rounds)] if self.rounds else None
+
+    def member(self, account: str) -> Member | None:
+        """The member with this account, or None."""
+        return next((member for member in self.members.values() if member.account == account), None)
+
+    def ended(self) -> list[RoundRecords]:
+        return [entry for entry in self.rounds.values() if entry.end is not None]
+
+    @property
+    def closed(self) -> int:
+        """How many rounds closed and stand."""
+        return sum(entry.stands for entry in self.rounds.values())
+
+    def all_held(self, rounds: int, repeats: int) -> bool:
+        """Whether no round can follow: ``rounds`` have closed, or ``repeats`` more were opened in vain."""
+        latest = self.latest
+        if latest is None or latest.end is None:
+            return False
+        return self.closed >= rounds or latest.number >= rounds + repeats
+
+    @property
+    def base(self) -> RoundRecords | None:
+        """The round whose closing left the model that stands; None before the first."""
+        return next((entry for entry in reversed(self.rounds.values()) if entry.stands), None)
+
+    def base_of(self, number: int) -> RoundRecords | None:
+        """The round whose closing left the model that a round trains from; None for the first."""
+        before = (entry for entry in reversed(self.rounds.values()) if entry.number < number)
+        return next((entry for entry in before if entry.stands), None)
+
+    @property
+    def model_digest(self) -> bytes:
+        """Digest of the model that stands; there must be a round."""
+        base = self.base
+        return base.end.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
+
+    def left(self, client: int, through: int | None = None) -> bool:
+        """Whether a member took back everything, for good (up to block ``through``)."""
+        last = float("inf") if through is None else through
+        return any(each.client == client and not each.points and each.at.block <= last for each in self.withdrawals)
+
+    def disputed_by(self, client: int) -> RoundRecords | None:
+        """The latest round that the client disputes and that stands nevertheless, or None."""
+        return next(
+            (entry for entry in reversed(self.rounds.values()) if entry.stands and client in entry.disputes), None
+        )
+
+    def add(self, record: Record) -> None:
+        """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
+        _place(self, record)
+
+
+def _place(history: Rounds, record: Record) -> None:
+    match record:
+        case Registered():
+            history.members[record.client] = Member(
+                record.client, record.account, record.vrf_x, record.vrf_y, record.mailbox_key, record.active_from
+            )
+        case VrfKeyRotated():
+            old = history.members[record.client]
+            history.members[record.client] = Member(
+                old.client, old.account, record.vrf_x, record.vrf_y, old.mailbox_key, record.active_from
+            )
+        case MailboxKeyRotated():
+            old = history.members[record.client]
+            history.members[record.client] = Member(
+                old.client, old.account, old.vrf_x, old.vrf_y, record.mailbox_key, old.active_from
+            )
+        case Withdrawn():
+            history.withdrawals.append(record)
+        case AbsenceRecorded():
+            history.ended()[-1].absences.add(record.client)
+        case RoundOpened():
+            active = (member for member in history.members.values() if member.active_from <= record.opened_at)
+            regrouped = is_regrouped(history.rounds.values(), record.round)
+            history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active), regrouped=regrouped)
+        case SeedFixed():
+            history.rounds[record.round].seed = record
+        case Drawn() | Shared() | Committed() | Released() | Disputed():
+            _by_client(history.rounds[record.round], record)[record.client] = record
+        case Sealed():
+            entry = history.rounds[record.round]
+            entry.sealed = record
+            ordered = tree.order(entry.tickets, record.order_seed)
+            entry.order = tuple(tree.client_of(ticket) for ticket in ordered)
+        case Recovered():
+            history.rounds[record.round].recovered = record
+        case Closed() | Skipped() | Failed():
+            history.rounds[record.round].end = record
+        case Voided():
+            entry = history.rounds[record.round]
+            entry.voided = record
+            entry.end = entry.end or record
+
+
+def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
+    """Whether a round is not summed as a whole, because of earlier ones that some member spoilt.
+
+    The j-th spoilt round is followed by 2ʲ such rounds, so that a member that spoils every whole sum costs few rounds.
+    """
+    spoilt = [entry.number for entry in earlier if isinstance(entry.end, Failed) and entry.end.reason in SPOILT]
+    return follows_spoilt(spoilt, number)
+
+
+def follows_spoilt(spoilt: Sequence[int], number: int) -> bool:
+    """The same, by the numbers of the spoilt rounds before it, ascending."""
+    return bool(spoilt) and number <= spoilt[-1] + 2 ** min(len(spoilt), MOST_DOUBLINGS)
+
+
+def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
+    match record:
+        case Drawn():
+            return entry.draws
+        case Shared():
+            return entry.shares
+        case Committed():
+            return entry.commits
+        case Disputed():
+            return entry.disputes
+        case _:
+            return entry.releases
+
+
+def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Partners of each position in the tree of its group."""
+    found: list[tuple[int, ...]] = [()] * n
+    for group in groups:
+        for place, position in enumerate(group):
+            found[position] = tuple(group[other] for other in tree.partners(place, len(group)))
+    return tuple(found)
+
+
+def _sharing(n: int, assumed: Assumed, fraction: float) -> Sharing:
+    """Holders and threshold in a round of ``n`` clients; a ``fraction`` of the holders other than 0 sets the latter."""
+    needed = sharing(n, assumed)
+    return replace(needed, threshold=int(fraction * needed.holders) + 1) if fraction else needed

@@ -1,0 +1,69 @@
+"""What one call of a role's ``step`` came to: something done, or a wait with its who, why and until when."""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from fedgrove.ipfs.store import BlobError, DiskFull, QuotaExceeded, StoreError
+
+
+@dataclass(frozen=True)
+class Step:
+    """Outcome of one step of a role.
+
+    Attributes
+    ----------
+    phase : str
+        The phase of the round as the role sees it.
+    acted : str
+        What it did, in the past tense; empty when it waits.
+    waiting : str
+        Who is waited for, and why; empty when it acted.
+    until : int
+        The last block worth waiting for; 0 when no deadline applies.
+    busy : bool
+        It waits for its own computation, not for the chain.
+    gas : int
+        Gas used by the transaction it sent.
+    """
+
+    phase: str
+    acted: str = ""
+    waiting: str = ""
+    until: int = 0
+    busy: bool = False
+    gas: int = 0
+
+    @classmethod
+    def wait(cls, phase: str, reason: str, until: int = 0, *, busy: bool = False) -> "Step":
+        return cls(phase, waiting=reason, until=until, busy=busy)
+
+
+def missing(expected: Iterable[int], present: Container[int], what: str) -> str:
+    """Name the clients that have not done their part: ``clients 2, 5 to share``, or ``nobody``."""
+    absent = [client for client in expected if client not in present]
+    return f"{name_clients(absent)} to {what}" if absent else "nobody"
+
+
+def name_clients(clients: Sequence[int]) -> str:
+    """``client 3`` or ``clients 2, 5``."""
+    return f"client{'s' if len(clients) != 1 else ''} {', '.join(map(str, clients))}"
+
+
+def attempt(act: Callable[[], Step], block: int) -> Step:
+    """Do something that needs the store; what store or blobs make impossible is tried again with the next block.
+
+    Raises
+    ------
+    DiskFull
+        Only people make room: the command ends, and goes on where it was when it is run again.
+    """
+    try:
+        return act()
+    except BlobError as fault:
+        return Step.wait("content", f"what others published: {fault}", block + 1)
+    except DiskFull:
+        raise
+    except QuotaExceeded as fault:
+        return Step.wait("quota", f"room in this member's store, see network.quota_mib: {fault}", block + 1)
+    except StoreError as fault:
+        return Step.wait("store", f"the store: {fault}", block + 1)

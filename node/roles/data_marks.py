@@ -1,0 +1,122 @@
+"""Marks of the federations that some data took part in, and as whom: what is told of data adds up.
+
+A budget counts what the ledger of one federation shows of one account. With a second account, or in a second
+federation, the same data are told of again, and no ledger knows. So a client that starts leaves a mark beside its data
+and in its own directory, and warns where it finds another's. A mark is no secret and proves nothing: it is for the
+member alone, and somebody who moves the data leaves it behind.
+"""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.node.base.files import write_atomically
+
+_MAX_BYTES = 1 << 20
+_MAX_MARKS = 1000
+_NAME = "budgets.json"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One account in one federation.
+
+    Attributes
+    ----------
+    chain : int
+        Chain id.
+    ledger, account : str
+        Addresses.
+    mechanism : str
+        Of the federation's terms; ``none``: its rounds are told without any noise.
+    """
+
+    chain: int
+    ledger: str
+    account: str
+    mechanism: str
+
+    @property
+    def place(self) -> tuple[int, str, str]:
+        """What makes it one of its own."""
+        return self.chain, self.ledger, self.account
+
+    def __str__(self) -> str:
+        return f"as {self.account} in the federation {self.ledger} on chain {self.chain}"
+
+
+class DataMarks:
+    """The marks of some data.
+
+    Parameters
+    ----------
+    data : Path
+        The file of the data.
+    directory : Path
+        The client's own.
+    """
+
+    def __init__(self, data: Path, directory: Path) -> None:
+        self._places = (data.with_name(f"{data.name}.{_NAME}"), directory / _NAME)
+
+    def enter(self, own: Mark) -> list[str]:
+        """Leave a mark; return what the member should know, a sentence each.
+
+        Where nothing can be written beside the data the mark in the directory must do.
+        """
+        found = {place: _read(place) for place in self._places}
+        said = [_unreadable(place) for place, marks in found.items() if marks is None]
+        others = {mark for marks in found.values() for mark in marks or () if mark.place != own.place}
+        said += [_warning(mark, own) for mark in sorted(others, key=str) if {mark.mechanism, own.mechanism} != {"none"}]
+        for place, marks in found.items():
+            if marks is not None and own not in marks:
+                _write(place, [*marks, own][-_MAX_MARKS:])
+        return said
+
+
+def _warning(mark: Mark, own: Mark) -> str:
+    if mark.mechanism == "none":
+        return f"these data took part {mark}, without differential privacy: no budget here covers what was told there"
+    if own.mechanism == "none":
+        return f"these data took part {mark}, with a privacy budget: without one here it means nothing any more"
+    return f"these data took part {mark}, too: what is spent there and here adds up, and no budget knows of both"
+
+
+def _unreadable(place: Path) -> str:
+    return f"{place} cannot be read: whether these data spend a privacy budget elsewhere cannot be told; remove it"
+
+
+def _read(place: Path) -> tuple[Mark, ...] | None:
+    """The marks in a file, none where there is none; None for anything else."""
+    if place.exists() and not place.is_file():
+        return None
+    try:
+        with place.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError:
+        return None
+    try:
+        if len(data) > _MAX_BYTES:
+            raise ValueError
+        entries = parse_json(data)
+        if not isinstance(entries, list):
+            raise ValueError
+        marks = tuple(Mark(**entry) for entry in entries)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return marks if all(map(_is_sound, marks)) else None
+
+
+def _is_sound(mark: Mark) -> bool:
+    texts = (mark.ledger, mark.account, mark.mechanism)
+    return type(mark.chain) is int and all(isinstance(text, str) and text.isprintable() for text in texts)
+
+
+def _write(place: Path, marks: Iterable[Mark]) -> None:
+    with suppress(OSError):  # data on a medium that takes nothing
+        write_atomically(place, json.dumps([asdict(mark) for mark in marks]).encode(), mode=0o600)

@@ -1,0 +1,55 @@
+"""Figures of a running service for Prometheus, on a loopback port."""
+
+import threading
+from wsgiref.simple_server import WSGIServer
+
+from fedgrove.node.protocol.step import Step
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
+
+class PortTaken(RuntimeError):
+    """The port for the metrics cannot be had."""
+
+
+class Metrics:
+    """What one service counts; ``serve`` shows it to a Prometheus on this machine."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        own = {"registry": self._registry}
+        self._round = Gauge("fedgrove_round", "Number of the latest round", **own)
+        self._block = Gauge("fedgrove_block", "Latest confirmed block", **own)
+        self._until = Gauge("fedgrove_waits_until_block", "Deadline of what is waited for, or 0", ["role"], **own)
+        self._acts = Counter("fedgrove_acts", "Steps that did something", ["role", "phase"], **own)
+        self._gas = Counter("fedgrove_gas", "Gas used by own transactions", ["role"], **own)
+        self._faults = Counter("fedgrove_faults", "Steps that chain or store made fail", ["kind"], **own)
+        self._server: tuple[WSGIServer, threading.Thread] | None = None
+
+    def step(self, role: str, number: int, block: int, step: Step) -> None:
+        """Count one step of a role."""
+        self._round.set(number)
+        self._block.set(block)
+        self._until.labels(role).set(step.until)
+        if step.acted:
+            self._acts.labels(role, step.phase).inc()
+            self._gas.labels(role).inc(step.gas)
+
+    def fault(self, kind: str) -> None:
+        """Count a step that failed; ``kind`` is the name of its error."""
+        self._faults.labels(kind).inc()
+
+    def serve(self, port: int) -> None:
+        """Answer on 127.0.0.1 until ``close``. Raises PortTaken."""
+        try:
+            self._server = start_http_server(port, "127.0.0.1", self._registry)
+        except OSError as fault:
+            raise PortTaken(f"cannot serve metrics on 127.0.0.1:{port}: {fault.strerror}; give another port") from None
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._server is not None:
+            server, thread = self._server
+            self._server = None
+            server.shutdown()
+            server.server_close()
+            thread.join()

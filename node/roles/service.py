@@ -1,0 +1,156 @@
+"""A role as a long-running service: it looks at the ledger whenever there is a new block, and does what is due.
+
+Nothing here keeps state: a service that is killed at any point and started again goes on from ledger and journal.
+"""
+
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from fedgrove.chain.errors import ChainError, FeeAboveCap, InsufficientFunds
+from fedgrove.chain.heads import Heads
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.logs import ServiceLog
+from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.twins import TwinRunning
+
+_PAUSE_SECONDS = 1.0
+
+
+class Participant(Protocol):
+    """A role that acts one step at a time."""
+
+    view: LedgerView
+    account: str
+    finished: bool
+
+    def step(self) -> Step:
+        """Do what is due now, at most one thing."""
+
+
+class GivenUp(RuntimeError):
+    """Chain or store were away for longer than the service was told to wait."""
+
+
+def _place_of(fault: Exception) -> str:
+    """Kind of an error, and where in the code it was raised."""
+    frame = traceback.extract_tb(fault.__traceback__)[-1]
+    return (
+        f"{type(fault).__name__} in {Path(frame.filename).name}, line {frame.lineno} ({frame.name}): please report it"
+    )
+
+
+class Service:
+    """Runs the roles of one process until the federation has ended.
+
+    Parameters
+    ----------
+    roles : mapping of str to Participant
+        By the name under which they are logged.
+    heads : Heads
+        Tells of new blocks.
+    patience : float
+        Seconds without chain or store after which the service gives up.
+    once : bool
+        Stop when one round has ended.
+    """
+
+    def __init__(
+        self,
+        roles: Mapping[str, Participant],
+        heads: Heads,
+        log: ServiceLog,
+        metrics: Metrics,
+        patience: float,
+        once: bool = False,
+    ) -> None:
+        self._roles = roles
+        self._heads = heads
+        self._log = log
+        self._metrics = metrics
+        self._patience = patience
+        self._once = once
+        self._first_round = 0
+        self._ended: set[str] = set()
+        self._alarms: set[str] = set()
+        self._reached = time.monotonic()
+
+    def run(self) -> None:
+        """Return when all rounds have ended, or one with ``once``.
+
+        Raises
+        ------
+        GivenUp
+            Chain or store stayed away.
+        TwinRunning
+            Another process acts with the same keystore.
+        """
+        self._reached = time.monotonic()
+        while True:
+            acted = [self._turn(name, role) for name, role in self._roles.items()]
+            if len(self._ended) == len(self._roles) or (self._once and self._round_is_over()):
+                return
+            if not any(acted):
+                self._heads.wait(_PAUSE_SECONDS)
+
+    def _turn(self, name: str, role: Participant) -> bool:
+        """One step of a role; whether it did something."""
+        try:
+            step = role.step()
+            self._heed(name, getattr(role, "alarm", ""))
+            if role.finished:
+                self._ended.add(name)
+        except TwinRunning as fault:
+            self._heed(name, str(fault))
+            raise
+        except (FeeAboveCap, InsufficientFunds) as fault:
+            # The chain is there: it is for the member to pay, or to wait until gas is cheaper.
+            self._reached = time.monotonic()
+            self._log.fault(name, type(fault).__name__, str(fault))
+            return False
+        except ChainError as fault:
+            self._away(name, type(fault).__name__, str(fault))
+            return False
+        except Exception as fault:
+            # Whatever others published, this member goes on with the next block. Log and metrics have the kind of error
+            # and its place, not what it says: nobody knows what that quotes.
+            self._reached = time.monotonic()
+            self._metrics.fault(type(fault).__name__)
+            self._log.fault(name, type(fault).__name__, f"this turn ended in an unexpected error, {_place_of(fault)}")
+            return False
+        number = role.view.rounds.latest.number if role.view.rounds.latest else 0
+        member = role.view.rounds.member(role.account)
+        self._log.client = member.client if member else 0
+        self._metrics.step(name, number, role.view.block, step)
+        if step.phase == "store":
+            self._away(name, "store", step.waiting)
+            return False
+        self._log.step(name, number, role.view.block, step)
+        self._reached = time.monotonic()
+        return bool(step.acted)
+
+    def _heed(self, name: str, alarm: str) -> None:
+        """Log once, as an error, what people must hear of."""
+        if alarm and alarm not in self._alarms:
+            self._alarms.add(alarm)
+            self._metrics.fault("twin")
+            self._log.write("error", alarm, role=name)
+
+    def _away(self, name: str, kind: str, sentence: str) -> None:
+        self._metrics.fault(kind)
+        self._log.fault(name, kind, sentence)
+        away = time.monotonic() - self._reached
+        if away > self._patience:
+            raise GivenUp(f"gave up after {away:.0f} s (network.patience_seconds): {sentence}")
+
+    def _round_is_over(self) -> bool:
+        """Whether the round that ran when this service looked first, or the next one, has ended."""
+        latest = next(iter(self._roles.values())).view.rounds.latest
+        if latest is None:
+            return False
+        if not self._first_round:
+            self._first_round = latest.number if latest.end is None else latest.number + 1
+        return latest.number >= self._first_round and latest.end is not None

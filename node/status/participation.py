@@ -1,0 +1,141 @@
+"""Why an account's last round counted, or did not: read off the ledger, for the owner of the account."""
+
+from dataclasses import dataclass
+
+from fedgrove.chain import tree, vrf
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, RoundOpened, Skipped, Voided
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import Member, RoundRecords
+
+FAILURES = {
+    FailureReason.DEADLINE: "a deadline passed",
+    FailureReason.TOO_FEW_SURVIVORS: "too few clients committed",
+    FailureReason.TOO_FEW_SHARES: "too few shares were released",
+    FailureReason.UPDATE_UNAVAILABLE: "an update cannot be had from the store",
+    FailureReason.INVALID_UPDATE: "an update cannot be summed",
+    FailureReason.INVALID_RELEASE: "the recovery record is invalid",
+}
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Whether an account's update counted in a round, and if not, why (one clause)."""
+
+    round: int
+    counted: bool
+    reason: str
+
+
+def last_participation(
+    ledger: Ledger, view: LedgerView, account: str, keys: Keys | None = None
+) -> Participation | None:
+    """What became of an account's part in the latest round that has ended.
+
+    None before the first has, and for a coordinator that is no client.
+    Only the account's own keys can tell whether it was in a sample that it did not draw in.
+    """
+    ended = view.rounds.ended()
+    only_coordinates = account == ledger.deployment.coordinator and view.rounds.member(account) is None
+    if not ended or only_coordinates:
+        return None
+    entry = ended[-1]
+    reason = _Look(ledger, view, entry, account, keys).reason()
+    return Participation(entry.number, not reason, reason)
+
+
+def fate(entry: RoundRecords) -> str:
+    """Why a round that has ended left no model, in one clause; empty when it did leave one."""
+    if entry.stands:
+        return ""
+    match entry.end:
+        case Closed():
+            return f"the round was voided: {len(entry.disputes)} of its {len(entry.commits)} clients disputed its model"
+        case Voided():
+            return "the round was voided: it trained from a model that was disputed"
+        case Skipped():
+            return f"the round was skipped: only {len(entry.draws)} drew"
+        case Failed(reason=reason):
+            return f"the round failed: {FAILURES.get(reason, reason.name.lower())}"
+
+
+class _Look:
+    """One account in one ended round."""
+
+    def __init__(self, ledger: Ledger, view: LedgerView, entry: RoundRecords, account: str, keys: Keys | None) -> None:
+        self._ledger = ledger
+        self._view = view
+        self._entry = entry
+        self._account = account
+        self._keys = keys
+        self._deadlines: Deadlines = view.deadlines(entry)
+
+    def reason(self) -> str:
+        """Why the account's update did not count; empty when it did."""
+        member, entry = self._view.rounds.member(self._account), self._entry
+        if member is None:
+            return "the account is not registered"
+        if member.client in entry.commits:
+            failed = fate(entry)
+            return f"it committed, but {failed}" if failed else ""
+        if member.client in entry.draws:
+            return self._dropped(member)
+        return self._barred(member) or self._silent(member)
+
+    def _dropped(self, member: Member) -> str:
+        """It drew and did not commit."""
+        entry, ends = self._entry, self._deadlines
+        shared = member.client in entry.shares
+        done = "drew and shared" if shared else "drew"
+        missed, until = ("commit", ends.commit_end) if shared else ("share", ends.share_end)
+        if entry.sealed is None or entry.end.at.block <= until:
+            return f"it {done}, but {fate(entry)}"
+        return f"it {done}, but did not {missed} in time (by block {until})"
+
+    def _barred(self, member: Member) -> str:
+        """What kept it from drawing, whether it wanted to or not; empty when nothing did."""
+        entry, known = self._entry, self._ledger.client_of(self._account)
+        active_from = max(member.active_from, known.active_from)
+        if not known.approved:
+            return "the federation's admin has not approved the account"
+        if active_from > entry.opened.opened_at:
+            began = f"the round began in block {entry.opened.opened_at}"
+            return f"it was not active yet: {began}, it is active from block {active_from} on"
+        until = self._sat_out_until(member)
+        if until >= entry.number:
+            return f"it sits out because of its absences, until round {until}"
+        if entry.seed is None or entry.end.at.block <= self._deadlines.draw_end:
+            return fate(entry)
+        if len(entry.draws) >= self._view.settings.max_clients:
+            return f"the round was full with {len(entry.draws)} clients"
+        return ""
+
+    def _silent(self, member: Member) -> str:
+        """It could have drawn if it was in the sample."""
+        entry = self._entry
+        disputed = self._view.rounds.disputed_by(member.client)
+        if disputed is not None and disputed.number < entry.number:
+            return f"it did not draw: it disputes round {disputed.number}, whose model the round rests on"
+        late = f"did not draw in time (by block {self._deadlines.draw_end})"
+        if entry.opened.sampling_rate == tree.EVERYONE:
+            return f"it {late}"
+        if self._keys is None:
+            return f"it was not in the sample, or {late}; only its keystore can tell which"
+        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, entry.seed.seed)
+        beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
+        drawn = tree.is_drawn(beta, entry.opened.sampling_rate)
+        return f"it was in the sample, but {late}" if drawn else "it was not in the sample"
+
+    def _sat_out_until(self, member: Member) -> int:
+        """The last round that it had to sit out, as it stood when this round ended (spec 01, seed of a round)."""
+        settings, latest, until = self._view.settings, 0, 0
+        for record in self._ledger.records():
+            if record == self._entry.end:
+                break
+            if isinstance(record, RoundOpened):
+                latest = record.round
+            elif isinstance(record, AbsenceRecorded) and record.client == member.client:
+                until = latest + settings.absence_rounds if record.absences % settings.absence_limit == 0 else until
+        return until

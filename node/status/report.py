@@ -1,0 +1,235 @@
+"""``report.json``: what a run came to, derived from the ledger's records and the store; an audit derives it again."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from statistics import mean
+
+from fedgrove.chain.history import History
+from fedgrove.chain.records import (
+    AbsenceRecorded,
+    Approved,
+    Closed,
+    Committed,
+    Disputed,
+    Drawn,
+    DrawRejected,
+    Failed,
+    LedgerFounded,
+    MailboxKeyRotated,
+    Record,
+    Recovered,
+    Registered,
+    RegistryFounded,
+    Released,
+    Revoked,
+    RoundOpened,
+    SealChunk,
+    Sealed,
+    SeedFixed,
+    Shared,
+    Skipped,
+    Voided,
+    VrfKeyRotated,
+    Withdrawn,
+)
+from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.methods.procfl.round_inputs import state_after
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, fetch_config, fetch_model
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+CALLS: dict[type[Record], str] = {
+    RegistryFounded: "deploy",
+    LedgerFounded: "deploy",
+    Registered: "register",
+    Approved: "approve",
+    Revoked: "revoke",
+    VrfKeyRotated: "rotate_vrf_key",
+    MailboxKeyRotated: "rotate_mailbox_key",
+    Withdrawn: "withdraw",
+    AbsenceRecorded: "report_absences",
+    RoundOpened: "open",
+    SeedFixed: "fix_seed",
+    Drawn: "draw",
+    DrawRejected: "draw_batch",
+    Sealed: "seal",
+    SealChunk: "seal",
+    Skipped: "skip",
+    Shared: "share",
+    Committed: "commit",
+    Released: "release",
+    Recovered: "recover",
+    Closed: "close",
+    Failed: "fail",
+    Disputed: "dispute",
+    Voided: "dispute",
+}
+_MOST_COUNTED = 1 << 32  # no federation's terms allow larger blobs
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round for people.
+
+    Attributes
+    ----------
+    status : str
+        ``closed``, ``skipped``, ``failed: reason`` or ``voided`` (after disputes).
+    accuracy, loss : float or None
+        Of the closed model, as published; None when there is none, or it was not evaluated.
+    drawn, committed : int
+        Clients that drew and that committed.
+    dropped : list of int
+        Clients that drew and did not commit.
+    model_cid : str
+        The model that stands after the round.
+    gas_used : int
+        Gas of all transactions that left a record of this round.
+    seconds : float
+        Wall time; the one figure that cannot be audited.
+    privacy : dict or None
+        What the round released, as published; not in the report where the terms have no mechanism.
+    """
+
+    round: int
+    status: str
+    accuracy: float | None
+    loss: float | None
+    drawn: int
+    committed: int
+    dropped: list[int]
+    model_cid: str
+    gas_used: int
+    seconds: float
+    privacy: dict | None = None
+
+    def to_dict(self) -> dict:
+        """A JSON-ready form."""
+        table = asdict(self)
+        if self.privacy is None:
+            del table["privacy"]
+        return table
+
+
+def build_report(history: History, store: ContentStore, seconds: Mapping[int, float]) -> dict:
+    """Derive the report of a run from the ledger's history and the store.
+
+    Parameters
+    ----------
+    seconds : mapping
+        Wall time of each round, by number.
+
+    Returns
+    -------
+    dict
+        JSON-ready: ``rounds``, ``gas`` (per call), ``bytes`` (upload per round and client), ``config``, ``ledger``;
+        ``clusters`` where the terms have them.
+    """
+    records = history.records()
+    rounds = Rounds()
+    for record in records:
+        rounds.add(record)
+    ended = rounds.ended()
+    config = fetch_config(store, ended[0].opened.config_digest) if ended else None
+    gas = _gas_of_rounds(records, history)
+    clusters = {"clusters": _clusters(rounds, store, config)} if config and config.clusters else {}
+    return {
+        **clusters,
+        "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended],
+        "gas": gas_table(records, history),
+        "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
+        "config": config.to_tables() if config else {},
+        "ledger": {
+            "chain_id": history.chain_id,
+            "registry": history.deployment.registry,
+            "ledger": history.deployment.ledger,
+            "head_block": history.head_block,
+            "head_hash": "0x" + history.block_hash(history.head_block).hex(),
+        },
+    }
+
+
+def gas_table(records: list[Record], history: History) -> dict[str, dict[str, int]]:
+    """Gas per kind of call: how many, mean and maximum, from the receipts of the transactions behind the records."""
+    used: dict[str, dict[bytes, int]] = {}
+    for record in records:
+        transaction = record.at.transaction
+        used.setdefault(CALLS[type(record)], {})[transaction] = history.transactions[transaction].gas_used
+    return {
+        call: {"count": len(costs), "mean": round(mean(costs.values())), "max": max(costs.values())}
+        for call, costs in sorted(used.items())
+    }
+
+
+def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
+    """Bytes that each client put into the store in one round, by client index.
+
+    What cannot be a blob of any federation counts as nothing: a few blocks can describe a file without end.
+    """
+    total: dict[str, int] = {}
+    for by_client in (entry.shares, entry.commits, entry.releases):
+        for client, record in by_client.items():
+            with suppress(NotFound, TooLarge, Malformed):
+                if store.has(record.digest):
+                    size = store.root(record.digest, _MOST_COUNTED).size
+                    total[str(client)] = total.get(str(client), 0) + size
+    return total
+
+
+def _clusters(rounds: Rounds, store: ContentStore, config: FederationConfig) -> dict:
+    """Who is in which cluster at the end, what follows from whom they are like, and who was expelled."""
+    base = rounds.base
+    state = state_after(base, config, store) if base else fetch_model(store, rounds.model_digest, config)
+    return {
+        "members": [list(members) for members in state.clusters],
+        "clients": list(state.clients),
+        "overlaps": [list(row) for row in state.overlaps],
+        "expelled": sorted(state.expelled),
+    }
+
+
+def _gas_of_rounds(records: list[Record], history: History) -> dict[int, int]:
+    transactions: dict[int, set[bytes]] = {}
+    for record in records:
+        number = getattr(record, "round", None)
+        if number is not None:
+            transactions.setdefault(number, set()).add(record.at.transaction)
+    return {
+        number: sum(history.transactions[transaction].gas_used for transaction in hashes)
+        for number, hashes in transactions.items()
+    }
+
+
+def _round_report(
+    entry: RoundRecords,
+    store: ContentStore,
+    config: FederationConfig,
+    gas: Mapping[int, int],
+    seconds: Mapping[int, float],
+) -> RoundReport:
+    standing = entry.end.model_digest if entry.stands else entry.opened.model_digest
+    metrics = Metrics.from_bytes(store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)) if entry.stands else None
+    evaluated = metrics is not None and metrics.samples > 0
+    return RoundReport(
+        round=entry.number,
+        status=_status(entry),
+        accuracy=metrics.accuracy if evaluated else None,
+        loss=metrics.loss if evaluated else None,
+        drawn=len(entry.draws),
+        committed=len(entry.commits),
+        dropped=sorted(set(entry.draws) - set(entry.commits)),
+        model_cid=str(cid_of(store.fetch(standing, config.max_blob_bytes))),
+        gas_used=gas.get(entry.number, 0),
+        seconds=round(seconds.get(entry.number, 0.0), 3),
+        privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
+    )
+
+
+def _status(entry: RoundRecords) -> str:
+    if entry.voided is not None:
+        return "voided"
+    if isinstance(entry.end, Failed):
+        return f"failed: {entry.end.reason.name.lower()}"
+    return type(entry.end).__name__.lower()

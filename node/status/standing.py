@@ -1,0 +1,181 @@
+"""Where a federation stands: what ``fedgrove status`` tells."""
+
+from dataclasses import asdict, dataclass
+
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Closed, Failed, Skipped, Voided
+from fedgrove.chain.tree import EVERYONE
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import missing
+from fedgrove.node.status.participation import Participation, last_participation
+
+
+@dataclass(frozen=True)
+class DisputedRound:
+    """A round whose end some of its clients say is wrong; ``void`` when it was most of them, or it rested on such."""
+
+    round: int
+    by: tuple[int, ...]
+    committed: int
+    void: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the latest round stands.
+
+    Attributes
+    ----------
+    block : int
+        The latest block.
+    members : int
+        Registered clients.
+    round, phase : int, str
+        The latest round (0 before the first) and where it stands.
+    acted : tuple of int
+        Clients that have done this phase's part.
+    waiting, until : str, int
+        Who is waited for, and until which block (0: no deadline).
+    disputes : tuple of DisputedRound
+        Every round that was disputed or voided.
+    finished : bool
+        All rounds of the federation have ended.
+    account : str
+        How an account stands, if one was asked for.
+    last : Participation or None
+        What became of that account's part in the latest round that has ended.
+    """
+
+    block: int
+    members: int
+    round: int
+    phase: str
+    acted: tuple[int, ...]
+    waiting: str
+    until: int
+    disputes: tuple[DisputedRound, ...] = ()
+    finished: bool = False
+    account: str = ""
+    last: Participation | None = None
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def standing(
+    ledger: Ledger,
+    account: str | None = None,
+    *,
+    keys: Keys | None = None,
+    view: LedgerView | None = None,
+    on_request: bool = False,
+) -> Standing:
+    """Read the ledger and tell where the latest round stands.
+
+    Parameters
+    ----------
+    account : str, optional
+        Also tell how this account stands.
+    keys : Keys, optional
+        Of that account: they tell whether it was in a sample.
+    view : LedgerView, optional
+        Kept from one call to the next, it spares reading everything again.
+    on_request : bool
+        After the first model a round is opened only when a member asks to be forgotten, as K-means does.
+    """
+    view = view or LedgerView(ledger)
+    entry = view.refresh()
+    terms = ledger.deployment.terms
+    finished = view.rounds.all_held(terms.rounds, terms.repeats)
+    phase, acted, waiting, until = _phase(view, entry, ledger.deployment.block, on_request)
+    return Standing(
+        block=view.block,
+        members=len(view.rounds.members),
+        round=entry.number if entry else 0,
+        phase=phase,
+        acted=tuple(sorted(acted)),
+        waiting="nobody: all rounds have ended" if finished else waiting,
+        until=until,
+        disputes=_disputes(view),
+        finished=finished,
+        account=_account(ledger, view, entry, account) if account else "",
+        last=last_participation(ledger, view, account, keys) if account else None,
+    )
+
+
+def _phase(
+    view: LedgerView, entry: RoundRecords | None, founded: int, on_request: bool
+) -> tuple[str, list[int], str, int]:
+    if entry is None:
+        return "open", [], f"{_coordinator(view, founded)} to open the first round", 0
+    if entry.end is not None:
+        return _ended(view, entry, on_request)
+    deadlines, block = view.deadlines(entry), view.block
+    if block < deadlines.seed_block:
+        return "seeding", [], "the round's seed block", deadlines.seed_block
+    if entry.sealed is None and block < deadlines.draw_end:
+        return "draw", list(entry.draws), _to_draw(view, entry), deadlines.draw_end
+    if entry.sealed is None:
+        return _until("seal", [], "anyone to seal the order", block, deadlines.seal_end)
+    if block < deadlines.share_end:
+        return "share", list(entry.shares), missing(entry.draws, entry.shares, "share"), deadlines.share_end
+    if block < deadlines.commit_end:
+        return "commit", list(entry.commits), missing(entry.shares, entry.commits, "commit"), deadlines.commit_end
+    if entry.recovered is None:
+        recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
+        waiting = f"{missing(entry.draws, entry.releases, 'release shares')}, {recoverer}"
+        return _until("recover", list(entry.releases), waiting, block, deadlines.recover_end)
+    closer = f"{_coordinator(view, entry.recovered.at.block)} to close"
+    return _until("close", list(entry.releases), closer, block, deadlines.close_end)
+
+
+def _ended(view: LedgerView, entry: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
+    names = {Closed: "closed", Skipped: "skipped", Failed: "failed", Voided: "voided"}
+    phase = "voided" if entry.voided else names[type(entry.end)]
+    opener = _coordinator(view, (entry.voided or entry.end).at.block)
+    when = ", once a member asks to be forgotten" if on_request and phase == "closed" else ""
+    return phase, list(entry.commits), f"{opener} to open the next round{when}", 0
+
+
+def _until(phase: str, acted: list[int], waiting: str, block: int, end: int) -> tuple[str, list[int], str, int]:
+    if block >= end:
+        return "overdue", acted, "anyone to record the round as failed", 0
+    return phase, acted, waiting, end
+
+
+def _to_draw(view: LedgerView, entry: RoundRecords) -> str:
+    active = [client for client, member in view.rounds.members.items() if member.active_from <= entry.opened.opened_at]
+    waiting = missing(active, entry.draws, "draw")
+    sampled = entry.opened.sampling_rate < EVERYONE and waiting != "nobody"
+    return f"{waiting}, if they are in the sample" if sampled else waiting
+
+
+def _coordinator(view: LedgerView, since: int) -> str:
+    """Who may act: the coordinator alone in the grace after block ``since``, then any active client."""
+    alone = view.block < since + view.settings.coordinator_grace
+    return "the coordinator" if alone else "the coordinator or any stand-by"
+
+
+def _disputes(view: LedgerView) -> tuple[DisputedRound, ...]:
+    return tuple(
+        DisputedRound(entry.number, tuple(entry.disputes), len(entry.commits), entry.voided is not None)
+        for entry in view.rounds.rounds.values()
+        if entry.disputes or entry.voided
+    )
+
+
+def _account(ledger: Ledger, view: LedgerView, entry: RoundRecords | None, account: str) -> str:
+    member = view.rounds.member(account)
+    coordinates = account == ledger.deployment.coordinator
+    if member is None:
+        return "the coordinator" if coordinates else f"{account} is not registered"
+    parts = ["the coordinator"] * coordinates + [f"client {member.client}"]
+    if entry is not None:
+        names = {"drew": entry.draws, "shared": entry.shares, "committed": entry.commits, "released": entry.releases}
+        done = [name for name, by_client in names.items() if member.client in by_client]
+        parts.append(f"in round {entry.number}: {', '.join(done) or 'nothing yet'}")
+        until = ledger.sits_out_until(account)
+        parts += [f"sits out until round {until}"] if until >= entry.number else []
+    return ", ".join(parts)

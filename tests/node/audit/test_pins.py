@@ -1,0 +1,153 @@
+"""A history is held against what was published elsewhere, and every pin that does not fit is named."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from eth_account import Account
+from eth_utils import keccak
+from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records import Position, Registered
+from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
+from fedgrove.node.protocol.ledger_rules import ChainFacts, RuleBroken
+from fedgrove.node.protocol.rounds import Rounds
+from hypothesis import given
+from hypothesis import strategies as st
+
+ALICE, STRANGER = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+CHAIN, FIRST, HEAD = 7, 10, 20
+LEDGER, REGISTRY = "0x" + "5f" * 20, "0x" + "1b" * 20
+DEPLOYMENT = Deployment(
+    CHAIN, REGISTRY, LEDGER, FIRST, ALICE.address, ALICE.address, True, 1, Settings(), Terms("ab" * 32, "cd" * 32)
+)
+
+
+def block_hash(number: int) -> bytes:
+    return keccak(number.to_bytes(8, "big"))
+
+
+FACTS = ChainFacts(DEPLOYMENT, HEAD, block_hash, block_hash)
+MEMBERS = Rounds()
+MEMBERS.add(Registered(Position(11, bytes(32), 0), ALICE.address, 1, 1, 2, bytes(32), 12, bytes(81)))
+
+
+def stated(account=ALICE, chain_id=CHAIN, ledger=LEDGER, block=15, hash=None) -> HeadStatement:
+    return HeadStatement.sign(account, chain_id, ledger, block, hash or block_hash(block))
+
+
+def check(**pins) -> tuple[str, ...]:
+    return Pins(**pins).check(FACTS, HEAD, MEMBERS)
+
+
+def test_nothing_given_is_nothing_held_against():
+    assert check() == ()
+
+
+@pytest.mark.parametrize("block", range(FIRST, HEAD + 1))
+def test_any_block_of_the_history_may_be_the_published_one(block):
+    assert check(heads=((block, block_hash(block)),)) == (f"the published hash of block {block}",)
+
+
+@pytest.mark.parametrize(
+    ("pins", "field", "reason"),
+    [
+        ({"heads": ((15, bytes(32)),)}, "pinned head", "block 15 has another hash"),
+        ({"heads": ((15, block_hash(15)), (16, bytes(32)))}, "pinned head", "block 16 has another hash"),
+        ({"heads": ((HEAD + 1, block_hash(HEAD + 1)),)}, "pinned head", "blocks 10 to 20"),
+        ({"heads": ((FIRST - 1, block_hash(FIRST - 1)),)}, "pinned head", "blocks 10 to 20"),
+        ({"ledger": "0x" + "11" * 20}, "pinned ledger", "not of 0x1111"),
+        ({"chain_id": 8}, "pinned chain", "not of 8"),
+        ({"statements": (stated(STRANGER),)}, "pinned head", "is no member"),
+        ({"statements": (stated(chain_id=8),)}, "pinned head", "another federation"),
+        ({"statements": (stated(ledger="0x" + "11" * 20),)}, "pinned head", "another federation"),
+        ({"statements": (stated(hash=bytes(32)),)}, "pinned head", "another hash"),
+        ({"statements": (stated(block=HEAD + 1),)}, "pinned head", "not in the history"),
+    ],
+)
+def test_a_pin_that_does_not_fit_is_named(pins, field, reason):
+    with pytest.raises(RuleBroken) as broken:
+        check(**pins)
+    assert broken.value.record.field == field and reason in broken.value.record.reason
+
+
+def test_what_fits_is_said_each_in_a_clause():
+    given_pins = {"ledger": LEDGER, "chain_id": CHAIN, "heads": ((12, block_hash(12)),), "statements": (stated(),)}
+    assert check(**given_pins) == (
+        f"ledger {LEDGER}",
+        f"chain {CHAIN}",
+        "the published hash of block 12",
+        f"block 15 as client 1 ({ALICE.address}) signed it",
+    )
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def test_a_statement_is_read_as_it_was_written():
+    statement = stated()
+    assert HeadStatement.from_bytes(statement.to_bytes()) == statement
+    assert stated() == statement
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chain_id": 8},
+        {"ledger": "0x" + "11" * 20},
+        {"block": 16},
+        {"block_hash": "00" * 32},
+        {"account": STRANGER.address},
+        {"account": ALICE.address.lower()},
+        {"signature": "00" * 65},
+    ],
+)
+def test_a_statement_that_was_changed_is_none(change):
+    with pytest.raises(InvalidStatement, match="signature"):
+        HeadStatement.from_bytes(replace(stated(), **change).to_bytes())
+
+
+def table() -> dict:
+    return json.loads(stated().to_bytes())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null\n",
+        b"[]\n",
+        b"{}\n",
+        b"[" * 5000,
+        b"\xff",
+        b" " * (MAX_BYTES + 1),
+        stated().to_bytes().rstrip(b"\n"),
+        stated().to_bytes() + b"\n",
+        json.dumps(table()).encode() + b"\n",
+        *(
+            json.dumps(table() | each, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+            for each in (
+                {"format": "fedgrove-head-2"},
+                {"more": 1},
+                {"block": "15"},
+                {"block": True},
+                {"chain_id": 7.0},
+                {"account": None},
+                {"block_hash": "zz" * 32},
+                {"block_hash": "00"},
+                {"signature": "00" * 64},
+            )
+        ),
+        *(json.dumps({key: value for key, value in table().items() if key != missing}).encode() for missing in table()),
+    ],
+)
+def test_other_bytes_are_no_statement(data):
+    with pytest.raises(InvalidStatement):
+        HeadStatement.from_bytes(data)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_byte_that_changed_makes_it_none(place, difference):
+    data = bytearray(stated().to_bytes())
+    data[place % len(data)] ^= difference
+    with pytest.raises(InvalidStatement):
+        HeadStatement.from_bytes(bytes(data))

@@ -1,0 +1,65 @@
+"""Model bytes: deterministic, and hostile bytes are refused by name."""
+
+import numpy as np
+import pytest
+from fedgrove.node.base.tensors import InvalidModel, Layout, dump, flatten, load, unflatten
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from safetensors.numpy import save
+
+shapes = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
+arrays = hnp.arrays(np.float32, shapes, elements=st.floats(-8, 8, width=32))
+models = st.dictionaries(st.text("abc.", min_size=1, max_size=5), arrays, min_size=1, max_size=4)
+
+
+@given(models)
+def test_bytes_and_vector_round_trip(model):
+    data = dump(model)
+    again = load(data, Layout.of(model))
+    assert dump(dict(reversed(again.items()))) == data
+    for name, tensor in unflatten(flatten(model), Layout.of(model)).items():
+        np.testing.assert_array_equal(tensor, model[name])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_refused_by_name(value):
+    with pytest.raises(InvalidModel, match=r"'w'.*finite"):
+        load(dump({"w": np.array([1, value], np.float32)}))
+
+
+def test_another_type_is_refused():
+    with pytest.raises(InvalidModel, match="float64"):
+        load(save({"w": np.zeros(2)}))
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ({"a": np.zeros(2, np.float32)}, "missing"),
+        ({"w": np.zeros(2, np.float32), "x": np.zeros(1, np.float32)}, "unexpected"),
+        ({"w": np.zeros(3, np.float32)}, "shape"),
+    ],
+)
+def test_another_layout_is_refused(found, sentence):
+    with pytest.raises(InvalidModel, match=sentence):
+        load(dump(found), Layout.of({"w": np.zeros(2, np.float32)}))
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_refused_or_parsed_never_more(data):
+    try:
+        load(data)
+    except InvalidModel:
+        return
+    assert dump(load(data)) is not None
+
+
+def test_a_truncated_model_is_refused():
+    with pytest.raises(InvalidModel, match="safetensors"):
+        load(dump({"w": np.zeros(5, np.float32)})[:-1])
+
+
+def test_a_vector_of_another_length_is_refused():
+    with pytest.raises(InvalidModel, match="2 parameters"):
+        unflatten(np.zeros(3, np.float32), Layout.of({"w": np.zeros(2, np.float32)}))

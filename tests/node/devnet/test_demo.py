@@ -1,0 +1,98 @@
+"""The main job: whole federations, on every chain and store, with dropouts; same seed, same models."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from fedgrove.node.devnet.demo import Plan
+
+from tests.node.conftest import run_federation
+
+FEDGROVE = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
+
+
+def fedgrove(*arguments, timeout=300):
+    return subprocess.run([*FEDGROVE, *arguments], capture_output=True, text=True, timeout=timeout)
+
+
+def demo_report(*arguments):
+    result = fedgrove("demo", *arguments, "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return json.loads(result.stdout)
+
+
+def models(report):
+    return [entry["model_cid"] for entry in report["rounds"]]
+
+
+@pytest.fixture(scope="module")
+def embedded_report():
+    return demo_report("--clients", "4", "--rounds", "2", "--seed", "5")
+
+
+def test_the_report_says_what_happened(embedded_report):
+    report = embedded_report
+    assert report["audit"] == {"verdict": "verified", "first_bad_record": None}
+    assert [entry["round"] for entry in report["rounds"]] == [1, 2]
+    for entry in report["rounds"]:
+        assert entry["drawn"] == entry["committed"] == 4 and entry["dropped"] == []
+        assert entry["model_cid"].startswith("baf") and entry["gas_used"] > 0 and entry["seconds"] > 0
+        assert 0 <= entry["accuracy"] <= 1 and entry["loss"] > 0
+    assert set(report["bytes"]) == {"1", "2"} and set(report["bytes"]["1"]) == {"1", "2", "3", "4"}
+    assert report["gas"]["draw"]["count"] == 8
+    assert report["config"]["federation"]["seed"] == 5
+
+
+def test_the_same_seed_gives_the_same_models_on_anvil_while_an_explorer_looks_on(embedded_report):
+    options = ("--clients", "4", "--rounds", "2", "--seed", "5", "--chain", "anvil", "--explorer", "--json")
+    result = fedgrove("demo", *options)
+    assert result.returncode == 0 and "watch: http://127.0.0.1:" in result.stderr, result.stderr
+    assert models(json.loads(result.stdout)) == models(embedded_report)
+
+
+def test_the_same_seed_gives_the_same_models_on_kubo_with_pairwise_masks_and_two_workers(embedded_report, tmp_path):
+    options = ("--store", "kubo", "--masking", "pairwise", "--workers", "2", "--out", str(tmp_path / "kept"))
+    report = demo_report("--clients", "4", "--rounds", "2", "--seed", "5", *options)
+    assert models(report) == models(embedded_report)
+    assert fedgrove("audit", str(tmp_path / "kept")).returncode == 0
+
+
+def test_another_seed_gives_other_models(embedded_report):
+    report = demo_report("--clients", "4", "--rounds", "1", "--seed", "6")
+    assert models(report)[0] != models(embedded_report)[0]
+
+
+def test_it_learns_while_a_quarter_of_the_clients_drop_out(tmp_path):
+    report = demo_report("--clients", "8", "--rounds", "3", "--drop", "0.25", "--out", str(tmp_path / "kept"))
+    assert all(entry["status"] == "closed" and len(entry["dropped"]) <= 2 for entry in report["rounds"])
+    assert any(entry["dropped"] for entry in report["rounds"])
+    assert report["rounds"][-1]["accuracy"] > 0.6
+    result = fedgrove("audit", str(tmp_path / "kept"), "--json")
+    assert result.returncode == 0 and json.loads(result.stdout)["verdict"] == "verified"
+
+
+def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
+    run = run_federation(tmp_path / "kept", Plan(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
+    assert {entry["status"].split(":")[0] for entry in run.report["rounds"]} <= {"failed", "skipped"}
+    # Each of the two rounds is held again, in vain.
+    assert len(run.report["rounds"]) == 4
+    assert {entry["accuracy"] for entry in run.report["rounds"]} == {None}
+    assert len({entry["model_cid"] for entry in run.report["rounds"]}) == 1
+    assert fedgrove("audit", str(run.directory)).returncode == 0
+
+
+def test_clients_never_tell_the_store_their_weights(run):
+    """Nothing that a client put into the store correlates with a model: masked bytes are uniform, shares are sealed."""
+    import numpy as np
+    from fedgrove.chain.records import Closed, Committed
+    from fedgrove.node.base.tensors import flatten, load
+
+    closed = next(record for record in run.records if isinstance(record, Closed))
+    weights = flatten(load(run.store.fetch(closed.model_digest, 1 << 26)))
+    for record in run.records:
+        if isinstance(record, Committed) and record.round == closed.round:
+            masked = np.frombuffer(run.store.fetch(record.digest, 1 << 26), "<u4").astype(np.float64)
+            assert masked.shape == weights.shape
+            # Under uniform masks r·√n is about standard normal; 5 is exceeded with probability 6e-7.
+            assert abs(np.corrcoef(masked, weights)[0, 1]) * np.sqrt(len(weights)) < 5

@@ -1,0 +1,40 @@
+"""The record of a testnet, and who belongs to which store."""
+
+import pytest
+from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, TestnetPlan, read_record, write_record
+
+
+def made(plan=None, **ports):
+    place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
+    return Testnet(plan or TestnetPlan(), *place, {"client-01": "0x" + "3" * 40}, ports)
+
+
+def test_a_record_reads_as_it_was_written_and_only_its_owner_can_read_it(tmp_path):
+    layout = Layout(tmp_path)
+    testnet = made(TestnetPlan(clients=5, block_seconds=0.5), chain=8545)
+    write_record(layout, testnet)
+    assert read_record(layout) == testnet
+    assert layout.record.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format": 2}', b'{"format": 1, "plan": {"x": 1}}', b"\xff"])
+def test_a_damaged_record_is_named(tmp_path, content):
+    layout = Layout(tmp_path)
+    layout.record.write_bytes(content)
+    with pytest.raises(TestnetError, match="cannot be read"):
+        read_record(layout)
+
+
+def test_without_a_record_there_is_no_testnet(tmp_path):
+    with pytest.raises(TestnetError, match="no testnet"):
+        read_record(Layout(tmp_path))
+
+
+def test_clients_are_spread_over_the_groups_and_the_coordinator_is_in_the_first():
+    plan = TestnetPlan(clients=7, kubo_nodes=3)
+    assert [plan.group_of(client) for client in range(8)] == [1, 1, 2, 3, 1, 2, 3, 1]
+
+
+@pytest.mark.parametrize(("plan", "groups"), [(TestnetPlan(store="disk"), 1), (TestnetPlan(3, kubo_nodes=9), 3)])
+def test_there_are_no_groups_without_clients_and_a_disk_store_is_one(plan, groups):
+    assert plan.groups == groups

@@ -1,0 +1,79 @@
+"""Command lines, environments, ports and configurations of what a testnet starts."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from fedgrove.node.devnet.testnet import processes
+from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetPlan
+from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports
+
+
+def testnet(**options):
+    place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
+    return with_ports(Testnet(TestnetPlan(**options), *place))
+
+
+testnet.__test__ = False
+
+
+def test_ports_stay_unless_somebody_has_taken_them():
+    first = testnet(clients=6, kubo_nodes=2)
+    assert set(first.ports) == {"chain", "kubo-1", "kubo-2"} and len(set(first.ports.values())) == 3
+    assert with_ports(first) == first
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first.ports["kubo-1"]))
+        taken.listen()
+        moved = with_ports(first)
+    assert moved.ports["kubo-1"] != first.ports["kubo-1"]
+    assert moved.ports["chain"] == first.ports["chain"] and moved.ports["kubo-2"] == first.ports["kubo-2"]
+
+
+def test_each_client_reaches_the_store_of_its_group():
+    made, layout = testnet(clients=3, kubo_nodes=2), Layout(Path("/somewhere"))
+    stores = [reach(layout, made, client).store for client in range(4)]
+    assert stores[0] == stores[1] == stores[3] == f"http://127.0.0.1:{made.ports['kubo-1']}"
+    assert stores[2] == f"http://127.0.0.1:{made.ports['kubo-2']}"
+    assert {reach(layout, made, client).rpc for client in range(4)} == {(chain_url(made),)}
+
+
+def test_an_explorer_has_a_port_and_no_key():
+    made, layout, started = testnet(store="disk", explorer=True), Layout(Path("/somewhere")), []
+    assert set(made.ports) == {"chain", "explorer"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "Command", lambda command, *rest: started.append(command))
+        processes.explorer_job(layout, made).start()
+    (command,) = started
+    assert explorer_url(made) == f"http://127.0.0.1:{command[command.index('--port') + 1]}/"
+    assert not [word for word in command if "key" in word or "password" in word]
+    assert explorer_url(testnet(store="disk")) == ""
+
+
+def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append(command))
+    for k in (0, 4):
+        processes.coordinator_job(Layout(tmp_path), testnet(store="disk", k=k)).start()
+    assert ["--data" in command for command in started] == [True, False]
+
+
+def test_a_disk_store_is_one_folder_for_all():
+    made, layout = testnet(store="disk"), Layout(Path("/somewhere"))
+    assert set(made.ports) == {"chain"}
+    assert {reach(layout, made, client).store for client in (0, 1, 2)} == {"disk:/somewhere/store"}
+
+
+@pytest.mark.parametrize("standby", [0, 2])
+def test_the_first_clients_stand_by_and_command_lines_name_only_files(tmp_path, monkeypatch, standby):
+    started = []
+    monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append((command, *rest)))
+    monkeypatch.setenv("FEDGROVE_PASSWORD", "of the user's own keystore")
+    layout = Layout(tmp_path)
+    for job in processes.client_jobs(layout, testnet(clients=3, standby=standby)):
+        job.start()
+    assert [("--standby" in command) for command, *_ in started] == [number <= standby for number in (1, 2, 3)]
+    for number, (command, log, environment, directory) in enumerate(started, 1):
+        mine = layout.participant(f"client-{number:02d}")
+        assert command[command.index("--password-file") + 1] == str(mine.password)
+        assert (log, directory) == (layout.log(mine.root.name), mine.root)
+        assert "FEDGROVE_PASSWORD" not in environment

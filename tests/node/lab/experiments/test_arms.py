@@ -1,0 +1,84 @@
+"""The arms are plans as the experiments' table asks for them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fedgrove.node.lab.experiments import accuracy_table, rounds_to_90, rounds_to_90_tuned, sweep
+from fedgrove.node.lab.experiments.base import InvalidExperiment, Overrides, choose
+from fedgrove.node.lab.experiments.laboratory import settle
+from fedgrove.node.lab.experiments.registry import EXPERIMENTS
+from fedgrove.node.learning.settings import STRATEGIES
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder of results with a sweep's summary."""
+    (tmp_path / "sweep").mkdir()
+    plans = {plan.strategy: plan for plan in sweep.arms(tmp_path).values()}
+    best = {name: {"training": p.to_json()["training"], "options": dict(p.options)} for name, p in plans.items()}
+    (tmp_path / "sweep" / "summary.json").write_text(json.dumps({"results": {"best": best}}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_every_arm_can_be_run_at_any_scale(experiment, results):
+    small = Overrides(rounds=2, clients=10, sampled=0.9, dataset="digits", epochs=2, test_samples=50)
+    for label, plan in experiment.arms(results).items():
+        assert "/" not in label and " " not in label
+        settled = settle(plan, small)
+        assert (settled.rounds, settled.clients, settled.dataset) == (2, 10, "digits")
+        assert settled.training == replace(plan.training, epochs=2)
+        assert settle(settled, Overrides()) == settled
+
+
+def test_the_paper_like_regime_is_the_specified_one(results):
+    plans = rounds_to_90.arms(results)
+    assert set(plans) == set(STRATEGIES)
+    for plan in plans.values():
+        assert (plan.dataset, plan.clients, plan.drawn, plan.partition.alpha) == ("mnist", 100, 5, 0.1)
+        training = plan.training
+        assert (training.epochs, training.batch_size, training.learning_rate) == (1, 50, 0.01)
+        assert (training.learning_rate_decay, training.momentum, training.weight_decay) == (0.998, 0.5, 1e-4)
+    assert len({plan.rounds for plan in plans.values()}) == 1
+
+
+def test_a_plan_says_every_option_it_is_run_with(results):
+    settled = settle(rounds_to_90.arms(results)["fedaom"], Overrides())
+    assert {"beta", "epsilon", "q"} <= set(settled.options)
+
+
+def test_every_method_has_the_same_number_of_trials(results):
+    assert {len(sweep.trials(method)) for method in STRATEGIES} == {8}
+    assert len({plan.digest() for plan in sweep.arms(results).values()}) == 8 * len(STRATEGIES)
+
+
+def test_the_table_has_forty_cells(results):
+    arms = accuracy_table.arms(results)
+    assert len(arms) == len({plan.digest() for plan in arms.values()}) == 2 * 4 * 5
+
+
+def test_tuned_arms_take_their_settings_from_the_sweep(results, tmp_path_factory):
+    plans = rounds_to_90_tuned.arms(results)
+    last = list(sweep.trials("moon").values())[-1]
+    assert plans["moon"].training == last.training and plans["moon"].options == last.options
+    with pytest.raises(InvalidExperiment, match="there is no sweep"):
+        rounds_to_90_tuned.arms(tmp_path_factory.mktemp("empty"))
+    (results / "sweep" / "summary.json").write_text('{"results": {"best": [1]}}')
+    with pytest.raises(InvalidExperiment, match="no summary of a sweep"):
+        rounds_to_90_tuned.arms(results)
+    (results / "sweep" / "summary.json").write_text('{"results": {"best": {"moon": {}}}}')
+    with pytest.raises(InvalidExperiment, match="run it again"):
+        rounds_to_90_tuned.arms(results)
+
+
+def test_arms_are_chosen_by_strategy_and_by_label(results):
+    arms = rounds_to_90.arms(results)
+    assert list(choose(rounds_to_90.EXPERIMENT, arms)) == ["fedavg", "fedaom"]
+    assert list(choose(rounds_to_90.EXPERIMENT, arms, ["moon", "share"])) == ["moon", "share"]
+    table = accuracy_table.arms(results)
+    chosen = choose(accuracy_table.EXPERIMENT, table, ["moon"], ["mnist-*"])
+    assert all(label.startswith("mnist-") and label.endswith("-moon") for label in chosen) and len(chosen) == 4
+    for strategies, only in ((["adam"], []), ([], ["nothing-*"])):
+        with pytest.raises(InvalidExperiment, match="has no arm"):
+            choose(rounds_to_90.EXPERIMENT, arms, strategies, only)

@@ -1,0 +1,225 @@
+"""Simulations: the bytes of a federation, the same on every executor; memory that does not grow with the clients."""
+
+import json
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fedgrove.chain.records import Closed
+from fedgrove.node.base.tensors import dump
+from fedgrove.node.devnet.demo import Plan as DemoPlan
+from fedgrove.node.lab.simulation import run
+from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.lab.simulation.work import TrainingTask, perform
+from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.learning.training import DivergedTraining, evaluate
+
+from tests.node.conftest import run_federation
+from tests.node.lab.simulation.conftest import generated, small_plan
+
+
+def simulate(plan, dataset, executor=None, workers=1) -> Simulation:
+    simulation = Simulation(plan, dataset, executor or InlineExecutor(), workers)
+    results = list(simulation.run())
+    assert tuple(results) == simulation.record.rounds
+    return simulation
+
+
+@pytest.fixture(scope="module")
+def inline(digits):
+    """What each strategy gives in this process, found when first asked for."""
+    known = {}
+
+    def of(strategy):
+        if strategy not in known:
+            known[strategy] = simulate(small_plan(strategy=strategy, probe_every=2), digits)
+        return known[strategy]
+
+    return of
+
+
+# --- the same bytes ------------------------------------------------------------------------------------------------
+
+
+# One that measures the shared set, one that keeps state at home, one that sends more than its weights.
+STRATEGIES_OF_EACH_KIND = ("fedaom", "moon", "fedcurv")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES_OF_EACH_KIND)
+def test_a_simulation_has_the_bytes_of_a_federation(strategy, digits, tmp_path):
+    run = run_federation(tmp_path / "kept", DemoPlan(clients=4, rounds=2, strategy=strategy, seed=5))
+    plan = Plan(
+        clients=4,
+        sampled=1.0,
+        rounds=2,
+        strategy=strategy,
+        training=default_settings("digits"),
+        partition=PartitionSettings(alpha=0.3),
+        seed=5,
+    )
+    simulation = simulate(plan, digits)
+    closed = [record for record in run.records if isinstance(record, Closed)]
+    assert run.store.fetch(closed[-1].model_digest, 1 << 26) == dump(simulation.tensors)
+    for entry, result in zip(run.report["rounds"], simulation.record.rounds, strict=True):
+        assert entry["accuracy"] == result.accuracy and entry["loss"] == pytest.approx(result.loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_processes_give_the_same_bytes_however_many_they_are(workers, inline, digits):
+    with open_executor("processes", workers) as (executor, count):
+        assert count == workers
+        for strategy in STRATEGIES if workers == 2 else STRATEGIES_OF_EACH_KIND:
+            expected = inline(strategy).record
+            assert simulate(expected.plan, digits, executor, workers).record.to_bytes() == expected.to_bytes()
+
+
+def test_threads_give_the_same_bytes(inline, digits):
+    expected = inline("fedaom").record
+    with ThreadPoolExecutor(3) as executor:
+        assert simulate(expected.plan, digits, executor, 3).record.to_bytes() == expected.to_bytes()
+
+
+def test_a_dask_cluster_gives_the_same_bytes(inline, digits):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        open_executor(f"dask={cluster.scheduler_address}") as (executor, workers),
+    ):
+        assert workers == 2
+        for strategy in STRATEGIES_OF_EACH_KIND:
+            expected = inline(strategy).record
+            assert simulate(expected.plan, digits, executor, workers).record.to_bytes() == expected.to_bytes()
+
+
+def test_another_seed_gives_another_model(inline, digits):
+    known = inline("fedavg").record
+    assert simulate(known.plan.with_seed(8), digits).record.model_digest != known.model_digest
+
+
+# --- what is reported ----------------------------------------------------------------------------------------------
+
+
+def test_accuracy_is_that_of_the_model_on_all_test_samples(inline, digits):
+    simulation = inline("fedavg")
+    score = evaluate(simulation.data.spec, simulation.tensors, digits.test())
+    last = simulation.record.rounds[-1]
+    assert last.accuracy == score.accuracy and last.loss == pytest.approx(score.loss, rel=1e-12)
+
+
+def test_a_round_tells_who_was_drawn_and_how_much_they_have(inline):
+    simulation = inline("fedavg")
+    for result in simulation.record.rounds:
+        assert result.clients == simulation.record.plan.draw(result.round)
+        assert result.samples == sum(len(simulation.data.parts[client - 1]) for client in result.clients)
+        assert result.train_loss > 0
+        assert (result.ood_accuracy is None) == (result.round != 2)
+        assert result.ood_accuracy is None or 0 <= result.ood_accuracy <= 1
+
+
+def test_it_learns(digits):
+    plan = Plan(clients=10, sampled=0.5, rounds=6, training=default_settings("digits"), evaluate_every=3)
+    accuracies = [result.accuracy for result in simulate(plan, digits).record.rounds]
+    assert accuracies[:2] == [None, None] and accuracies[3:5] == [None, None]
+    assert accuracies[5] > 0.8 and accuracies[5] > accuracies[2]
+
+
+def test_subsets_are_of_the_size_that_the_plan_says(digits):
+    plan = small_plan(train_samples=200, test_samples=150)
+    data = Simulation(plan, digits, InlineExecutor(), 1).data
+    assert len(data.training) == 200 == sum(map(len, data.parts))
+    assert len(data.test) == 150 and np.array_equal(data.test.y, digits.test().y[:150])
+    other = Simulation(plan.with_seed(8), digits, InlineExecutor(), 1).data
+    assert not np.array_equal(data.training.y, other.training.y)
+
+
+def test_a_record_holds_no_times(inline):
+    record = inline("fedavg").record
+    assert Record.from_json(json.loads(record.to_bytes())) == record
+    assert set(record.to_json()["rounds"][0]) == {
+        *("round", "accuracy", "loss", "train_loss", "clients", "samples", "ood_accuracy")
+    }
+
+
+def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_are(digits, monkeypatch):
+    def diverging(task):
+        if isinstance(task, TrainingTask) and task.round == 2:
+            raise DivergedTraining("client 1 diverged in round 2")
+        return perform(task)
+
+    monkeypatch.setattr(run, "perform", diverging)
+    records = []
+    for workers in (1, 2):
+        simulation = Simulation(small_plan(), digits, InlineExecutor(), workers)
+        with pytest.raises(DivergedTraining):
+            list(simulation.run())
+        records.append(simulation.record)
+    assert records[0] == records[1] and records[0].rounds[-1].accuracy is not None
+
+
+# --- what cannot be run --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"clients": 5000}, "samples cannot give"),
+        ({"train_samples": 10_000_000}, "train_samples"),
+        ({"strategy": "fedaom", "shared_per_class": 900}, "fewer than the 900"),
+        ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown option 'quality'"),
+        ({"strategy": "fedaom", "options": {"q": 0}}, "q"),
+        ({"model": "paper-cnn"}, "too small"),
+    ],
+)
+def test_a_plan_that_does_not_suit_the_data_is_refused_with_a_sentence(changes, word, digits):
+    with pytest.raises(InvalidPlan, match=word):
+        Simulation(small_plan(**changes), digits, InlineExecutor(), 1)
+
+
+# --- many clients --------------------------------------------------------------------------------------------------
+
+
+def peak_of_a_round(clients: int, drawn: int) -> int:
+    """Peak of traced memory, in bytes, of one round of a generated data set with a sample or two a client."""
+    training = TrainingSettings(epochs=1, batch_size=50)
+    skewed = PartitionSettings("dirichlet", 0.1)
+    plan = Plan("generated", clients, drawn / clients, 1, training=training, partition=skewed, test_samples=100)
+    simulation = Simulation(plan, generated(20_000), InlineExecutor(), 1)
+    tracemalloc.start()
+    try:
+        (result,) = simulation.run()
+        assert len(result.clients) == drawn
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_ten_thousand_clients_run_in_one_process_and_memory_does_not_hold_their_models():
+    few, many = peak_of_a_round(100, 20), peak_of_a_round(10_000, 320)
+    model = len(dump(Simulation(small_plan(clients=1), generated(400), InlineExecutor(), 1).tensors))
+    # What grows is a line a client that was drawn, not the 300 models more.
+    assert many - few < 10 * model
+
+
+def test_sizes_of_tasks_do_not_change_the_bytes(digits, monkeypatch):
+    plan = small_plan(rounds=1)
+    expected = simulate(plan, digits).record
+    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASK_BYTES", 1)
+    assert simulate(plan, digits).record == expected
+    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASKS_A_WORKER", 1)
+    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASK_BYTES", 1 << 40)
+    assert simulate(plan, digits).record == expected
+
+
+def test_more_test_samples_than_a_slice_are_cut_and_put_together_again():
+    data = generated(300)
+    held_out = generated(1300).training
+    dataset = replace(data, held_out=held_out)
+    simulation = simulate(small_plan(train_samples=0, rounds=1), dataset)
+    score = evaluate(simulation.data.spec, simulation.tensors, held_out)
+    assert simulation.record.rounds[0].accuracy == score.accuracy

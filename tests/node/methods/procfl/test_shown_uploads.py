@@ -1,0 +1,439 @@
+"""What a suspected member shows is bound to what it sent; the secret for it lives as long as it can be asked for."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from eth_account import Account
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.records import Voided
+from fedgrove.chain.signatures import sign_message
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import NotFound
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import dump, flatten
+from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import DivergedTraining, train
+from fedgrove.node.masking.client import mask_words
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.ring import encode
+from fedgrove.node.methods.procfl import judging, shown_uploads
+from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.client_work import LocalClusters
+from fedgrove.node.methods.procfl.committee import opened_ballot
+from fedgrove.node.methods.procfl.committee_work import steps_of
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.methods.procfl.labels import SHARE
+from fedgrove.node.methods.procfl.mailbox import seal
+from fedgrove.node.methods.procfl.round_inputs import first_message, label_layout, shown_to, sums_before
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.methods.procfl.uploads import ClusterUploads
+from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.journal import Journal, RoundNote
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
+from fedgrove.node.protocol.uploads import UploadRound
+
+from tests.node.masking.rounds import Round
+
+MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
+"""Numbers of the clients at the first five leaves, and at the last."""
+POISONER, SILENT = MEMBERS[:2]
+CASE = Case(0, MEMBERS, (JUDGE,), MEMBERS, (JUDGE,))
+RULE = Rule()
+COORDINATOR = Account.from_key(bytes(31) + b"\1")
+PLACE = {"round": 1, "rounds": 6, "seed": 0}
+
+
+class Entry(RoundRecords):
+    """A round that stands."""
+
+    stands = True
+
+
+class Judged:
+    """A suspected group, one member of which sent poison. What its members show is the test's to say."""
+
+    def __init__(self, directory: Path, shown: str) -> None:
+        self.config, self.store, self.keys = terms(shown), DiskStore(directory / "store"), Keys.generate()
+        data = load_dataset("digits").train()
+        self.samples = [data.take(np.arange(60 * k, 60 * k + 60)) for k in range(6)]
+        start = ClusterState.from_bytes(initial_model(self.config))
+        self.honest = {client: self.trained(start, place) for place, client in enumerate(MEMBERS)}
+        poison = SignFlip(8.0).model(self.honest[POISONER], flatten(start.models[0]), np.random.default_rng(0))
+        self.sent = {**self.honest, POISONER: np.clip(poison, -8, 8)}
+        everybody, labels = (*MEMBERS, JUDGE), tuple(np.bincount(data.y[:300], minlength=10).tolist())
+        sets = {client: ("ab" * 32, 60) for client in everybody}
+        overlaps = ((60,) * 6,) * 6
+        compared = replace(start, stage="train", sets=sets, clients=everybody, overlaps=overlaps)
+        self.states = {1: replace(compared, clusters=(MEMBERS, (JUDGE,)), labels=(labels, ()))}
+        began = self.store.put(self.states[1].to_bytes()).digest.hex()
+        groups = {"groups": (MEMBERS, ()), "references": start.models, "right": ((0,) * 10,), "tested": (1,) * 10}
+        after = replace(self.states[1], trained=1, began=began, cases=(CASE,), **groups)
+        self.states |= {2: replace(after, stage="show"), 3: replace(after, stage="vote")}
+        self.masks = Round.make(6, layout=start.layout, groups=(tuple(range(5)),), mode="pairwise")
+        self.secrets = {client: self.masks.secrets[place].mask_secret for place, client in enumerate(MEMBERS)}
+        self.rounds = Rounds(rounds={1: self.round_of_training(), 2: entry(2), 3: entry(3)})
+        options = (self.samples[5], Journal(directory / "judge", bytes(32)), None)
+        self.judge = LocalClusters(self.store, self.config, *options, lambda: self.rounds, self.place, self.keys)
+
+    def trained(self, start: ClusterState, place: int) -> np.ndarray:
+        work = (self.config.model, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
+        return flatten(train(*work, self.config.training, **PLACE, client=MEMBERS[place]).tensors)
+
+    def round_of_training(self) -> Entry:
+        """Everybody shared and committed; the judge, which is in no group, to nothing."""
+        found, everybody = entry(1), range(6)
+        for place, client in enumerate((*MEMBERS, JUDGE)):
+            upload = b""
+            if client in MEMBERS:
+                words = encode(self.sent[client], self.masks.layout, 1, 5, self.config.masking.bound)
+                mask_words(self.masks.graph, place, self.masks.secrets[place], everybody, words, self.masks.layout)
+                upload = words.tobytes()
+            seed_hash = self.masks.secrets[place].seed_hash
+            found.commits[client] = SimpleNamespace(digest=self.store.put(upload).digest, seed_hash=seed_hash)
+            found.shares[client] = None
+        record = self.masks.record({p: self.masks.blob(p) for p in everybody}, everybody, everybody)
+        found.recovered = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
+        return found
+
+    def place(self, found: Entry) -> UploadRound:
+        state = self.states[found.number]
+        return UploadRound(self.rounds, found, self.masks.graph, self.config, self.store, state)
+
+    def against(self, told: dict[int, bytes]) -> tuple[int, ...]:
+        """Against whom the judge votes, if members show this to it."""
+        show, mailbox = self.rounds.rounds[2], self.keys.mailbox_public
+        for member, plain in told.items():
+            blob = seal(mailbox, plain, shown_to(self.place(show), member, JUDGE), os.urandom)
+            show.commits[member] = SimpleNamespace(digest=self.store.put(blob).digest)
+        ballot = opened_ballot(self.judge.result(self.rounds.rounds[3], JUDGE), JUDGE, len(MEMBERS), RULE)
+        return tuple(member for member, vote in zip(MEMBERS, ballot.against, strict=True) if vote)
+
+
+def terms(shown: str) -> FederationConfig:
+    config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
+    clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
+    training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
+    return replace(config, clusters=clusters, membership=MembershipSettings("approved"), training=training)
+
+
+def entry(number: int) -> Entry:
+    return Entry(SimpleNamespace(round=number), order=(*MEMBERS, JUDGE), end=SimpleNamespace())
+
+
+def noised(model: np.ndarray) -> bytes:
+    return (model + 0.001 * np.random.default_rng(0).standard_normal(len(model))).astype("<f4").tobytes()
+
+
+def test_with_noised_who_sends_poison_and_shows_honesty_is_not_found(tmp_path):
+    """The paper's way: nothing ties what is shown to what was sent."""
+    told = {member: noised(model) for member, model in Judged(tmp_path, "noised").honest.items()}
+    assert Judged(tmp_path, "noised").against(told) == ()
+
+
+def test_with_noised_who_shows_what_it_sent_or_nothing_is_found(tmp_path):
+    judged = Judged(tmp_path, "noised")
+    told = {member: noised(model) for member, model in judged.sent.items() if member != SILENT}
+    assert judged.against(told) == (POISONER, SILENT)
+
+
+LIES = {
+    "the truth": lambda secrets: {},
+    "random bytes": lambda secrets: {POISONER: os.urandom(32)},
+    "another member's secret": lambda secrets: {POISONER: secrets[SILENT]},
+    "nothing of the right length": lambda secrets: {POISONER: b"12"},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_with_upload_who_sent_poison_is_found_whatever_it_shows(tmp_path, lie):
+    judged = Judged(tmp_path, "upload")
+    assert judged.against({**judged.secrets, **LIES[lie](judged.secrets)}) == (POISONER,)
+
+
+def test_who_is_silent_is_opened_by_its_partners(tmp_path):
+    """Its masks are theirs, too: an honest member whose machine failed is judged like the others."""
+    judged = Judged(tmp_path, "upload")
+    del judged.secrets[SILENT]
+    assert judged.against(judged.secrets) == (POISONER,)
+
+
+def test_two_who_are_silent_hide_each_other_and_have_the_votes_against_them(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    del judged.secrets[POISONER], judged.secrets[SILENT]
+    assert judged.against(judged.secrets) == (POISONER, SILENT)
+
+
+@pytest.mark.parametrize("shown", ["upload", "noised"])
+def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown):
+    judged, journal = Judged(tmp_path, shown), Journal(tmp_path / "member", bytes(32))
+    judged.rounds.members[JUDGE] = SimpleNamespace(mailbox_key=judged.keys.mailbox_public)
+    training, show, vote = judged.rounds.rounds.values()
+    training.draws[SILENT] = SimpleNamespace(samples=1)
+    journal.save(RoundNote(1, judged.masks.secrets[1].to_bytes().hex()))
+    options = (judged.samples[1], journal, None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    assert dump(member.result(training, SILENT))
+    journal.destroy(before=1)
+    blob = member.result(show, SILENT)
+    show.commits[SILENT] = SimpleNamespace(digest=judged.store.put(blob).digest)
+    state = judged.states[3]
+    (told,) = judged.judge._committee._told(judged.place(vote), state, CASE, JUDGE).values()
+    assert member._committee._told(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
+    if shown == "upload":
+        assert told == judged.secrets[SILENT]
+    else:
+        start, model = flatten(state.models[0]), np.frombuffer(told, "<f4")
+        honest, noise = judged.honest[SILENT] - start, model - judged.honest[SILENT]
+        assert 0.7 < np.linalg.norm(noise) / np.linalg.norm(honest) < 1.6  # other batches, and noise as long as it
+
+
+def test_a_judge_that_was_killed_votes_as_before(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    judged.against(judged.secrets)
+    ballot, journal = judged.judge.result(judged.rounds.rounds[3], JUDGE), Journal(tmp_path / "judge", bytes(32))
+    options = (judged.samples[5], journal, None)
+    again = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, judged.keys)
+    again._computed = None  # it does not judge a second time
+    assert again.result(judged.rounds.rounds[3], JUDGE) == ballot
+
+
+def test_a_judge_whose_own_training_leads_nowhere_accuses_nobody_whose_model_it_saw(tmp_path, monkeypatch):
+    """Who brought the model to where nobody can train from it is not to decide who is expelled for it."""
+
+    def diverging(*_, **__):
+        raise DivergedTraining("left the numbers")
+
+    judged = Judged(tmp_path, "upload")
+    monkeypatch.setattr(judging, "train", diverging)
+    assert judged.against(judged.secrets) == ()
+
+
+def test_who_claims_many_samples_may_not_come_further_for_it(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    sizes = {client: ("ab" * 32, 60 if client != POISONER else 60_000) for client in (*MEMBERS, JUDGE)}
+    state = replace(judged.states[3], sets=sizes)
+    assert steps_of(state, 0, MEMBERS, JUDGE) == (2.0, 1.0, 1.0, 1.0, 1.0)
+
+
+# --- rounds that are held again ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("commits", "known"), [(0, 0), (2, 0), (3, 1), (6, 1)])
+def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
+    """The difference of two sums of the same data would show whoever is missing from one of them.
+
+    Whatever was released on the ledger: three of ten who withheld theirs would know the sum, and let the round fail.
+    """
+    judged, journal = Judged(tmp_path, "upload"), Journal(tmp_path / "member", bytes(32))
+    lost, again = judged.rounds.rounds[1], judged.rounds.rounds[2]
+    lost.stands, lost.commits = False, dict.fromkeys(lost.order[:commits])
+    again.draws[SILENT] = SimpleNamespace(samples=1)
+    options = (judged.samples[1], journal, None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    judged.states[2] = judged.states[1]
+    assert sums_before(judged.place(again), judged.place) == known
+    assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
+    judged.states[2] = replace(judged.states[1], stage="labels")
+    assert member.result(again, SILENT).sum() == (0 if known else SHARE)
+
+
+@pytest.mark.parametrize(("commits", "sent"), [(2, SHARE), (3, 0)])
+def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_path, commits, sent):
+    """The overlaps were stated anew then; parts may differ in one client from those that were summed."""
+    judged = Judged(tmp_path, "upload")
+    fell = RoundRecords(SimpleNamespace(round=0), order=(*MEMBERS, JUDGE))
+    fell.commits, fell.end = dict.fromkeys(fell.order[:commits]), Voided(None, 0, bytes(32), 0)
+    judged.rounds.rounds = {0: fell, **judged.rounds.rounds}
+    judged.states[2] = replace(judged.states[1], stage="labels")
+    options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)), None)
+    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    assert member.result(judged.rounds.rounds[2], SILENT).sum() == sent
+
+
+@pytest.mark.parametrize(("lost", "believed"), [(False, (5 * SHARE, *(0,) * 9)), (True, (1,) * 10)])
+def test_counts_that_add_up_although_all_send_zeros_are_not_believed(tmp_path, lost, believed):
+    """One member alone would say which labels its judges draw their samples in proportion to."""
+    judged, layout, everybody = Judged(tmp_path, "upload"), label_layout(10), range(6)
+    judged.rounds.rounds[1].stands = not lost
+    found, judged.states[2] = judged.rounds.rounds[2], replace(judged.states[1], stage="labels", labels=())
+    for place, client in enumerate(MEMBERS):
+        words = np.array([5 * SHARE * (client == POISONER), *(0,) * 9], np.uint32)
+        mask_words(judged.masks.graph, place, judged.masks.secrets[place], everybody, words, layout)
+        found.commits[client] = SimpleNamespace(digest=judged.store.put(words.tobytes()).digest)
+    found.commits[JUDGE], found.shares = SimpleNamespace(digest=bytes(32)), dict.fromkeys((*MEMBERS, JUDGE))
+    record = judged.masks.record({p: judged.masks.blob(p) for p in everybody}, everybody, everybody)
+    assert ClusterUploads(judged.config).outcome(judged.place(found), record).model.labels[0] == believed
+
+
+def test_who_takes_its_first_message_away_stops_one_round_and_not_the_next(tmp_path):
+    judged = Judged(tmp_path, "upload")
+    first = {SILENT: judged.store.put(b"blinded").digest.hex(), POISONER: "ab" * 32}
+    judged.states[2] = replace(judged.states[1], sets={client: (digest, 60) for client, digest in first.items()})
+    again = judged.rounds.rounds[2]
+    assert first_message(judged.place(again), SILENT) == b"blinded"
+    with pytest.raises(NotFound):
+        first_message(judged.place(again), POISONER)
+    again.stands, judged.states[3] = False, judged.states[2]
+    place = judged.place(judged.rounds.rounds[3])
+    assert [first_message(place, client) for client in (SILENT, POISONER)] == [b"blinded", b""]
+
+
+def test_overlaps_that_nobody_would_read_close_no_round():
+    """Else every member would dispute the closing of an honest coordinator."""
+    clients = tuple(range(1, 601))
+    sets = {client: ("ab" * 32, 100) for client in clients}
+    state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
+    overlaps = Stated(overlaps=((100,) * 600,) * 600)
+    signature = sign_message(COORDINATOR, overlaps.message(cid_of(state.to_bytes()).digest))
+    stated = Metrics(2, 0.0, 0.0, 0, None, replace(overlaps, signature=signature))
+    assert "too many clients" in ClusterUploads(terms("upload")).fault_of(state, stated)
+
+
+def test_models_that_nobody_would_read_close_no_round():
+    config = terms("upload")
+    config = replace(config, federation=replace(config.federation, max_blob_mib=1))
+    first = ClusterState.first({"w": np.zeros(1 << 17, np.float32)})
+    assert not ClusterUploads(config).fault_of(first, Metrics(2, 0.0, 0.0, 0))
+    state = replace(first, stage="train", models=first.models * 2)
+    assert "too many clusters" in ClusterUploads(config).fault_of(state, Metrics(2, 0.0, 0.0, 0))
+
+
+# --- how long the secret lives ----------------------------------------------------------------------------------------
+
+
+class Life:
+    """A member's journal, and a ledger of a round of training, its fourth of nine rounds, and what comes after."""
+
+    def __init__(self, directory: Path, monkeypatch) -> None:
+        self.journal, self.rounds = Journal(directory, bytes(32)), Rounds()
+        self.stages: dict[int, str] = {}
+        monkeypatch.setattr(shown_uploads, "state_after", lambda base, *_: self.state(base.number))
+        self.secrets = RoundSecrets.generate(os.urandom)
+        self.journal.save(RoundNote(4, self.secrets.to_bytes().hex()))
+        for number in range(1, 4):
+            self.end(number, "train")
+        self.begin(4)
+        self.shown().keep(4)
+
+    def shown(self) -> ShownUploads:
+        """As after a restart."""
+        return ShownUploads(None, terms("upload"), self.journal, lambda entry: None)
+
+    def state(self, number: int) -> ClusterState:
+        case = Case(0, MEMBERS, (JUDGE,)) if self.stages[number] == "show" else CASE
+        cases = (case,) if self.stages[number] in ("show", "vote") else ()
+        return ClusterState(self.stages[number], ({},), cases=cases)
+
+    def begin(self, number: int) -> None:
+        self.rounds.rounds[number] = RoundRecords(SimpleNamespace(round=number))
+
+    def draw(self, *members: int) -> None:
+        """Have these members judged, in place of all."""
+        case = Case(0, MEMBERS, (JUDGE,), members, (JUDGE,))
+        self.state = lambda number: ClusterState("vote", ({},), cases=(case,))
+
+    def end(self, number: int, stage: str = "", stands: bool = True) -> None:
+        """End a round; ``stage`` is what comes after it."""
+        found = self.rounds.rounds[number] = (Entry if stands else RoundRecords)(SimpleNamespace(round=number))
+        found.end = SimpleNamespace(model_digest=b"%d" % number, metrics_digest=stage.encode())
+        self.stages[number] = stage
+
+    def kept(self, client: int = SILENT) -> bytes | None:
+        """What is left of the secret when the member has looked at the ledger."""
+        self.shown().settle(self.rounds, client)
+        return (self.journal.kept("shown") or b"")[8:]
+
+    def asked(self) -> bytes:
+        show = SimpleNamespace(rounds=self.rounds, entry=SimpleNamespace(number=max(self.rounds.rounds)))
+        return self.shown().plain(show)
+
+
+@pytest.fixture
+def life(tmp_path, monkeypatch) -> Life:
+    return Life(tmp_path, monkeypatch)
+
+
+def test_the_secret_outlives_its_round_until_the_vote_is_closed(life):
+    secret = life.secrets.mask_secret
+    assert life.kept() == secret  # the round runs
+    life.end(4, "show")
+    life.journal.destroy(before=4)
+    assert life.kept() == secret and life.journal.note(4) is None
+    life.begin(5)
+    assert life.kept() == life.asked() == secret
+    life.end(5, "vote")
+    assert life.kept() == secret
+    life.begin(6)
+    assert life.kept() == secret
+    life.end(6, "train")
+    assert life.kept() == b""
+
+
+def test_a_round_to_show_that_is_voided_finds_the_secret_again(life):
+    life.end(4, "show")
+    life.end(5, "vote")
+    assert life.kept()
+    life.end(5, stands=False)
+    life.begin(6)
+    assert life.kept() == life.asked() == life.secrets.mask_secret
+
+
+def test_the_secret_goes_when_nobody_is_suspected_or_others_are(life):
+    life.end(4, "show")
+    assert life.kept(client=99) == b""
+    life.begin(5)
+    with pytest.raises(CannotTakePart, match="lost the secret"):
+        life.asked()
+
+
+def test_the_secret_goes_when_others_of_its_cluster_are_drawn(life):
+    life.end(4, "show")
+    assert life.kept()
+    life.end(5, "vote")
+    life.draw(POISONER)
+    assert life.kept(client=SILENT) == b""
+
+
+@pytest.mark.parametrize("stage", ["train", "watch"])
+def test_the_secret_goes_as_soon_as_its_round_closed_without_suspicion(life, stage):
+    life.end(4, stage)
+    assert life.kept() == b""
+
+
+def test_the_secret_goes_when_its_round_came_to_nothing(life):
+    life.end(4, stands=False)
+    assert life.kept() == b""
+
+
+def test_the_secret_goes_when_no_round_is_left(life):
+    life.end(4, "show")
+    assert life.kept()
+    for number in range(5, 10):
+        life.end(number, stands=False)
+    assert life.kept() == b""
+
+
+def test_a_new_round_of_training_replaces_it(life):
+    life.end(4, "train")
+    later = RoundSecrets.generate(os.urandom)
+    life.journal.save(RoundNote(5, later.to_bytes().hex()))
+    life.begin(5)
+    life.shown().keep(5)
+    life.shown().keep(5)
+    assert life.kept() == later.mask_secret
+    life.shown().destroy()
+    assert life.kept() == b""

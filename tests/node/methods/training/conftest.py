@@ -1,0 +1,70 @@
+"""Federations with client-level privacy that tests of this folder share; no test may change them."""
+
+from dataclasses import dataclass
+
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed
+from fedgrove.node.base.tensors import Tensors, load
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.local_work import Diverged
+from fedgrove.node.protocol.terms import MaskingSettings
+
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+TERMS = {"training": QUICK, "masking": MaskingSettings(masked="delta")}
+DIVERGES = 2
+"""Client whose training diverges in round 2."""
+FALLS_SILENT = 5
+"""Client that drops out of round 2 when it has shared."""
+
+
+@dataclass
+class Run:
+    """A federation that has ended, and what its clients trained: update by round and client."""
+
+    federation: Federation
+    updates: dict[tuple[int, int], Tensors]
+
+    def closed(self) -> list[Closed]:
+        return [record for record in self.federation.history().records() if isinstance(record, Closed)]
+
+    def metrics(self) -> list[Metrics]:
+        return [Metrics.from_bytes(self.federation.store.fetch(end.metrics_digest, 1 << 16)) for end in self.closed()]
+
+    def model(self, digest: bytes) -> Tensors:
+        return load(self.federation.store.fetch(digest, 1 << 24))
+
+
+def watched(client, number, updates):
+    """A client that notes what it trained; one of them diverges in round 2."""
+    train = client._work.result
+
+    def result(entry, index):
+        if (entry.number, number) == (2, DIVERGES):
+            raise Diverged("the loss is not finite: lower training.learning_rate")
+        update = train(entry, index)
+        updates[(entry.number, number)] = update
+        return update
+
+    client._work.result = result
+    return client
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Run:
+    """Five clients, two rounds, a quantile tracked; in the second one diverges and one falls silent."""
+    privacy = ClientLevelSettings(epsilon=20.0, delta=1e-3, clipping="quantile", clip=0.5, dropouts=0.2)
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("run"), 5, 2, privacy=privacy, **TERMS)
+        made.register()
+        updates: dict[tuple[int, int], Tensors] = {}
+        coordinator = made.coordinator()
+        clients = {number: watched(client, number, updates) for number, client in made.clients().items()}
+        while made.turn(coordinator, clients):
+            if coordinator.round == 2 and made.said(f"client {FALLS_SILENT}")[-1:] == ["shared"]:
+                clients.pop(FALLS_SILENT, None)
+        yield Run(made, updates)

@@ -1,0 +1,28 @@
+"""What the coordinator says of a model is something that members can read, whatever the model is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.training.evaluation import evaluator, initial_model
+from fedgrove.node.protocol.content import Metrics, read_model
+from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings
+
+TERMS = {"ledger": LedgerSettings(max_clients=100), "membership": MembershipSettings("approved")}
+CONFIG = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), **TERMS)
+
+
+@pytest.mark.parametrize("clusters", [None, ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20)])
+def test_the_loss_of_a_model_that_overflows_can_be_stated(clusters):
+    """Members would dispute the closing of an honest coordinator, because one of them sent poison."""
+    config = replace(CONFIG, clusters=clusters)
+    first = read_model(initial_model(CONFIG), CONFIG)
+    poisoned = {name: np.full_like(tensor, 1e30) for name, tensor in first.items()}
+    model = poisoned if clusters is None else ClusterState("train", (first, poisoned), trained=1, groups=((1,), (2,)))
+    accuracy, loss, samples = evaluator(config, load_dataset("digits").test().take(np.arange(50)))(model)
+    stated = Metrics(1, accuracy, loss, samples)
+    assert loss > 1e299 and Metrics.from_bytes(stated.to_bytes()) == stated

@@ -1,0 +1,253 @@
+"""The configuration: one canonical form, unknown keys refused, one sentence for each mistake."""
+
+import dataclasses
+import re
+
+import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning import settings, strategies
+from fedgrove.node.methods.kmeans.exchange import exchange
+from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.protocol.terms import FederationConfig, load_config
+
+MINIMAL = """
+[model]
+name = "small-cnn"
+input_shape = [1, 8, 8]
+classes = 10
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "federation.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_minimal_file_gets_the_defaults(tmp_path):
+    config, network = load_config(write(tmp_path, MINIMAL))
+    assert config.model.input_shape == (1, 8, 8)
+    assert config.masking.bound == 8.0 and config.rate_ppm(1) == 1_000_000
+    assert network.rpc == ()
+
+
+def test_the_network_table_is_not_part_of_the_terms(tmp_path):
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    placed, network = load_config(write(tmp_path, MINIMAL + '[network]\nrpc = "http://127.0.0.1:8545"\n'))
+    assert plain.to_bytes() == placed.to_bytes()
+    assert network.rpc == ("http://127.0.0.1:8545",)
+
+
+def test_several_endpoints_are_a_list(tmp_path):
+    urls = ["http://127.0.0.1:8545", "https://chain.example"]
+    _, network = load_config(write(tmp_path, MINIMAL + f"[network]\nrpc = {urls}\n".replace("'", '"')))
+    assert network.rpc == tuple(urls)
+
+
+def test_canonical_bytes_round_trip(tmp_path):
+    text = MINIMAL + '[strategy]\nname = "fedaom"\n[strategy.options]\nq = 4\n[masking]\nbound = 4\n'
+    config, _ = load_config(write(tmp_path, text))
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+
+
+def test_the_same_terms_written_otherwise_are_refused(tmp_path):
+    config, _ = load_config(write(tmp_path, MINIMAL))
+    with pytest.raises(InvalidConfig, match="canonical"):
+        FederationConfig.from_bytes(config.to_bytes() + b" ")
+
+
+@pytest.mark.parametrize(
+    ("addition", "sentence"),
+    [
+        ("[masking]\nmood = 1\n", "unknown key masking.mood"),
+        ("[mask]\n", "unknown key mask"),
+        ('[masking]\nmode = "none"\n', "masking.mode must be one of bbtsa, pairwise"),
+        ("[masking]\nbound = 0\n", "masking.bound"),
+        ("[masking]\nbound = nan\n", "masking.bound"),
+        ("[federation]\nrounds = 0\n", "federation.rounds"),
+        ("[federation]\nrounds = 1.5\n", "federation.rounds must be of type int"),
+        ("[federation]\nrounds = true\n", "federation.rounds must be of type int"),
+        ("[federation]\nsampling_rate = 2\n", "federation.sampling_rate"),
+        ('[federation]\nname = ""\n', "federation.name"),
+        ('[shared]\ndigest = "xyz"\n', "shared.digest"),
+        ("[training]\nlearning_rate = -1\n", "learning_rate"),
+        ("federation = 3\n", "must be a table"),
+        ("[ledger]\nquorum = 1\n", "quorum"),
+        ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedavg"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, addition, sentence):
+    text = addition + MINIMAL if addition.startswith("federation") else MINIMAL + addition
+    with pytest.raises(InvalidConfig, match=sentence) as mistake:
+        load_config(write(tmp_path, text))
+    assert "\n" not in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[model]\nname = 1", "not toml at all [", '[model]\nname = "small-cnn"\nclasses = 10\ninput_shape = [1]'],
+)
+def test_a_broken_file_is_refused(tmp_path, text):
+    with pytest.raises(InvalidConfig):
+        load_config(write(tmp_path, text))
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InvalidConfig, match="cannot read"):
+        load_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"model": null}', b"\xff"])
+def test_hostile_bytes_from_the_store_are_refused(data):
+    with pytest.raises(InvalidConfig):
+        FederationConfig.from_bytes(data)
+
+
+PRIVATE = '[masking]\nmasked = "delta"\n[privacy]\nmechanism = "client"\n'
+
+
+def test_terms_without_privacy_have_the_bytes_that_they_always_had(tmp_path):
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    none, _ = load_config(write(tmp_path, MINIMAL + '[privacy]\nmechanism = "none"\n'))
+    assert plain == none and plain.mechanism == "none" and b"privacy" not in plain.to_bytes()
+
+
+def test_privacy_is_part_of_the_terms(tmp_path):
+    text = MINIMAL + PRIVATE + "epsilon = 4\nnoise_multipliers = [1.5, 1]\nphases = [3]\nsampling_rates = [0.5, 0.75]\n"
+    config, _ = load_config(write(tmp_path, text))
+    assert config.mechanism == "client" and config.privacy.epsilon == 4.0 and config.privacy.phases == (3,)
+    assert [config.rate_ppm(number) for number in (1, 2, 3)] == [500_000, 500_000, 750_000]
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert b'"mechanism":"client"' in config.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("addition", "sentence"),
+    [
+        ("privacy = 1\n", "privacy must be a table"),
+        ("[privacy]\nepsilon = 1\n", "privacy.mechanism must be one of none, client"),
+        ('[privacy]\nmechanism = ["client"]\n', "privacy.mechanism must be one of none, client"),
+        ('[privacy]\nmechanism = "none"\nepsilon = 1\n', "privacy.epsilon is set, but privacy.mechanism is none"),
+        ('[privacy]\nmechanism = "client"\n', "masking.masked must be delta where privacy.mechanism is client"),
+        (PRIVATE + "sigma = 1\n", "unknown key privacy.sigma"),
+        (PRIVATE + "epsilon = 0\n", "privacy: epsilon must be from 0.001"),
+        (PRIVATE + "noise_multipliers = [0]\n", "noise_multipliers must be each from 0.01"),
+        (PRIVATE + 'clipping = "median"\n', "privacy.clipping must be fixed or quantile"),
+        ("[masking]\nkappa = 0.5\n" + PRIVATE.removeprefix("[masking]\n"), "masking.kappa must be 1"),
+    ],
+)
+def test_a_mistake_about_privacy_is_one_sentence(tmp_path, addition, sentence):
+    text = addition + MINIMAL if addition.startswith("privacy =") else MINIMAL + addition
+    with pytest.raises(InvalidConfig, match=sentence) as mistake:
+        load_config(write(tmp_path, text))
+    assert "\n" not in str(mistake.value)
+
+
+def test_every_term_changes_the_digest(tmp_path):
+    config, _ = load_config(write(tmp_path, MINIMAL))
+    changed = dataclasses.replace(config, federation=dataclasses.replace(config.federation, seed=1))
+    assert changed.to_bytes() != config.to_bytes()
+
+
+def test_the_names_known_without_torch_are_those_of_the_strategies():
+    assert set(settings.STRATEGIES) == set(strategies.STRATEGIES)
+
+
+CLUSTERING = "[clustering]\nk = 4\ndimensions = 10\nstep = 0.01\n"
+
+
+def test_clustering_takes_the_place_of_a_model(tmp_path):
+    config, _ = load_config(write(tmp_path, CLUSTERING))
+    assert config.model is None and config.clustering.k == 4 and config.mechanism == "none"
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert set(config.to_tables()) == {"clustering", "federation", "ledger", "masking", "membership", "start"}
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    assert b"clustering" not in plain.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CLUSTERING + MINIMAL, "model must be left out where there is a"),
+        (CLUSTERING + '[strategy]\nname = "fedavg"\n', "strategy must be left out"),
+        (CLUSTERING + "[training]\nepochs = 3\n", "training must be left out"),
+        (CLUSTERING + '[privacy]\nmechanism = "local"\n', "privacy must be left out"),
+        (CLUSTERING + "[federation]\nsampling_rate = 0.5\n", "federation.sampling_rate must be 1"),
+        (CLUSTERING + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1"),
+        (
+            CLUSTERING.replace("10", "4000").replace("= 4\n", "= 400\n"),
+            "max_blob_mib must be [0-9]+ at least",
+        ),
+        (CLUSTERING.replace("0.01", "0.001"), "ledger.max_samples must be at most 225179 for so many clients"),
+        ("[clustering]\nk = 0\ndimensions = 1\nstep = 1\n", "clustering: k must be from 1 to 1000"),
+        ("", "model is missing"),
+    ],
+)
+def test_a_mistake_in_clustering_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(InvalidConfig, match=sentence):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("dimensions", [2, 10, 52])
+def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
+    terms = ClusteringSettings(k=3, dimensions=dimensions, step=0.01)
+    planned = exchange(terms, State.empty(dimensions), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), bytes(32))
+    assert planned.sums[0].code.upload_bytes == terms.largest_upload(3)
+
+
+KEY = "0f" * 32
+SIGNER = f'signer = "0x{"a5" * 20}"\n'
+APART = '[membership]\nmode = "approved"\n'
+TERMS = MINIMAL + "[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n" + APART
+CLUSTERS = TERMS + f'[clusters]\ncounter = "{KEY}"\n' + SIGNER
+
+
+def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
+    config, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\n[clusters.rule]\ntest = "mean"\n'))
+    assert config.clusters.counter_key.hex() == KEY and config.clusters.rule.test == "mean"
+    assert config.clusters.first_rounds == 3
+    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    rsa, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"')))
+    assert rsa.clusters.first_rounds == 4 and b'"signer"' not in rsa.to_bytes()
+    nobody, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"').replace(SIGNER, "")))
+    assert nobody.to_bytes() == rsa.to_bytes()  # nothing is stated there, so nobody signs
+    plain, _ = load_config(write(tmp_path, MINIMAL))
+    assert b"clusters" not in plain.to_bytes()
+
+
+def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committees(tmp_path):
+    watched, _ = load_config(write(tmp_path, CLUSTERS + "seats = 3\n"))
+    assert watched.clusters.shown == "noised" and b'"shown":"noised"' in watched.to_bytes()
+    bound, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\nshown = "upload"\n'))
+    assert FederationConfig.from_bytes(bound.to_bytes()).clusters.shown == "upload"
+    without, _ = load_config(write(tmp_path, CLUSTERS))
+    assert b'"shown"' not in without.to_bytes()  # terms from before it have the digest that they had
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
+        (CLUSTERS.replace(APART, ""), "membership.mode must be approved where clusters.psi is"),
+        (CLUSTERS.replace(SIGNER, ""), "clusters: signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace("0xa5", "a5"), "clusters: signer must be the address of the coordinator's account"),
+        (
+            CLUSTERS.replace(SIGNER, 'psi = "rsa"\nseats = 3\n'),
+            "clusters: signer must be the address of the coordinator's account",
+        ),
+        (CLUSTERS + 'psi = "clear"\n', "clusters.psi must be one of ecdh, rsa"),
+        (CLUSTERS + 'shown = "nothing"\n', "clusters.shown must be one of upload, noised"),
+        (CLUSTERS + "alpha = 2\n", "clusters: the threshold of similarity is 2"),
+        (CLUSTERS + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1 where there is a"),
+        (CLUSTERS + '[masking]\nmasked = "delta"\n', "masking.masked must be weights where there is a"),
+        (CLUSTERS.replace("rounds = 5", "rounds = 2"), "federation.rounds must be at least 3 where there is a"),
+        (CLUSTERS.replace("rounds = 5", "sampling_rate = 0.5"), "federation.sampling_rate must be 1 where there is a"),
+        (CLUSTERS.replace("max_clients = 100", ""), "ledger.max_clients must be at most 400 where there is a"),
+        (CLUSTERS + '[privacy]\nmechanism = "local"\nepsilon = 1\n', "privacy.mechanism must be none where there is a"),
+        (CLUSTERS.replace(MINIMAL, CLUSTERING), "clusters must be left out where there is a"),
+    ],
+)
+def test_a_mistake_in_clusters_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(InvalidConfig, match="^" + re.escape(sentence)):
+        load_config(write(tmp_path, text))

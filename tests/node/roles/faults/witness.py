@@ -1,0 +1,91 @@
+"""Holds everything that the clients ever handed out against what they may hand out (spec 02, steps 3 to 5).
+
+It reads copies that were made before a blob went to the store, so that it sees what a killed client let go of, too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.release import InvalidRelease, parse_release
+from fedgrove.node.masking.sealing import OPENING_BYTES
+from fedgrove.node.protocol.rounds import RoundRecords
+
+from tests.node.roles.faults.killing import kind_of
+
+ONCE = ("shares", "masked update", "release")
+_HEADER_BYTES = 4 + 32 + 4
+_SHARE_BYTES = 4 + 1 + OPENING_BYTES
+
+
+@dataclass(frozen=True)
+class Told:
+    """A blob that a client handed out in a round."""
+
+    client: int
+    round: int
+    data: bytes
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.data)
+
+
+def told_by(client: int, folder: Path) -> list[Told]:
+    """What a client handed out, given where its ``TellingStore`` noted it."""
+    return [Told(client, int(path.name.partition("-")[0]), path.read_bytes()) for path in sorted(folder.iterdir())]
+
+
+def violations(told: Iterable[Told], rounds: dict[int, RoundRecords], graph_of: dict[int, MaskGraph]) -> list[str]:
+    """Everything that must not have been handed out, a sentence each."""
+    sorted_out = defaultdict(list)
+    for one in told:
+        if one.kind in ONCE:
+            sorted_out[one.client, one.round, one.kind].append(one)
+    found = []
+    for (client, number, kind), blobs in sorted_out.items():
+        who = f"client {client} in round {number}"
+        if len(blobs) > 1:
+            found.append(f"{who} handed out {len(blobs)} blobs of kind {kind}")
+        if kind == "masked update":
+            found += [f"{who} published an update before it was committed" for one in blobs if _early(one, rounds)]
+        if kind == "release":
+            found += [f"{who} released both kinds of share for position {owner}" for owner in _both(blobs)]
+            found += [f"{who} recorded a release that is none: {fault}" for fault in _bad(blobs, rounds, graph_of)]
+    return found
+
+
+def _early(one: Told, rounds: dict[int, RoundRecords]) -> bool:
+    commit = rounds[one.round].commits.get(one.client)
+    return commit is None or commit.digest != cid_of(one.data).digest
+
+
+def _both(blobs: list[Told]) -> list[int]:
+    """Positions of whom shares of both kinds were released, by any of these blobs or all of them together."""
+    kinds = defaultdict(set)
+    for one in blobs:
+        start = _HEADER_BYTES
+        for _ in ("unavailable", "bad"):
+            start += 4 + 4 * int.from_bytes(one.data[start : start + 4])
+        for at in range(start + 4, len(one.data), _SHARE_BYTES):
+            kinds[int.from_bytes(one.data[at : at + 4])].add(one.data[at + 4])
+    return [owner for owner, both in kinds.items() if len(both) > 1]
+
+
+def _bad(blobs: list[Told], rounds: dict[int, RoundRecords], graph_of: dict[int, MaskGraph]) -> list[str]:
+    """What is wrong with releases that are on the ledger."""
+    faults = []
+    for one in blobs:
+        entry = rounds[one.round]
+        listed = entry.releases.get(one.client)
+        if listed is None or listed.digest != cid_of(one.data).digest:
+            continue
+        lists = (entry.positions(entry.shares), entry.positions(entry.commits))
+        try:
+            parse_release(one.data, graph_of[one.round], entry.order.index(one.client), *lists)
+        except InvalidRelease as fault:
+            faults.append(str(fault))
+    return faults

@@ -1,0 +1,130 @@
+"""What a client discloses is made once, and only for the order it was made for."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.protocol.journal import Journal, JournalDamaged
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
+
+from tests.node.federation import Federation
+from tests.node.masking.rounds import Round
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A federation whose first round is past its share phase, and the round's records."""
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("sealed"), training=QUICK)
+        made.register()
+        coordinator, clients = made.coordinator(), made.clients()
+        while "committed" not in made.said("client 4"):
+            made.turn(coordinator, clients)
+        yield made, coordinator.view.refresh()
+
+
+@pytest.fixture
+def client(sealed):
+    federation, _ = sealed
+    return federation.client(2)
+
+
+def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client):
+    federation, entry = sealed
+    again = federation.client(2)
+    for made in (client, again):
+        assert made._disclosure.published(entry, 2) is not None
+    assert client._disclosure.shares(entry, 2) == again._disclosure.shares(entry, 2)
+
+
+def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
+    _, entry = sealed
+    client._disclosure.shares(entry, 2)
+    other = replace(entry, sealed=replace(entry.sealed, order_root=bytes(32)))
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.shares(other, 2)
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.released(other, 2, [])
+
+
+def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
+    _, entry = sealed
+    peer = entry.draws[1]
+    other = replace(entry, draws={**entry.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.shares(other, 2)
+
+
+def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
+    """The difference of two updates under the same masks would be the update itself."""
+    _, entry = sealed
+    update = client._work.result(entry, 2)
+    masked = client._disclosure.masked(entry, 2, update)
+    fewer = replace(entry, shares={number: share for number, share in entry.shares.items() if number != 3})
+    with pytest.raises(OrderAbandoned):
+        client._disclosure.masked(fewer, 2, update)
+    other = {name: tensor + np.float32(1) for name, tensor in update.items()}
+    assert client._disclosure.masked(entry, 2, other) == masked
+
+
+def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
+    federation, entry = sealed
+    note = client._journal.note(1)
+    client._journal.save(replace(note, order="0" * 64))
+    try:
+        # Past the commit phase: what is left to do is to release.
+        settings = federation.config.ledger
+        federation.network.advance_to(entry.opened.opened_at + sum_of_windows(settings))
+        for peer in (*federation.clients().values(), client):
+            while peer.step().acted:  # what is committed is published: it serves the sum that it was made for
+                pass
+        step = client.step()
+        assert step.phase == "sit out" and "abandoned" in step.waiting and step.until
+    finally:
+        client._journal.save(note)
+
+
+def sum_of_windows(settings):
+    return (
+        settings.seed_delay
+        + settings.draw_window
+        + settings.seal_window
+        + settings.share_window
+        + settings.commit_window
+        + 1
+    )
+
+
+def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
+    """A second release could hold other kinds of share than the first."""
+    federation, entry = sealed
+    client = federation.client(1)
+    (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
+    with pytest.raises(JournalDamaged, match="shares"):
+        client._disclosure.shares(entry, 1)
+
+
+def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
+    """Who left all groups could else hold up each round, by committing to what it never publishes."""
+    config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10))
+    store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
+    entry = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
+    entry.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in entry.order}
+    disclosure = Disclosure(Journal(tmp_path, bytes(32)), store, config, lambda entry: SimpleNamespace(graph=graph))
+    disclosure._kind.expected_bytes = lambda round, client: 1
+    assert disclosure.unpublished(entry, 7) == []
+    for client in (5, 9):
+        entry.commits[client].digest = bytes(32)
+    assert disclosure.unpublished(entry, 7) == [9]
+    store.available = lambda digest, most: False  # of the others nobody asks: they could be of any size
+    assert disclosure.unpublished(entry, 7) == [3, 4, 9]
+    entry.commits = {}
+    assert disclosure.unpublished(entry, 7) == []

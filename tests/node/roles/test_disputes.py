@@ -1,0 +1,203 @@
+"""A coordinator that lies, clients that say so on the ledger, and what becomes of the round."""
+
+import numpy as np
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Disputed, Drawn, RoundOpened, Voided
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import NotFound
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import dump, load
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.coordinator import Coordinator
+
+from tests.node.federation import Federation, LyingCoordinator
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture
+def federation(tmp_path):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, clients=5, rounds=4, training=QUICK)
+        made.register()
+        yield made
+
+
+class LiesInRoundTwo(LyingCoordinator):
+    """Closes round 2 with a model of its own."""
+
+    def lie(self, entry, model):
+        return super().lie(entry, model) if entry.number == 2 else model
+
+
+class HidesASurvivor(LyingCoordinator):
+    """Closes round 2 with the sum of all updates but one, taken as it would be without that client."""
+
+    def lie(self, entry, model):
+        if entry.number != 2:
+            return model
+        gone = next(iter(entry.commits))
+        samples = {client: draw.samples for client, draw in entry.draws.items()}
+        kept = sum(samples[client] for client in entry.commits if client != gone)
+        return {name: (tensor * np.float32(sum(samples.values()) / kept)) for name, tensor in model.items()}
+
+
+def of_kind(federation, kind):
+    return [record for record in federation.history().records() if isinstance(record, kind)]
+
+
+@pytest.mark.parametrize("villain", [LiesInRoundTwo, HidesASurvivor])
+def test_a_lie_is_disputed_voided_and_training_goes_on_from_the_model_before(federation, villain):
+    federation.run(coordinator=federation.coordinator(villain))
+    closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
+    opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
+    voided = of_kind(federation, Voided)
+    assert next(record.round for record in voided) == 2
+    assert all(record.model_digest == closed[1] for record in voided)
+    assert len(of_kind(federation, Disputed)) == 3  # a majority of five; the rest finds it void
+    resumed = min(number for number in opened if number > max(record.round for record in voided))
+    assert opened[resumed] == closed[1] and resumed in closed
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert (2, "closed.model") in [(remark.round, remark.field) for remark in verdict.remarks]
+
+
+def test_nobody_draws_in_a_round_that_trains_from_a_lie(federation):
+    federation.run(coordinator=federation.coordinator(LiesInRoundTwo))
+    void = {record.round for record in of_kind(federation, Voided)}
+    drawn = {record.round for record in of_kind(federation, Drawn)}
+    assert void and drawn & void <= {2}
+
+
+def test_a_minority_refuses_for_good_and_says_so(federation):
+    """Only client 1 looks: it disputes, takes no part in what was trained from the lie, also after a restart."""
+    careless = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
+    for client in careless.values():
+        client._closings._recompute = lambda entry, end: ""  # colludes: it says that all is well
+    clients = {1: federation.client(1), **careless}
+    coordinator = federation.coordinator(LiesInRoundTwo)
+    while federation.turn(coordinator, clients):
+        if federation.said("client 1")[-1:] and "disputed" in federation.said("client 1")[-1]:
+            clients[1] = federation.client(1)
+    assert [record.client for record in of_kind(federation, Disputed)] == [1]
+    assert not of_kind(federation, Voided)
+    assert {record.round for record in of_kind(federation, Drawn) if record.client == 1} == {1, 2}
+    assert "disputes round 2" in clients[1].step().waiting
+    verdict = federation.audit()
+    assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (2, "closed.model")
+
+
+def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
+    clients = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
+    federation.run(coordinator=federation.coordinator(LiesInRoundTwo), clients={1: federation.client(1), **clients})
+    assert next(record.round for record in of_kind(federation, Voided)) == 2
+
+
+def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
+    clients = federation.clients()
+    clients[4]._closings.fault = lambda entry, client: "it is not to my taste" if entry.number == 2 else ""
+    federation.run(clients=clients)
+    assert [record.client for record in of_kind(federation, Disputed)] == [4]
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert [(remark.client, remark.field) for remark in verdict.remarks] == [(4, "dispute")]
+
+
+def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
+    clients = federation.clients()
+    for number in (1, 2, 3):
+        clients[number]._closings.fault = lambda entry, client: "we do not like it" if entry.number == 2 else ""
+    federation.run(clients=clients)
+    assert of_kind(federation, Voided)
+    verdict = federation.audit()
+    assert verdict.verdict == "verified"
+    assert (2, "voided") in [(remark.round, remark.field) for remark in verdict.remarks]
+
+
+def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(federation):
+    """A blob that is not there yet is waited for; one that nobody can fetch any more is a reason to dispute."""
+
+    class Forgetting(DiskStore):
+        gone: bytes = b""
+
+        def stream(self, digest, max_bytes):
+            if digest == self.gone:
+                raise NotFound(cid_of(b""), "the store lost it")
+            return super().stream(digest, max_bytes)
+
+    store = Forgetting(federation.directory / "store")
+    clients = {number: federation.client(number, store=store) for number in range(1, 6)}
+    coordinator = federation.coordinator()
+    while not of_kind(federation, Closed):
+        federation.turn(coordinator, clients)
+        latest = coordinator.view.rounds.latest
+        if latest is not None and latest.commits:
+            store.gone = next(iter(latest.commits.values())).digest
+    while federation.turn(coordinator, clients) and not of_kind(federation, Disputed):
+        pass
+    (first, *_) = of_kind(federation, Disputed)
+    second = next(record for record in of_kind(federation, RoundOpened) if record.round == 2)
+    settings = federation.config.ledger
+    assert first.round == 1 and first.at.block > second.opened_at + settings.seed_delay + settings.draw_window
+    assert b"lost it" in federation.store.fetch(first.evidence, 1000)
+
+
+def test_metrics_that_are_none_are_part_of_the_lie(federation):
+    class LiesAboutAccuracy(Coordinator):
+        def _close(self, entry, deadlines):
+            step = super()._close(entry, deadlines) if entry.number != 2 else None
+            if step is None:
+                round = self._place(entry)
+                record = recovery(round, self._store.fetch(entry.recovered.digest, 1 << 24))
+                model = self._store.put(dump(self._outcome(round, record).model)).digest
+                receipt = self._ledger.close(entry.number, model, self._store.put(b"no metrics").digest)
+                step = Step("close", acted="closed", gas=receipt.gas_used)
+            return step
+
+    federation.run(coordinator=federation.coordinator(LiesAboutAccuracy))
+    assert next(record.round for record in of_kind(federation, Voided)) == 2
+    assert federation.audit().verdict == "verified"
+
+
+def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_history(federation):
+    """The next round is open before anybody disputes: then both are void, and the audit says so in remarks."""
+
+    class ClosesOnJunk(Coordinator):
+        def _close(self, entry, deadlines):
+            if entry.number != 2:
+                return super()._close(entry, deadlines)
+            digest = self._store.put(b"no model at all").digest
+            receipt = self._ledger.close(entry.number, digest, digest)
+            return Step("close", acted="closed", gas=receipt.gas_used)
+
+    coordinator, clients = federation.coordinator(ClosesOnJunk), federation.clients()
+    while not [record for record in of_kind(federation, Closed) if record.round == 2]:
+        if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):
+            block = federation.network.block_number()
+            federation.network.advance_to(block + 1)
+    while len(of_kind(federation, RoundOpened)) < 3:
+        coordinator.step()
+    federation.run(coordinator, clients)
+    assert [record.round for record in of_kind(federation, Voided)] == [2, 3]
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert (3, "opened.model") in [(remark.round, remark.field) for remark in verdict.remarks]
+
+
+def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
+    ledger = federation.ledger(federation.coordinator_keys)
+    zeros = {name: np.zeros_like(tensor) for name, tensor in load(initial_model(federation.config)).items()}
+    step = Coordinator(ledger, federation.store, federation.config, dump(zeros)).step()
+    assert step.phase == "refused" and "must start from the model that stands" in step.waiting
+    assert not of_kind(federation, RoundOpened)
+
+
+def test_absences_are_not_counted_in_a_void_round(federation):
+    coordinator = federation.coordinator(LiesInRoundTwo)
+    federation.run(coordinator=coordinator)
+    assert not any(entry.absences for entry in coordinator.view.rounds.rounds.values() if entry.voided)
+    assert federation.audit().verdict == "verified"

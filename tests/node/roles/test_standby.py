@@ -1,0 +1,112 @@
+"""Who acts when the coordinator does not."""
+
+import pytest
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.standby import Standby
+
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+def found(network, directory, rounds=4):
+    made = Federation.found(network, directory, clients=4, rounds=rounds, training=QUICK)
+    made.register()
+    return made
+
+
+@pytest.fixture
+def federation(tmp_path):
+    with embedded() as network:
+        yield found(network, tmp_path)
+
+
+def standby(federation, member):
+    """A stand-by on a member's account, without test data."""
+    ledger = federation.ledger(federation.keys[member - 1])
+    return Standby(ledger, federation.store, federation.config, initial_model(federation.config))
+
+
+class Mortal(Coordinator):
+    """Never acts again once ``dies`` says so."""
+
+    dies = staticmethod(lambda entry: False)
+
+    def _act(self, entry):
+        if entry is not None and self.dies(entry):
+            raise SystemExit("killed for good")
+        return super()._act(entry)
+
+
+def run(federation, coordinator, standbys):
+    """All roles in turn; the coordinator drops out when it dies, the stand-bys decide when it is over."""
+    roles = {**{f"standby {number}": role for number, role in standbys.items()}}
+    clients = federation.clients()
+    for _ in range(2000):
+        steps = []
+        if coordinator is not None:
+            try:
+                steps.append(("coordinator", coordinator.step()))
+            except SystemExit:
+                coordinator = None
+        steps += [(name, role.step()) for name, role in roles.items()]
+        if any(role.finished for role in standbys.values()):
+            return
+        steps += [(f"client {number}", client.step()) for number, client in clients.items()]
+        federation.log += [(name, step) for name, step in steps if step.acted]
+        if not any(step.acted for _, step in steps):
+            block = federation.network.block_number()
+            federation.network.advance_to(min(step.until for _, step in steps if step.until > block))
+    raise AssertionError(federation.log[-5:])
+
+
+def models(federation):
+    return {r.round: r.model_digest for r in federation.history().records() if isinstance(r, Closed)}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        lambda entry: entry.number == 2,
+        lambda entry: entry.number == 2 and entry.sealed is not None,
+        lambda entry: entry.number == 2 and entry.recovered is not None,
+        lambda entry: entry.number == 2 and entry.end is not None,
+    ],
+    ids=["opened", "sealed", "recovered", "ended"],
+)
+def test_training_ends_with_the_same_models_when_the_coordinator_is_gone_for_good_in_round_two(
+    federation, tmp_path, moment
+):
+    with embedded() as other:
+        undisturbed = found(other, tmp_path / "undisturbed")
+        undisturbed.run()
+        expected = models(undisturbed)
+    coordinator = federation.coordinator(Mortal)
+    coordinator.dies = moment
+    run(federation, coordinator, {1: standby(federation, 1), 3: standby(federation, 3)})
+    assert models(federation) == expected and len(expected) == 4
+    assert federation.audit().verdict == "verified"
+    assert federation.said("standby 1") + federation.said("standby 3")
+
+
+def test_a_standby_keeps_still_while_the_coordinator_works(federation):
+    run(federation, federation.coordinator(), {2: standby(federation, 2)})
+    assert federation.said("standby 2") == []
+    assert len(models(federation)) == 4
+
+
+def test_a_standby_that_is_no_member_pays_for_nothing(federation):
+    stranger = Keys.generate()
+    federation.network.fund(stranger.address, 1)
+    role = Standby(federation.ledger(stranger), federation.store, federation.config, initial_model(federation.config))
+    federation.coordinator().step()
+    federation.network.advance_to(federation.network.block_number() + 100)
+    before = federation.network.balance(stranger.address)
+    step = role.step()
+    assert not step.acted and "no active member" in step.waiting
+    assert federation.network.balance(stranger.address) == before

@@ -1,0 +1,223 @@
+"""``fedgrove status``: phase, who acted, who is waited for, until which block; why a last round did not count."""
+
+import pytest
+from fedgrove.chain.keys import Keys
+from fedgrove.chain.networks import embedded
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.status.standing import DisputedRound, standing
+
+from tests.node.federation import Federation, LyingCoordinator
+
+QUICK = TrainingSettings(batch_size=20)
+
+
+@pytest.fixture
+def federation(tmp_path):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, clients=3, training=QUICK)
+        made.register()
+        yield made
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Founds a federation of registered members on a chain of its own."""
+    with embedded() as network:
+
+        def make(clients=4, **terms):
+            made = Federation.found(
+                network, tmp_path, clients=clients, training=QUICK, federation=FederationSettings(**terms)
+            )
+            made.register()
+            return made
+
+        yield make
+
+
+def last(federation, number, knows_keys=False):
+    """What is told of member ``number``'s last round: its number, and why it did not count (empty: it did)."""
+    keys = federation.keys[number - 1]
+    told = standing(federation.ledger(keys), keys.address, keys=keys if knows_keys else None).last
+    assert told.counted is not bool(told.reason)
+    return told.round, told.reason
+
+
+def finish(federation, coordinator, clients, rounds):
+    """Run until so many rounds have ended and the next one is open, or all are over."""
+    while coordinator.round <= rounds and federation.turn(coordinator, clients):
+        pass
+
+
+def test_every_phase_of_a_round_is_told(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    reader, account = federation.ledger(federation.keys[0]), federation.keys[0].address
+    told = {}
+    before = standing(reader, account)
+    assert (before.round, before.members, before.phase) == (0, 3, "open")
+    while federation.turn(coordinator, clients):
+        now = standing(reader, account)
+        told.setdefault(now.phase, now)
+        assert not now.until or now.until > now.block
+    assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
+    assert told["share"].until == federation.ledger(federation.keys[0]).round(1).share_end
+    assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
+
+
+def test_who_opens_the_next_round_is_told(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients, reader = federation.coordinator(), federation.clients(), federation.ledger(federation.keys[0])
+    while standing(reader).phase != "closed":
+        federation.turn(coordinator, clients)
+    assert standing(reader).waiting.endswith("to open the next round")
+    assert standing(reader, on_request=True).waiting.endswith("the next round, once a member asks to be forgotten")
+
+
+def test_it_names_who_is_waited_for(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    del clients[2]
+    reader = federation.ledger(federation.keys[0])
+    seen = set()
+    while federation.turn(coordinator, clients):
+        seen.add(standing(reader).waiting)
+    assert "client 2 to draw" in seen
+
+
+def test_a_stranger_is_told_so_and_the_coordinator_is_none(federation):
+    reader, stranger = federation.ledger(federation.keys[0]), Keys.generate().address
+    assert standing(reader, stranger).account == f"{stranger} is not registered"
+    federation.run()
+    assert standing(reader, stranger).last.reason == "the account is not registered"
+    coordinator = standing(reader, federation.coordinator_keys.address)
+    assert coordinator.account == "the coordinator" and coordinator.last is None
+
+
+def test_an_overdue_round_is_told(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "shared" not in federation.said("client 3"):
+        federation.turn(coordinator, clients)
+    reader = federation.ledger(federation.keys[0])
+    federation.network.advance_to(reader.round(1).close_end + 1)
+    now = standing(reader)
+    assert (now.phase, now.waiting) == ("overdue", "anyone to record the round as failed")
+
+
+def test_the_end_of_all_rounds_is_told(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients, reader = federation.coordinator(), federation.clients(), federation.ledger(federation.keys[0])
+    finish(federation, coordinator, clients, 1)
+    assert not standing(reader).finished
+    federation.run(coordinator, clients)
+    now = standing(reader)
+    assert now.finished and now.waiting.startswith("nobody")
+
+
+def test_who_may_act_in_the_coordinators_stead_is_told(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "released shares" not in federation.said("client 3"):
+        federation.turn(coordinator, clients)
+    reader = federation.ledger(federation.keys[0])
+    assert "the coordinator to recover" in standing(reader).waiting
+    settings = federation.config.ledger
+    federation.network.advance_to(reader.round(1).commit_end + settings.coordinator_grace)
+    assert "the coordinator or any stand-by to recover" in standing(reader).waiting
+
+
+# --- why a last round did not count -----------------------------------------------------------------------------------
+
+
+def test_every_way_to_miss_a_round_is_told(found):
+    federation = found(clients=5, rounds=7)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    watched = clients[5]
+    reader = federation.ledger(federation.keys[4])
+    assert standing(reader, federation.keys[4].address).last is None
+    told = []
+    for number, last_word in enumerate(("committed", "drew", "shared", "", "drew"), 1):
+        while coordinator.round == number - 1:
+            federation.turn(coordinator, clients)
+        before = len(federation.said("client 5"))
+        clients[5] = watched
+        while last_word and last_word not in federation.said("client 5")[before:]:
+            federation.turn(coordinator, clients)
+        if last_word != "committed":
+            del clients[5]
+        finish(federation, coordinator, clients, number)
+        told.append(last(federation, 5))
+    finish(federation, coordinator, clients, 6)
+    told.append(last(federation, 5))
+    deadlines = [reader.round(number) for number in range(1, 6)]
+    assert told == [
+        (1, ""),
+        (2, f"it drew, but did not share in time (by block {deadlines[1].share_end})"),
+        (3, f"it drew and shared, but did not commit in time (by block {deadlines[2].commit_end})"),
+        (4, f"it did not draw in time (by block {deadlines[3].draw_end})"),
+        (5, f"it drew, but did not share in time (by block {deadlines[4].share_end})"),
+        (6, "it sits out because of its absences, until round 6"),
+    ]
+
+
+def test_who_registers_in_a_running_round_is_told_when_it_is_active(federation):
+    late = Keys.generate()
+    federation.network.fund(late.address, 1)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while not coordinator.round:
+        federation.turn(coordinator, clients)
+    federation.ledger(late).register(late)
+    federation.run(coordinator, clients)
+    told = standing(federation.ledger(late), late.address)
+    active_from = federation.ledger(late).client_of(late.address).active_from
+    assert not told.last.counted and told.last.reason.endswith(f"it is active from block {active_from} on")
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"), [(0.999999, "it was in the sample, but did not draw in time"), (1e-6, "it was not in the sample")]
+)
+def test_only_its_keys_tell_whether_a_client_was_in_the_sample(found, rate, told):
+    federation = found(sampling_rate=rate)  # each of these is wrong once in a million runs
+    clients = federation.clients()
+    del clients[4]
+    federation.run(clients=clients)
+    assert "only its keystore can tell" in last(federation, 4)[1]
+    assert last(federation, 4, knows_keys=True)[1].startswith(told)
+
+
+def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
+    federation = found(clients=3, rounds=2)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while "committed" not in federation.said("client 3"):
+        federation.turn(coordinator, clients)
+    federation.network.advance_to(federation.ledger(federation.keys[0]).round(1).close_end + 1)
+    finish(federation, coordinator, clients, 1)
+    assert last(federation, 1) == (1, "it committed, but the round failed: a deadline passed")
+    while federation.said("client 2").count("drew") < 2:
+        federation.turn(coordinator, {2: clients[2]})
+    federation.run(coordinator, {})
+    assert last(federation, 2) == (2, "it drew, but the round was skipped: only 1 drew")
+
+
+# --- disputes ---------------------------------------------------------------------------------------------------------
+
+
+class Liar(LyingCoordinator):
+    """Closes with the model it likes."""
+
+
+def test_disputes_and_the_void_round_are_told(found):
+    federation = found(clients=4, rounds=1)
+    coordinator, clients = federation.coordinator(Liar), federation.clients()
+    reader, account = federation.ledger(federation.keys[0]), federation.keys[0].address
+    seen = {}
+    while not coordinator.finished:
+        acted = False
+        for role in (coordinator, *clients.values()):
+            acted = bool(role.step().acted) or acted
+            now = standing(reader, account)
+            seen |= {entry: now for entry in now.disputes if entry not in seen}
+        if not acted:
+            federation.turn(coordinator, clients)
+    assert seen[DisputedRound(1, (1,), 4, False)].phase == "closed"
+    assert seen[DisputedRound(1, (1,), 4, False)].last.counted
+    void = seen[DisputedRound(1, (1, 2, 3), 4, True)]
+    assert void.phase == "voided"
+    assert void.last.reason.startswith("it committed, but the round was voided: 3 of its 4 clients")
