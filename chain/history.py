@@ -34,7 +34,7 @@ from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.log_index import read_blocks
 from fedgrove.chain.records import Record
 
-__all__ = ["BadHistory", "Block", "Body", "History", "TransactionFacts", "capture"]
+__all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "TransactionFacts", "capture"]
 
 FORMAT = "fedgrove-history-2"
 MAX_LINE_BYTES = 1 << 26
@@ -44,7 +44,7 @@ HEADERS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class History:
+class LedgerHistory:
     """Contiguous blocks of a chain from the deployment's on. Nothing in it is checked before ``verify``."""
 
     deployment: Deployment
@@ -134,7 +134,7 @@ class History:
 
     # (0) the file: canonical lines, each within bounds
     @classmethod
-    def load(cls, path: Path) -> "History":
+    def load(cls, path: Path) -> "LedgerHistory":
         """Read what ``save`` wrote; raises BadHistory for a file of another form, and OSError."""
         with path.open("rb") as file:
             deployment, count = _parse(None, lambda: _head(_read_line(file.readline(MAX_LINE_BYTES + 1))))
@@ -147,7 +147,7 @@ class History:
         return cls(deployment, tuple(blocks))
 
 
-def capture(network: Network, deployment: Deployment) -> History:
+def capture(network: Network, deployment: Deployment) -> LedgerHistory:
     """Read a federation's history from a chain, up to its latest block.
 
     Raises
@@ -165,7 +165,7 @@ def capture(network: Network, deployment: Deployment) -> History:
         headers += network.headers(start, min(head, start + HEADERS_AT_ONCE - 1))
     if keccak(headers[-1]) != block_hash:
         raise BadHistory(head, "its header cannot be recomputed from what the node answers")
-    history = History(deployment, read_blocks(network, deployment, headers, deployment.block))
+    history = LedgerHistory(deployment, read_blocks(network, deployment, headers, deployment.block))
     history.verify()
     return history
 

@@ -1,15 +1,37 @@
 """Auditable, decentralised, privacy-preserving federated learning on an EVM ledger and IPFS.
 
-Check a finished run, and look at what it left:
+Audit a run that ``fedgrove demo --out run`` left, and look at its history:
 
 >>> import fedgrove as fg
->>> fg.audit("run").verdict                                                                         # doctest: +SKIP
+>>> fg.audit("run").verdict  # doctest: +SKIP
 'verified'
->>> history = fg.History("run")                                                                     # doctest: +SKIP
->>> [(each.number, each.metrics.accuracy) for each in history.rounds]                               # doctest: +SKIP
-[(1, 0.61), (2, 0.74), (3, 0.81)]
+>>> history = fg.History("run")  # doctest: +SKIP
+>>> for each in history.rounds:  # doctest: +SKIP
+...     print(each.number, each.outcome, each.metrics.accuracy)
+1 closed 0.61
+2 closed 0.74
+>>> weights = history.model()  # doctest: +SKIP
 
-- ``fedgrove.chain``: the Python face of the contracts
-- ``fedgrove.ipfs``: content-addressed storage
-- ``fedgrove.node``: what a federation's members, coordinator and auditors run
+Below it are ``fedgrove.chain`` (the contracts), ``fedgrove.ipfs`` (content-addressed storage) and ``fedgrove.node``
+(what members, coordinators and auditors run).
 """
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedgrove.auditing import audit
+    from fedgrove.history import History, Round
+
+__version__ = version("fedgrove")
+__all__ = ["History", "Round", "__version__", "audit"]
+
+_HOMES = {"History": "fedgrove.history", "Round": "fedgrove.history", "audit": "fedgrove.auditing"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for only then: every module of fedgrove imports this one."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedgrove' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

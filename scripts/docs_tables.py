@@ -12,7 +12,8 @@ from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.methods.procfl.settings import METHODS, ClusterTerms, ProCflSettings
+from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
 
@@ -42,8 +43,8 @@ def network() -> str:
 
 
 def clusters() -> str:
-    """Keys, defaults and meaning of the ``[clusters]`` table: its own, and those of ProCFL in simulations."""
-    head, line, *own = _fields(ClusterTerms).splitlines()
+    """Keys, defaults and meaning of the ``[procfl]`` table: its own, and those of ProCFL in simulations."""
+    head, line, *own = _fields(ProCflTerms).splitlines()
     inherited = _fields(ProCflSettings).splitlines()[2:]
     return "\n".join([head, line, *own, *(row for row in inherited if not row.startswith("| `psi`"))])
 

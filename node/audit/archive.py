@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from fedgrove.chain.history import BadHistory, History
+from fedgrove.chain.history import BadHistory, LedgerHistory
 from fedgrove.chain.regular_file import open_regular, read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs import car
@@ -50,12 +50,12 @@ class NoArchive(ValueError):
     """The path is not a run that can be audited."""
 
 
-def chain_facts(history: History) -> ChainFacts:
+def chain_facts(history: LedgerHistory) -> ChainFacts:
     """The fixed terms and block hashes of a verified history."""
     return ChainFacts(history.deployment, history.head_block, history.block_hash, history.randomness)
 
 
-def write_archive(directory: Path, history: History, report: dict) -> None:
+def write_archive(directory: Path, history: LedgerHistory, report: dict) -> None:
     """Complete a run's directory (its ``store/`` is there already): history, report, manifest."""
     history.save(directory / LEDGER)
     write_atomically(directory / REPORT, (json.dumps(report, indent=2, sort_keys=True) + "\n").encode())
@@ -168,10 +168,10 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
 
 def _audit_ledger(
     path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None
-) -> tuple[Verdict, History | None]:
+) -> tuple[Verdict, LedgerHistory | None]:
     """The verdict on ledger and store, and the history that it is about; None where that does not hold."""
     try:
-        history = History.load(path)
+        history = LedgerHistory.load(path)
         history.verify()
         records = history.records()
     except BadHistory as fault:
@@ -179,7 +179,7 @@ def _audit_ledger(
     return Auditor(chain_facts(history), records, store, progress, pins).run(), history
 
 
-def _check_report(directory: Path, history: History) -> BadRecord | None:
+def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
     """Everything in the report but the wall times must follow from ledger and store."""
     try:
         data = read_regular(directory / REPORT, MAX_REPORT_BYTES, follow=False)

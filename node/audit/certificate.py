@@ -23,11 +23,11 @@ from fedgrove.chain.records import Closed, Record, Withdrawn
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.methods.kmeans.method import KMeans
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.protocol.content import fetch_config, fetch_model
+from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig
 
 FORMAT = "fedgrove-certificate-1"
 MAX_BYTES = 1 << 20
@@ -218,10 +218,10 @@ class _Search:
         }
 
     def _state(self, entry: RoundRecords) -> State:
-        config: FederationConfig = fetch_config(self._store, entry.opened.config_digest)
-        if config.clustering is None:
+        method = fetch_method(self._store, entry.opened.config_digest)
+        if not isinstance(method, KMeans):
             raise NoCertificate("this federation trains a model, which cannot forget: only K-means can")
-        return fetch_model(self._store, entry.end.model_digest, config)
+        return method.fetch_model(self._store, entry.end.model_digest)
 
 
 def _place(record: Record) -> tuple[int, int]:

@@ -35,28 +35,23 @@ from fedgrove.node.masking.recovery import (
 from fedgrove.node.masking.release import InvalidRelease, most_release_bytes, parse_release
 from fedgrove.node.masking.sealing import InvalidShares, parse_shares, shares_bytes
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
-from fedgrove.node.methods.registry import kind_of, upload_round
+from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.privacy.records import difference as privacy_difference
-from fedgrove.node.protocol.accounting import Spending, Spent
 from fedgrove.node.protocol.aggregation import outcome, recovered, recovery, released_shares, sealed_shares
 from fedgrove.node.protocol.content import (
     MAX_JSON_BYTES,
     InvalidBlob,
     Metrics,
     Model,
-    fetch_config,
-    fetch_model,
     head_fault,
-    layout_of,
-    model_bytes,
-    parameters_of,
 )
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.spending import Spending, Spent
 from fedgrove.node.protocol.step import name_clients
-from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 Content = TypeVar("Content")
 
@@ -90,10 +85,10 @@ class ContentRules:
     remarks: list[BadRecord] = field(default_factory=list)
     spent: Spent | None = None
     vouched: int = 0
-    _config: FederationConfig | None = None
+    _method: Method | None = None
     _model: Model | None = None
     _recovery: RecoveryRecord | None = None
-    _placed: UploadRound | None = None
+    _round_inputs: RoundInputs | None = None
 
     def check(self, record: Record) -> None:
         """Raise RuleBroken if the content behind the record is missing, altered or not what it must be.
@@ -141,7 +136,7 @@ class ContentRules:
                 self._disputed(record)
 
     def _opened(self, record: RoundOpened) -> None:
-        self._placed = None
+        self._round_inputs = None
         if not self._fell(record.round):
             self._opening(record)
             return
@@ -161,7 +156,7 @@ class ContentRules:
         if not self._fell(number):
             return False
         try:
-            self._place()
+            self._inputs()
         except RuleBroken as failure:
             if failure.record not in self.remarks:
                 self.remarks.append(failure.record)
@@ -171,27 +166,28 @@ class ContentRules:
     def _opening(self, record: RoundOpened) -> None:
         number = record.round
         try:
-            config = self._get(lambda: fetch_config(self.store, record.config_digest), "opened.config", number)
+            method = self._get(lambda: fetch_method(self.store, record.config_digest), "opened.config", number)
         except (InvalidConfig, ValueError) as fault:
             raise bad("opened.config", str(fault), number) from None
+        config = method.config
         other = difference(self.facts.deployment, config)
         if other:
             raise bad("opened.config", f"the deployed federation is another: {other}", number)
-        layout = layout_of(self._model) if self._model is not None else None
+        layout = method.layout_of(self._model) if self._model is not None else None
         try:
             model = self._get(
-                lambda: fetch_model(self.store, record.model_digest, config, layout), "opened.model", number
+                lambda: method.fetch_model(self.store, record.model_digest, layout), "opened.model", number
             )
         except InvalidModel as fault:
             raise bad("opened.model", str(fault), number) from None
         try:
-            kind_of(config).check_model(model, number)
+            method.codec.check_model(model, number)
         except ValueError as fault:
             raise bad("opened.config", str(fault), number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
             self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
-        self._config, self._model, self._recovery = config, model, None
+        self._method, self._model, self._recovery = method, model, None
 
     def _shares(self, record: Shared) -> None:
         entry, graph = self._entry()
@@ -206,12 +202,12 @@ class ContentRules:
             self._remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
-        expected = kind_of(self._config).expected_bytes(self._place(), record.client)
+        expected = self._method.codec.expected_bytes(self._inputs(), record.client)
         try:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
             # Where groups are summed apart, who is in no sum can spoil nothing: the closing needs all the others.
-            if record.round in self.closed and not self._place().graph.groups:
+            if record.round in self.closed and not self._inputs().graph.groups:
                 raise bad("commit.content", "it is not in the store", record.round, record.client) from None
             self._remark("commit.content", "the update was never published", record.round, record.client)
             return
@@ -244,11 +240,11 @@ class ContentRules:
         closed = number in self.closed
         # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
         fetch = self._fetch if closed else self._absorbed
-        data = fetch(record.digest, most_record_bytes(self._place().graph), "recovery.content", number)
+        data = fetch(record.digest, most_record_bytes(self._inputs().graph), "recovery.content", number)
         if data is None:
             return
         try:
-            self._recovery = recovery(self._place(), data)
+            self._recovery = recovery(self._inputs(), data)
         except InvalidRecovery as fault:
             if closed:
                 raise bad("recovery.content", str(fault), number) from None
@@ -256,11 +252,11 @@ class ContentRules:
             return
         self._liars(number)
         for group in self._recovery.left_out:
-            self._left_out(self._place(), number, group)
+            self._left_out(self._inputs(), number, group)
 
     def _liars(self, number: int) -> None:
         """Name who released a share that is not what its owner committed to."""
-        round = self._place()
+        round = self._inputs()
         needed = needed_secrets(round.graph, round.sharers, round.survivors)
         shares = self._get(lambda: sealed_shares(round, range(round.graph.n)), "share.content", number)
         releases = self._get(lambda: released_shares(round), "release.content", number)
@@ -272,7 +268,7 @@ class ContentRules:
     def _lacking(self, number: int) -> None:
         """Name who is to blame for a round that failed for want of shares, where it is known."""
         try:
-            _recovered(self._place())
+            _recovered(self._inputs())
         except TooFewShares as lack:
             if lack.client is None:
                 return  # the lists themselves forbade a recovery
@@ -282,7 +278,7 @@ class ContentRules:
             if lack.owner_lied and not self._is_named("share.content", number, lack.client):
                 self._remark("share.content", str(lack), number, lack.client)
 
-    def _left_out(self, round: UploadRound, number: int, group: int) -> None:
+    def _left_out(self, round: RoundInputs, number: int, group: int) -> None:
         members = [round.graph.client(position) for position in round.graph.groups[group]]
         others = [other for other in range(len(round.graph.groups)) if other != group]
         try:
@@ -313,12 +309,12 @@ class ContentRules:
         number = record.round
         if self._recovery is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
-        data = self._fetch(record.model_digest, self._config.max_blob_bytes, "closed.model", number)
+        data = self._fetch(record.model_digest, self._method.config.max_blob_bytes, "closed.model", number)
         try:
-            right = self._get(lambda: outcome(self._place(), self._recovery), "closed.model", number)
+            right = self._get(lambda: outcome(self._method, self._inputs(), self._recovery), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
-        if model_bytes(right.model) != data or cid_of(data).digest != record.model_digest:
+        if self._method.model_bytes(right.model) != data or cid_of(data).digest != record.model_digest:
             raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
         blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
         try:
@@ -328,7 +324,7 @@ class ContentRules:
         if metrics.round != number:
             raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
         wrong = privacy_difference(metrics.privacy, right.privacy)
-        wrong = wrong or kind_of(self._config).fault_of(right.model, metrics)
+        wrong = wrong or self._method.statement_fault(right.model, metrics)
         wrong = wrong or head_fault(metrics, self.facts.block_hash, self.facts.deployment.block, record)
         if wrong:
             raise bad("closed.metrics", wrong, number)
@@ -367,7 +363,7 @@ class ContentRules:
 
     def _unfounded(self, reason: FailureReason) -> bool:
         """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
-        round = self._place()
+        round = self._inputs()
         entry, graph = round.entry, round.graph
         if reason == FailureReason.TOO_FEW_SHARES:
             return self._recoverable(round)
@@ -378,14 +374,14 @@ class ContentRules:
                 releases = released_shares(round)
                 lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
                 return len(releases) == len(entry.releases) and not lost
-            outcome(round, self._recovery or _recovered(round))
+            outcome(self._method, round, self._recovery or _recovered(round))
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
             return False
         return True
 
-    def _recoverable(self, round: UploadRound) -> bool:
+    def _recoverable(self, round: RoundInputs) -> bool:
         """Whether what was released recovers the sum."""
         try:
             _recovered(round)
@@ -403,27 +399,27 @@ class ContentRules:
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
         latest = self.rounds.latest
-        return self._spending().exhausted(latest.number + 1) if latest is not None and self._config else ""
+        return self._spending().exhausted(latest.number + 1) if latest is not None and self._method else ""
 
     # --- helpers ----------------------------------------------------------------------------------------------------
 
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
-        place = self._place()
+        place = self._inputs()
         return place.entry, place.graph
 
     def _spending(self) -> Spending:
-        return Spending(self._config, self.store, self.rounds, parameters_of(self._model))
+        return Spending(self._method, self.store, self.rounds, self._method.parameters_of(self._model))
 
-    def _place(self) -> UploadRound:
+    def _inputs(self) -> RoundInputs:
         """The public inputs of the round being checked; RuleBroken where it rests on what cannot be read."""
-        if self._placed is None:
+        if self._round_inputs is None:
             ledger, latest = self.facts.place, self.rounds.latest
-            work = (self.rounds, latest, ledger, self._config, self.store, self._model)
+            work = (self.rounds, latest, ledger, self.store, self._model)
             try:
-                self._placed = self._get(lambda: upload_round(*work), "opened.model", latest.number)
+                self._round_inputs = self._get(lambda: self._method.inputs(*work), "opened.model", latest.number)
             except (InvalidBlob, InvalidModel) as fault:
                 raise bad("opened.model", str(fault), latest.number) from None
-        return self._placed
+        return self._round_inputs
 
     def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
         return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
@@ -475,5 +471,5 @@ def void_rounds(records: Sequence[Record]) -> frozenset[int]:
     return frozenset(record.round for record in records if isinstance(record, Voided))
 
 
-def _recovered(round: UploadRound, left_out: Collection[int] = ()) -> RecoveryRecord:
+def _recovered(round: RoundInputs, left_out: Collection[int] = ()) -> RecoveryRecord:
     return recovered(round, released_shares(round), left_out)

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from fedgrove.node.protocol.accounting import Spent
 from fedgrove.node.protocol.ledger_rules import BadRecord
+from fedgrove.node.protocol.spending import Spent
 
 
 class CannotTell(Exception):

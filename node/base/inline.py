@@ -3,10 +3,8 @@
 import tomllib
 from typing import Any
 
-NONE = "none"
-
 
 def inline_table(given: str) -> tuple[str, dict[str, Any]]:
     """The name and the settings of ``"procfl, alpha = 0.5, seats = 3"``; TOMLDecodeError if they are no table's."""
     name, _, settings = given.partition(",")
-    return name.strip() or NONE, tomllib.loads(f"table = {{{settings}}}")["table"]
+    return name.strip(), tomllib.loads(f"table = {{{settings}}}")["table"]

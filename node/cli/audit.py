@@ -10,7 +10,7 @@ import typer
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.history import History, capture
+from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.networks import connect
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.disk import DiskReader
@@ -95,7 +95,7 @@ def run(
     if directory is not None:
         verdict = _with_progress(lambda tick: audit_directory(directory, tick, pins))
         if paper is not None and verdict.verdict == "verified":
-            history = History.load(directory / LEDGER)
+            history = LedgerHistory.load(directory / LEDGER)
             verdict = _certified(verdict, paper, history, DiskReader(directory / STORE))
         return _report(verdict, as_json)
     if not (rpc and ledger and store):
@@ -145,7 +145,7 @@ def verify(
     verdict = _with_progress(lambda tick: audit_car(file, tick, pins))
     if paper is not None and verdict.verdict == "verified":
         with opened_car(file) as (history, store):
-            verdict = _certified(verdict, paper, History.load(history), store)
+            verdict = _certified(verdict, paper, LedgerHistory.load(history), store)
     return _report(verdict, as_json)
 
 
@@ -178,7 +178,7 @@ def _audit_live(
     return verdict if paper is None else _certified(verdict, paper, history, store)
 
 
-def _certified(verdict: Verdict, paper: Certificate, history: History, store: ContentStore) -> Verdict:
+def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentStore) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
     if verdict.verdict == "verified":
         console.print(f"certificate: {paper.sentence}", soft_wrap=True, markup=False)

@@ -7,7 +7,8 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.round_inputs import course_of, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.registry import upload_round
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -70,7 +71,7 @@ class ClusterLook:
         self._terms = terms
         self._store = store
         self._ledger = ledger
-        self._course = course_of(terms) if terms.clusters is not None else None
+        self._course = course_of(terms) if isinstance(terms.method, ProCflTerms) else None
         self._read: tuple[tuple[bytes, bytes], ClusterState] | None = None
 
     def look(self, view: LedgerView) -> ClusterSight:
@@ -84,7 +85,7 @@ class ClusterLook:
         try:
             state = self._state(base) if base is not None else None
             if state is not None and entry is not None and entry.sealed is not None:
-                state = upload_round(view.rounds, entry, self._ledger, self._terms, self._store).previous
+                state = method_of(self._terms).inputs(view.rounds, entry, self._ledger, self._store).previous
         except (StoreError, InvalidModel, InvalidBlob) as fault:
             return ClusterSight(fault=str(fault))
         return ClusterSight(cluster_standing(self._course, state, entry, committing))

@@ -20,16 +20,15 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.base.inline import NONE
 from fedgrove.node.cli.explorer import check_installed
-from fedgrove.node.cli.options import Clustering, Epsilon
+from fedgrove.node.cli.options import Epsilon, Method
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.method_option import TRAINING, check_method
+from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
-from fedgrove.node.methods.procfl.option import check_clustering
-from fedgrove.node.protocol.content import mirror
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.status.report import build_report
 
@@ -53,7 +52,7 @@ def demo(
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
     epsilon: Epsilon = 0.0,
-    clustering: Clustering = NONE,
+    method: Method = TRAINING,
     seed: Annotated[
         int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
     ] = 0,
@@ -73,9 +72,9 @@ def demo(
 
     _check_choice("--strategy", strategy, STRATEGIES)
     _check_choice("--masking", masking, MASKINGS)
-    check_clustering(clustering, clients)
-    if clustering != NONE and epsilon:
-        raise CommandError("--epsilon and --clustering exclude each other: clusters have no privacy mechanism")
+    check_method(method, clients)
+    if method != TRAINING and epsilon:
+        raise CommandError("--epsilon and --method exclude each other: clusters have no privacy mechanism")
     if not 0 <= drop < 1:
         raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")
     if not 0.001 <= alpha <= 1e6:
@@ -85,7 +84,7 @@ def demo(
     if explorer:
         check_installed()
     data = load_dataset(dataset, data_dir)
-    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon, clustering)
+    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon, method)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))

@@ -9,7 +9,7 @@ from fedgrove.node.audit.pins import HeadStatement
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import open_ledger
-from fedgrove.node.protocol.terms import load_config
+from fedgrove.node.methods.terms import load_config
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -12,8 +12,8 @@ from fedgrove.node.cli.points import NAMES, points_by_name
 from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import OutsideGrid
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Step
 from rich.table import Table
 
@@ -57,7 +57,7 @@ def kmeans(
             dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
             if simulate:
                 return _simulate(dealt_points, iterations, seed, as_json)
-            settings = ClusteringSettings(
+            settings = KMeansTerms(
                 k=dealt_points.k,
                 dimensions=dealt_points.parts[0].shape[1],
                 step=dealt_points.step,

@@ -11,9 +11,9 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import open_ledger
-from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.methods.terms import load_config, with_first_model
 from fedgrove.node.protocol.founding import found
-from fedgrove.node.protocol.terms import FederationConfig, load_config
+from fedgrove.node.protocol.terms import FederationConfig
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]

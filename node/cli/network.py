@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 from fedgrove.chain.errors import ChainError
-from fedgrove.node.base.inline import NONE
 from fedgrove.node.cli.explorer import check_installed, missing_packages
-from fedgrove.node.cli.options import Clustering, Epsilon
+from fedgrove.node.cli.options import Epsilon, Method
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.points import points_by_name
+from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
@@ -24,7 +24,6 @@ from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.methods.procfl.option import check_clustering
 from fedgrove.node.status.standing import Standing
 from rich.table import Table
 
@@ -68,7 +67,7 @@ def up(
     k: Annotated[
         int, typer.Option(min=0, max=1000, help="Cluster points instead (K-means), so many clusters; 0: train a model.")
     ] = 0,
-    clustering: Clustering = NONE,
+    method: Method = TRAINING,
     explorer: Annotated[
         bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
     ] = None,
@@ -82,10 +81,10 @@ def up(
 
     Example: fedgrove network up --dir testnet --k 4 --dataset gaussian
 
-    Example: fedgrove network up --dir testnet --clients 8 --rounds 4 --clustering "procfl, seats = 3"
+    Example: fedgrove network up --dir testnet --clients 8 --rounds 4 --method "procfl, seats = 3"
     """
     if k:
-        _check_clustering(context, wait)
+        _check_method(context, wait)
         dataset = dataset if _given(context, "dataset") else "gaussian"
         rounds = rounds if _given(context, "rounds") else _ROUNDS_OF_CLUSTERING
     if explorer:
@@ -104,7 +103,7 @@ def up(
         epsilon,
         not missing_packages() if explorer is None else explorer,
         k,
-        clustering,
+        method,
     )
     _check_plan(context, plan)
     layout = _layout(directory)
@@ -202,16 +201,16 @@ def _check_plan(context: typer.Context, plan: TestnetPlan) -> None:
         raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
-    check_clustering(plan.clustering, plan.clients)
-    if plan.clustering != NONE and _given(context, "alpha"):
+    check_method(plan.method, plan.clients)
+    if plan.method != TRAINING and _given(context, "alpha"):
         raise CommandError("--alpha deals labels at random: leave it out where clients come in groups that are alike")
-    if plan.clustering != NONE and plan.epsilon:
-        raise CommandError("--epsilon and --clustering exclude each other: clusters have no privacy mechanism")
+    if plan.method != TRAINING and plan.epsilon:
+        raise CommandError("--epsilon and --method exclude each other: clusters have no privacy mechanism")
 
 
-def _check_clustering(context: typer.Context, wait: bool) -> None:
+def _check_method(context: typer.Context, wait: bool) -> None:
     """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in ("alpha", "strategy", "epsilon", "clustering"):
+    for name in ("alpha", "strategy", "epsilon", "method"):
         if _given(context, name):
             raise CommandError(f"--{name} is for models: leave it out where --k asks for K-means")
     if wait:

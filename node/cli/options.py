@@ -7,10 +7,10 @@ import typer
 Epsilon = Annotated[
     float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
 ]
-Clustering = Annotated[
+Method = Annotated[
     str,
     typer.Option(
         metavar="METHOD[, NAME = VALUE …]",
-        help="procfl: clients whose data are alike find each other and train together; settings as in [clusters].",
+        help="training: one model; procfl: clients with similar data train together, keys as in [procfl].",
     ),
 ]

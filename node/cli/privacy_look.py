@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.protocol.accounting import Spending, Spent
-from fedgrove.node.protocol.content import fetch_model, parameters_of
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.spending import Spending, Spent
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -63,7 +63,7 @@ class PrivacyLook:
         if latest is None:
             return PrivacySight()
         try:
-            spending = Spending(self._terms, self._store, rounds, self._size(latest.opened.model_digest))
+            spending = Spending(method_of(self._terms), self._store, rounds, self._size(latest.opened.model_digest))
             member = rounds.member(account) if account else None
             client, ended = member.client if member else 0, latest.end is not None
             following = latest.number + (ended or client in latest.draws)
@@ -77,5 +77,6 @@ class PrivacyLook:
     def _size(self, model: bytes) -> int:
         """Number of parameters of the federation's model, which no round changes."""
         if not self._parameters:
-            self._parameters = parameters_of(fetch_model(self._store, model, self._terms))
+            method = method_of(self._terms)
+            self._parameters = method.parameters_of(method.fetch_model(self._store, model))
         return self._parameters

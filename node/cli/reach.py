@@ -14,8 +14,8 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.cli.output import CommandError
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import load_config
 
 
 @contextmanager

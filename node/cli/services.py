@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,11 @@ from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
-from fedgrove.node.protocol.first_model import first_model
+from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
+from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import FederationConfig, load_config
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMarks, Mark
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import Metrics, PortTaken
@@ -33,8 +33,6 @@ from fedgrove.node.roles.service import GivenUp, Participant, Service
 from fedgrove.node.roles.twins import TwinRunning
 
 if TYPE_CHECKING:
-    import numpy as np
-    from fedgrove.node.learning.samples import Samples
     from fedgrove.node.roles.standby import Standby
 
 RETRY_SECONDS = 1.0
@@ -109,20 +107,19 @@ def coordinator(
     from fedgrove.node.roles.coordinator import Coordinator
 
     terms, reach = load_config(config)
-    test = _test_data(terms, data)
     keys = load(keystore, read_password(password_file))
-    score = _tasks(terms, keys, test, standby)
+    aides = _aides(terms, keys, data, standby)
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
         place = _arrive(stack, config, (terms, reach), keys, name)
         if standby:
-            return _serve(stack, place, reach, {name: _standby(place, terms, reach, **score)}, once, metrics_port)
+            return _serve(stack, place, reach, {name: _standby(place, terms, reach, aides)}, once, metrics_port)
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
-        where = (place.ledger, place.store, terms, first_model(terms))
-        role = Coordinator(*where, confirmations=reach.confirmations, members=members, **score)
+        where = (place.ledger, place.store, terms, method_of(terms).first_model(), aides)
+        role = Coordinator(*where, confirmations=reach.confirmations, members=members)
         return _serve(stack, place, reach, {name: role}, once, metrics_port)
 
 
@@ -156,45 +153,28 @@ def _arrive(
     return _Place(network, Ledger(network, deployment, keys.account), store, log)
 
 
-def _standby(place: _Place, terms: FederationConfig, reach: NetworkSettings, **score: Callable) -> "Standby":
+def _standby(
+    place: _Place,
+    terms: FederationConfig,
+    reach: NetworkSettings,
+    aides: Aides = Aides(),  # noqa: B008 (frozen)
+) -> "Standby":
     from fedgrove.node.roles.standby import Standby
 
-    return Standby(place.ledger, place.store, terms, first_model(terms), confirmations=reach.confirmations, **score)
+    first = method_of(terms).first_model()
+    return Standby(place.ledger, place.store, terms, first, aides, confirmations=reach.confirmations)
 
 
-def _private_data(data: Path, terms: FederationConfig) -> "Samples | np.ndarray":
+def _private_data(data: Path, terms: FederationConfig) -> Sized:
     """What a client computes with."""
-    if terms.clustering is not None:
-        try:
-            return points_from_file(data, terms.clustering.grid)
-        except PointsError as fault:
-            raise CommandError(str(fault)) from None
-    from fedgrove.node.learning.training import keep_freed_memory
-    from fedgrove.node.learning.userdata import part_from_file
-
-    samples = part_from_file(data, "train", terms.model)
-    keep_freed_memory()
-    return samples
+    return method_of(terms).member_data(data)
 
 
-def _test_data(terms: FederationConfig, data: Path | None) -> "Samples | None":
-    """What models are evaluated on; None where there are no data for that."""
-    if data is None:
-        return None
-    if terms.clustering is not None:
-        raise CommandError("--data is for models: K-means needs no test data, leave it out")
-    from fedgrove.node.learning.userdata import part_from_file
-
-    return part_from_file(data, "test", terms.model)
-
-
-def _tasks(terms: FederationConfig, keys: Keys, test: "Samples | None", standby: bool) -> dict[str, Callable]:
-    """What the coordinator does beside driving rounds; a stand-by does not count for clusters."""
-    if test is None and (terms.clusters is None or standby):
-        return {}
-    from fedgrove.node.methods.training.evaluation import coordinator_tasks, evaluator
-
-    return {"evaluate": evaluator(terms, test)} if standby else coordinator_tasks(terms, keys, test)
+def _aides(terms: FederationConfig, keys: Keys, data: Path | None, standby: bool) -> Aides:
+    """What the coordinator does beside driving rounds; a stand-by only evaluates."""
+    method = method_of(terms)
+    test = method.test_data(data) if data is not None else None
+    return method.aides(None if standby else keys, test)
 
 
 def _serve(

@@ -34,7 +34,7 @@ LAST_ROUNDS = 20
 # How settings are written on one line.
 EXAMPLES = {
     "--privacy": "client, epsilon = 8, clip = 0.5",
-    "--clustering": "procfl, alpha = 0.5, psi = 'ecdh'",
+    "--method": "procfl, alpha = 0.5, psi = 'ecdh'",
     "--attack": "label-flip, share = 0.3, placement = 'concentrated'",
 }
 
@@ -86,7 +86,7 @@ def simulate(
             help="client, local or signds, with settings as in [privacy] of a federation's config.",
         ),
     ] = "",
-    clustering: Annotated[
+    method: Annotated[
         str,
         typer.Option(
             metavar="METHOD[, NAME = VALUE …]",
@@ -152,7 +152,7 @@ def simulate(
             train_samples=train_samples,
             bound=bound,
             privacy=privacy_from_json(_table("--privacy", "mechanism", privacy), "--privacy"),
-            clustering=clustering_from_json(_table("--clustering", "method", clustering), "--clustering"),
+            clustering=clustering_from_json(_table("--method", "method", method), "--method"),
             attack=attack_from_json(_table("--attack", "kind", attack) if attack else None, "--attack"),
             device=_device(device),
         )

@@ -21,8 +21,9 @@ from fedgrove.node.cli.membership import ConfigFile, PasswordFile
 from fedgrove.node.cli.output import CommandError, complain, console, print_json, read_password
 from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
 from fedgrove.node.cli.reach import check_reach, open_network, open_store
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.terms import load_config
 from fedgrove.node.status.budget import ETHER, Budget, Purse
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
@@ -116,8 +117,9 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
         place = (ledger.chain_id, ledger.address)
-        clusters = ClusterLook(terms, open_store(config, reach), place) if terms.clusters is not None else None
-        on_request = terms.clustering is not None
+        clustered = isinstance(terms.method, ProCflTerms)
+        clusters = ClusterLook(terms, open_store(config, reach), place) if clustered else None
+        on_request = method_of(terms).schedule.on_request
 
         def look() -> Sight:
             now = standing(ledger, account, keys=keys, view=view, on_request=on_request)

@@ -16,8 +16,9 @@ from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, 
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.devnet.kmeans import LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.asking import CannotForget, ask
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.terms import load_config
 
 _HERE = Path("clusters")
 _MAX_POINTS = 1 << 20
@@ -105,7 +106,7 @@ def _as_member(
 ) -> int:
     terms, reach = load_config(config)
     check_reach(config, reach)
-    if terms.clustering is None:
+    if not isinstance(terms.method, KMeansTerms):
         raise CommandError(f"{config} is of a federation that trains a model, which cannot forget: only K-means can")
     with open_network(reach) as network:
         deployment = find_federation(network, reach)

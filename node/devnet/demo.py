@@ -19,17 +19,16 @@ from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.base.inline import NONE
+from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import PartitionSettings, default_model, default_settings
 from fedgrove.node.learning.shared import shared_to_bytes
-from fedgrove.node.methods.procfl.option import cluster_terms, ledger_rounds, membership_for
-from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.methods.terms import method_of, with_first_model
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.accountant import noise_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.first_model import with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import (
@@ -60,7 +59,7 @@ class Plan:
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
     is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
-    ``clustering`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
+    ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
     by private intersection in rounds before the ``rounds``, and train in clusters in a part of these.
     """
 
@@ -73,17 +72,17 @@ class Plan:
     seed: int = 0
     workers: int = 1
     epsilon: float = 0.0
-    clustering: str = NONE
+    method: str = TRAINING
 
     @property
     def ledger_rounds(self) -> int:
         """Rounds on the ledger: before clusters train, their clients compare their data."""
-        return ledger_rounds(self.rounds, self.clustering)
+        return ledger_rounds(self.rounds, self.method)
 
     @property
     def partition(self) -> PartitionSettings:
         """How the data are dealt."""
-        if cluster_terms(self.clustering) is None:
+        if cluster_terms(self.method) is None:
             return PartitionSettings(kind="dirichlet", alpha=self.alpha)
         return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
 
@@ -99,7 +98,7 @@ def make_config(
 
     ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
     """
-    clusters = cluster_terms(plan.clustering, counter, signer)
+    clusters = cluster_terms(plan.method, counter, signer)
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
         federation=FederationSettings(
@@ -112,7 +111,7 @@ def make_config(
         ledger=windows(plan.clients),
         privacy=_privacy(plan),
         membership=membership_for(clusters),
-        clusters=clusters,
+        method=clusters or TrainingTerms(),
     )
 
 
@@ -200,15 +199,16 @@ class Demo:
             training, shared = deal(self._plan, self._dataset)
             digest = self._store.put(shared_to_bytes(shared)).digest
             config = make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address)
-            config, initial = with_first_model(config), initial_model(config)
+            config = with_first_model(config)
+            method = method_of(config)
         except ValueError as fault:
             raise DemoFailed(f"the data do not suit this run: {fault}") from None
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
         self._network.fund(admin.address, _FUNDS_ETHER)
         self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
-        roles = coordinator_tasks(config, keys, self._dataset.test())
-        coordinator = Coordinator(self._ledger(keys), self._store, config, initial, **roles)
+        aides = method.aides(keys, self._dataset.test())
+        coordinator = Coordinator(self._ledger(keys), self._store, config, method.first_model(), aides)
         clients = []
         for number, samples in enumerate(training):
             client_keys = Keys.generate()

@@ -37,15 +37,15 @@ from fedgrove.node.audit.certificate import Certificate, certify
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import exclusive, write_atomically
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.terms import KMeansTerms, terms_of
 from fedgrove.node.methods.kmeans.vector import stated_bound
-from fedgrove.node.protocol.content import fetch_model, mirror
-from fedgrove.node.protocol.first_model import first_model, with_first_model
+from fedgrove.node.methods.terms import method_of, parse_config, with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.step import Step
@@ -94,7 +94,7 @@ class LocalFederation:
 
     @classmethod
     def make(
-        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: ClusteringSettings, store: str = "disk"
+        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: KMeansTerms, store: str = "disk"
     ) -> "LocalFederation":
         """Found a federation whose clients have these points; all or nothing.
 
@@ -111,7 +111,7 @@ class LocalFederation:
         config = with_first_model(
             FederationConfig(
                 federation=FederationSettings(name=name, rounds=_ROUNDS),
-                clustering=settings,
+                method=settings,
                 ledger=replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts)),
             )
         )
@@ -149,7 +149,7 @@ class LocalFederation:
             record = parse_json(read_regular(root / _RECORD, _MAX_RECORD_BYTES))
             if record["format"] != FORMAT:
                 raise ValueError("another format")
-            config = FederationConfig.from_bytes(record["config"].encode())
+            config = parse_config(record["config"].encode())
             deployment = Deployment.from_json(record["deployment"])
             return cls(root, config, deployment, int(record["clients"]), str(record.get("store", "disk")))
         except FileNotFoundError:
@@ -214,7 +214,7 @@ class Session:
     def state(self) -> State:
         """What the latest closed round left."""
         rounds = self._coordinator.view.rounds
-        return fetch_model(self._store, rounds.model_digest, self._federation.config)
+        return method_of(self._federation.config).fetch_model(self._store, rounds.model_digest)
 
     @property
     def round(self) -> int:
@@ -308,14 +308,13 @@ class Session:
     def _new_coordinator(self) -> Coordinator:
         federation = self._federation
         ledger = Ledger(self._network, federation.deployment, federation.keys(COORDINATOR).account)
-        return Coordinator(
-            ledger, self._store, federation.config, first_model(federation.config), members=federation.clients
-        )
+        first = method_of(federation.config).first_model()
+        return Coordinator(ledger, self._store, federation.config, first, members=federation.clients)
 
     def _new_client(self, number: int) -> Client:
         federation, keys = self._federation, self._federation.client_keys(number)
         self._ledgers[number] = Ledger(self._network, federation.deployment, keys.account)
-        in_journal = np.empty((0, federation.config.clustering.dimensions))
+        in_journal = np.empty((0, terms_of(federation.config).dimensions))
         directory = federation.root / _client_name(number) / "journal"
         return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
 

@@ -80,7 +80,7 @@ class Left:
 def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
     """What follows from the head of a state, of this digest, and the metrics of its round; None where nothing does."""
     try:
-        closed, stated = ClusterState.outline(head), Metrics.from_bytes(metrics).clusters
+        closed, stated = ClusterState.outline(head), Stated.of(Metrics.from_bytes(metrics).stated)
         state = accepted(config, closed, digest, stated)
         return Left(state, _scored(course_of(config), closed, state, stated) if closed.stage == "watch" else ())
     except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError):

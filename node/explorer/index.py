@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedgrove.chain.block_rlp import decode_header
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import History, TransactionFacts
+from fedgrove.chain.history import LedgerHistory, TransactionFacts
 from fedgrove.chain.records import Record
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
@@ -92,7 +92,7 @@ class Index:
             raise
         connection.execute("COMMIT")
 
-    def add(self, history: History) -> bool:
+    def add(self, history: LedgerHistory) -> bool:
         """Add what a verified piece of the chain has after the index's head; whether there was anything."""
         head = self.head()
         new = [

@@ -110,8 +110,8 @@ class _Request:
             head=index.head() if index else None,
             head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
             terms=terms,
-            kmeans=bool(terms) and "clustering" in terms,
-            clustered=bool(terms) and "clusters" in terms,
+            kmeans=bool(terms) and "kmeans" in terms,
+            clustered=bool(terms) and "procfl" in terms,
             **values,
         )
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import BadHistory, History, capture
+from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
@@ -80,7 +80,7 @@ class _Archive:
         place = f"{Path(name).resolve()}\n{_sha256(self._ledger)}"
         self.key = hashlib.sha256(place.encode()).hexdigest()[:32]
         try:
-            self.deployment: Deployment | None = History.peek(self._ledger)
+            self.deployment: Deployment | None = LedgerHistory.peek(self._ledger)
         except BadHistory:
             self.deployment = None
 
@@ -88,7 +88,7 @@ class _Archive:
         if index.head() >= self.deployment.block:
             return False  # it was read from this very file, whose digest is in the key
         try:
-            history = History.load(self._ledger)
+            history = LedgerHistory.load(self._ledger)
             history.verify()
             return index.add(history)
         except BadHistory:

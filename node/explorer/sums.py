@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from fedgrove.node.explorer.clusters import hear
-from fedgrove.node.explorer.terms import has_clusters, parse_config
+from fedgrove.node.explorer.terms import config_from, has_clusters
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 
 _SUMS = """
@@ -62,7 +62,7 @@ def _state_metrics(database: sqlite3.Connection, number: int) -> None:
 def _state_clusters(database: sqlite3.Connection, number: int) -> None:
     """What follows for the clusters from the state that a round closed with; nothing while a part of it is missing."""
     row = database.execute(_BEHIND, (number,)).fetchone()
-    config = parse_config(row["terms"]) if row is not None else None
+    config = config_from(row["terms"]) if row is not None else None
     left = hear(row["head"], row["model"], row["metrics"], config) if has_clusters(config) else None
     values = (left.state.stage, *left.to_row()) if left else (None, None, None)
     database.execute("UPDATE rounds SET stage = ?, clusters = ?, scores = ? WHERE number = ?", (*values, number))

@@ -13,7 +13,7 @@ from fedgrove.ipfs.store import ContentStore, Corrupt, Malformed, NotFound, Stor
 from fedgrove.node.explorer.clusters import read_head
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sums import sum_up
-from fedgrove.node.explorer.terms import has_clusters, latest_config, parse_config
+from fedgrove.node.explorer.terms import config_from, has_clusters, latest_config
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 
 TEXTS = ("config", "metrics", "evidence")
@@ -63,7 +63,7 @@ def survey(index: Index, store: ContentStore, number: int, at_most: int, seconds
                 break
             blob = _look(store, row["digest"], row["role"], clusters)
             found.append(blob)
-            if not clusters and row["role"] == "config" and blob.text and has_clusters(parse_config(blob.text)):
+            if not clusters and row["role"] == "config" and blob.text and has_clusters(config_from(blob.text)):
                 clusters = True
                 _ask_for_texts(index, number)
     finally:

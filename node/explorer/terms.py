@@ -4,6 +4,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import parse_config
 from fedgrove.node.protocol.terms import FederationConfig
 
 if TYPE_CHECKING:
@@ -13,24 +15,24 @@ if TYPE_CHECKING:
 def latest_config(index: "Index") -> FederationConfig | None:
     """The terms of the latest round, or None where they are not at hand or are no terms."""
     row = index.row("SELECT text FROM rounds JOIN blobs ON digest = config ORDER BY number DESC LIMIT 1")
-    return parse_config(row["text"]) if row is not None and row["text"] is not None else None
+    return config_from(row["text"]) if row is not None and row["text"] is not None else None
 
 
 def config_of(index: "Index", number: int) -> FederationConfig | None:
     """The terms of a round, likewise."""
     text = index.value("SELECT text FROM rounds JOIN blobs ON digest = config WHERE number = ?", number)
-    return parse_config(text) if text is not None else None
+    return config_from(text) if text is not None else None
 
 
 @lru_cache(maxsize=64)
-def parse_config(text: bytes) -> FederationConfig | None:
+def config_from(text: bytes) -> FederationConfig | None:
     """The terms that a blob holds, or None."""
     try:
-        return FederationConfig.from_bytes(text)
+        return parse_config(text)
     except (InvalidConfig, ValueError):
         return None
 
 
 def has_clusters(config: FederationConfig | None) -> bool:
     """Whether these are terms by which clients are clustered."""
-    return config is not None and config.clusters is not None
+    return config is not None and isinstance(config.method, ProCflTerms)

@@ -1,330 +1,79 @@
-"""What every client has spent of the privacy budget, from the ledger alone.
+"""What a mechanism's rounds tell of the clients, for the accounting of the privacy budget."""
 
-A client has spent in each round in which the ledger lists its upload, and somebody could have read what that was in.
-Where nobody is to know who took part (``participation = "secret"``) every client has spent in every such round; towards
-readers of the ledger, who do know, a client then spends more, and both figures are kept. A round counts as the terms
-say under which it was opened; without noise it costs everything.
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
-**When a sum could have been read.** Masks come off when holders release shares. A holder puts its release on the
-ledger first, and into the store when that is confirmed: while none is listed, no honest holder's share has left its
-hands. Colluding holders may keep shares to themselves, one below the threshold at most: then a single release of an
-honest holder is enough for them. So a round counts from the first release that is listed. It does not count by anything
-that colluders alone list where honest holders must refuse (too few survived, or the noise that was lost would exceed a
-budget): there it takes as many releases as recover a secret. What is in a release plays no part: whether its bytes can
-be had is not the same for everybody, and what was spent must be.
-"""
-
-import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from statistics import median_low
-
-from fedgrove.ipfs.store import ContentStore
-from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
-from fedgrove.node.methods.registry import kind_of
-from fedgrove.node.privacy.accountant import AGREEMENT, GaussianRelease, Release, affords, epsilon_of
-from fedgrove.node.protocol.content import fetch_config
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.privacy.accountant import GaussianRelease, Release
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadKind
-
-Releases = tuple[Release, ...]
-
-_ANY_LEDGER = "0x" + 40 * "0"
 
 
-@dataclass(frozen=True)
-class SpentToReaders:
-    """What was spent towards those who can read the ledger, where the terms count on nobody knowing who took part.
-
-    Attributes
-    ----------
-    client : int
-        Who has spent most, as it was drawn most, or the client that was asked about.
-    epsilon : float or None
-        What it has spent; None where nothing bounds it.
-    median : float or None
-        What half of the members have not exceeded.
-    """
-
-    client: int
-    epsilon: float | None
-    median: float | None
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What has been spent of a privacy budget.
-
-    Attributes
-    ----------
-    mechanism : str
-        As in the terms.
-    client : int
-        Who has spent most, or the client that was asked about; 0 when nobody has uploaded.
-    epsilon : float or None
-        What it has spent at ``delta``; None where nothing bounds it.
-    budget : float or None
-        ε that nobody may exceed; None without a limit.
-    to_readers : SpentToReaders or None
-        Where ``epsilon`` holds only towards those who see the models and cannot read the ledger: what holds for others.
-    """
-
-    mechanism: str
-    client: int
-    epsilon: float | None
-    delta: float
-    budget: float | None
-    to_readers: SpentToReaders | None = None
-
-    def __str__(self) -> str:
-        limit = "" if self.budget is None else f" of {self.budget:g}"
-        who = f" by client {self.client}" if self.client else ""
-        said = f"{_said(self.epsilon)}{limit} at δ = {self.delta:g} spent{who}"
-        if self.to_readers is None:
-            return said
-        most = f"{_said(self.to_readers.epsilon)} by client {self.to_readers.client}"
-        return (
-            f"{said} towards those who see only models; towards all who can read the ledger {most}, "
-            f"{_said(self.to_readers.median)} by the median member"
-        )
-
-
-class Spending:
-    """Answers questions of one moment.
+class Accounting(ABC):
+    """One mechanism's releases. Stateless but for the terms.
 
     Parameters
     ----------
     config : FederationConfig
-        The terms whose budget counts.
-    store : ContentStore
-        Where the terms of earlier rounds are, if they were others.
-    rounds : Rounds
-        The ledger.
-    parameters : int
-        d, of the model.
+        The terms.
 
-    Raises
-    ------
-    ipfs.store.StoreError
-        By any method: the terms of an earlier round cannot be fetched.
+    Attributes
+    ----------
+    everybody_spends : bool
+        A round costs all clients the same, whoever took part.
+    tells_when_opened : bool
+        An upload tells nothing before holders release shares that take its masks off; else it tells when it is there.
+    budget : float or None
+        ε that no client may exceed; None sets no limit.
+    delta : float
+        δ at which every ε is stated.
     """
 
-    def __init__(self, config: FederationConfig, store: ContentStore, rounds: Rounds, parameters: int) -> None:
-        self._config = config
-        self._store = store
-        self._rounds = rounds
-        self._parameters = parameters
-        self._kind = kind_of(config)
-        self._kinds = {cid_of(config.to_bytes()).digest: self._kind}
-        self._listed: dict[tuple[int, bool], Release] = {}
-        self._opened: dict[int, bool] = {}
+    everybody_spends: bool = False
+    tells_when_opened: ClassVar[bool] = False
+    budget: float | None = None
+    delta: float = 0.0
 
-    @property
-    def limited(self) -> bool:
-        """The terms set a budget."""
-        return self._kind.budget is not None
+    def __init__(self, config: FederationConfig) -> None:
+        self.config = config
 
-    def of(
-        self, client: int, through: int, own: Collection[int] = (), unmasking: int = 0, readers: bool = False
-    ) -> Releases:
-        """What was released about a client up to a round.
+    @abstractmethod
+    def planned_release(self, number: int, parameters: int) -> Release:
+        """What a round will tell of a client that takes part, if nothing unforeseen happens; d ``parameters``."""
+
+    @abstractmethod
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        """What a round tells of a client whose upload is listed.
 
         Parameters
         ----------
-        through : int
-            The last round that counts.
-        own : collection of int
-            Rounds in which the client knows that it made an upload, also where the ledger does not list it.
-        unmasking : int
-            A round that counts as if its masks were off.
-        readers : bool
-            Towards those who can read the ledger.
+        entry : RoundRecords
+            The round; its lists of shares and commitments are final.
+        parameters : int
+            d, of the model.
         """
-        self._judge_openings(through)
-        entries = [entry for number, entry in self._rounds.rounds.items() if number <= through]
-        told = [self._told(entry, client, entry.number in own, entry.number == unmasking, readers) for entry in entries]
-        forgotten = [self._planned(self._kind, number) for number in own if number not in self._rounds.rounds]
-        return tuple(release for release in (*told, *forgotten) if release is not None)
 
-    def epsilon(self, client: int, through: int, own: Collection[int] = ()) -> float:
-        """ε that a client has spent, at the δ of the terms; infinite without a mechanism."""
-        return _epsilon(_sorted(self.of(client, through, own)), self._kind.delta)
+    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+        """What a round tells of a client whose upload is listed, towards those who can read the ledger."""
+        return self.release(entry, parameters)
 
-    def largest(self, through: int, clients: Iterable[int] | None = None, readers: bool = False) -> tuple[int, float]:
-        """Which of the clients (of all that uploaded) has spent most up to a round, with its masks off; and its ε.
+    def unfit(self, number: int, members: int) -> str:
+        """Why a round with so many members is not what the accounting counts on, in one clause; empty when it is."""
+        return ""
 
-        (0, 0.0) if there are none. ``readers``: towards those who can read the ledger.
-        """
-        chosen = self._uploaders(through) if clients is None else clients
-        candidates = {
-            _sorted(self.of(client, through, unmasking=through, readers=readers)): client for client in chosen
-        }
-        if candidates and all(map(_unsampled, candidates)):
-            most = max(candidates, key=_cost)
-            candidates = {most: candidates[most]}
-        spent = ((_epsilon(releases, self._kind.delta), client) for releases, client in candidates.items())
-        epsilon, client = max(spent, default=(0.0, 0))
-        return client, epsilon
+    def later_phases(self, number: int) -> tuple[int, ...]:
+        """Rounds after ``number`` from which on ``planned_release`` is another."""
+        return ()
 
-    def summary(self, through: int, client: int = 0) -> Spent | None:
-        """What a client, or with 0 the one that spent most, has spent up to a round; None without a mechanism."""
-        if self._config.privacy is None:
-            return None
-        who, epsilon = (client, self.epsilon(client, through)) if client else self.largest(through)
-        towards = self._to_readers(through, client) if self._kind.everybody_spends else None
-        return Spent(self._config.mechanism, who, _finite(epsilon), self._kind.delta, self._kind.budget, towards)
-
-    def _to_readers(self, through: int, client: int) -> SpentToReaders:
-        members = {
-            member: _epsilon(_sorted(self.of(member, through, readers=True)), self._kind.delta)
-            for member in self._rounds.members
-        }
-        who, epsilon = (client, members.get(client, 0.0)) if client else self.largest(through, readers=True)
-        median = median_low(members.values()) if members else 0.0
-        return SpentToReaders(who, _finite(epsilon), _finite(median))
-
-    def refusal(self, client: int, number: int, own: Collection[int] = ()) -> str:
-        """Why a client must not be drawn in a round, in one clause; empty when it may be."""
-        return self._kind.unfit(number, self._members(number)) or self._unaffordable(client, number, own)
-
-    def _unaffordable(self, client: int, number: int, own: Collection[int] = ()) -> str:
-        """Why the budget of a client does not afford a round, in one clause; empty when it does."""
-        if not self.limited:
-            return ""
-        budget, delta = self._kind.budget, self._kind.delta
-        before = self.of(client, number - 1, own)
-        after = _sorted((*before, self._planned(self._kind, number)))
-        if _affords(after, budget, delta):
-            return ""
-        spent, would = (_epsilon(releases, delta) for releases in (_sorted(before), after))
-        return (
-            f"its privacy budget is spent: ε = {spent:.4g} of {budget:g} at δ = {delta:g}, "
-            f"and round {number} would make it {would:.4g}"
-        )
-
-    def overspent(self, entry: RoundRecords) -> str:
-        """Whose budget a round exceeds with the noise of those who uploaded, in one clause; empty when nobody's.
-
-        A client that drew although its budget forbade it harms itself alone, and keeps no round from closing.
-        Machines may differ in the last digits of ε: what is only so far above the budget is within.
-        """
-        if not self.limited:
-            return ""
-        within = [client for client in entry.commits if not self._unaffordable(client, entry.number)]
-        client, epsilon = self.largest(entry.number, within)
-        if epsilon <= self._kind.budget * (1 + AGREEMENT):
-            return ""
-        return (
-            f"with the noise of {len(entry.commits)} of {len(entry.shares)} clients, client {client} has spent "
-            f"ε = {epsilon:.4g} of {self._kind.budget:g} at δ = {self._kind.delta:g}"
-        )
-
-    def exhausted(self, number: int) -> str:
-        """Why no round from ``number`` on can have enough clients, in one clause; empty when one can or none is due."""
-        starts, quorum, members = self._starts(number), self._config.ledger.quorum, len(self._rounds.members)
-        if not self.limited or not starts or members < quorum:
-            return ""
-        able = max(len(self._able(start)) for start in starts)
-        if able >= quorum:
-            return ""
-        return f"the privacy budget is spent: {able} of {members} members can afford another round, {quorum} are needed"
-
-    def _able(self, number: int) -> list[int]:
-        return [client for client in self._rounds.members if not self._unaffordable(client, number)]
-
-    def _members(self, number: int) -> int:
-        """K, of a round, or of the next."""
-        entry = self._rounds.rounds.get(number)
-        return entry.members if entry is not None else len(self._rounds.members)
-
-    def _starts(self, number: int) -> list[int]:
-        """Rounds from ``number`` on that differ from those before them in what they cost."""
-        terms = self._config.federation
-        rounds = terms.rounds + terms.repeats
-        return [start for start in (number, *self._kind.later_phases(number)) if start <= rounds]
-
-    def _uploaders(self, through: int) -> list[int]:
-        entries = (entry for number, entry in self._rounds.rounds.items() if number <= through)
-        return sorted({client for entry in entries for client in entry.commits})
-
-    def _told(self, entry: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool) -> Release | None:
-        """What a round released about a client; ``made``: it knows of an upload that the ledger may not list."""
-        kind = self._kind_of(entry) if entry.commits or made else None
-        if kind is None:
-            return None
-        if client in entry.order and not kind.is_summed(entry, client):
-            return None
-        listed = client in entry.commits or (kind.everybody_spends and not readers and entry.commits)
-        if not listed:
-            return self._planned(kind, entry.number) if made else None
-        if kind.tells_when_opened and not unmasking and not self._opened[entry.number]:
-            return None
-        if (entry.number, readers) not in self._listed:
-            told = kind.release_to_readers if readers else kind.release
-            self._listed[entry.number, readers] = told(entry, self._parameters)
-        return self._listed[entry.number, readers]
-
-    def _judge_openings(self, through: int) -> None:
-        """Find out, round by round, whose sum somebody could have read: each depends on what was spent before it."""
-        for number, entry in self._rounds.rounds.items():
-            if number <= through and number not in self._opened:
-                self._opened[number] = entry.stands  # known before more is asked, which may ask for it
-                if entry.commits and entry.releases and not entry.stands:
-                    self._opened[number] = len(entry.releases) >= self._enough(entry)
-
-    def _enough(self, entry: RoundRecords) -> int:
-        """How many releases must be listed before a round counts."""
-        kind = self._kind_of(entry)
-        graph = entry.graph(0, _ANY_LEDGER, kind.config.masking)  # who holds how many shares is the same on every chain
-        try:
-            needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
-        except UnsafeSurvivors:
-            return graph.threshold
-        return graph.threshold if kind is self._kind and self.overspent(entry) else 1
-
-    def _planned(self, kind: UploadKind, number: int) -> Release:
-        return kind.planned_release(number, self._parameters)
-
-    def _kind_of(self, entry: RoundRecords) -> UploadKind:
-        digest = entry.opened.config_digest
-        if digest not in self._kinds:
-            self._kinds[digest] = kind_of(fetch_config(self._store, digest))
-        return self._kinds[digest]
+    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+        """Whether a client's upload in a sealed round is to be part of a sum, or may be of one."""
+        return True
 
 
-def _said(epsilon: float | None) -> str:
-    return "unbounded ε" if epsilon is None else f"ε = {epsilon:.4g}"
+class NoMechanism(Accounting):
+    """No mechanism of differential privacy: uploads, or their sums, are what they are."""
 
+    def planned_release(self, number: int, parameters: int) -> Release:
+        return GaussianRelease(0.0)
 
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
-
-
-def _sorted(releases: Iterable[Release]) -> Releases:
-    """The same releases in one order, so that equal spending is computed once."""
-    return tuple(sorted(releases, key=repr))
-
-
-def _unsampled(releases: Releases) -> bool:
-    return all(
-        isinstance(release, GaussianRelease) and release.rate == 1 and release.noise_multiplier > 0
-        for release in releases
-    )
-
-
-def _cost(releases: Releases) -> float:
-    """What ε grows with, for Gaussian noise without sampling."""
-    return math.fsum(release.count / release.noise_multiplier**2 for release in releases)
-
-
-@lru_cache(maxsize=4096)
-def _epsilon(releases: Releases, delta: float) -> float:
-    return epsilon_of(releases, delta)
-
-
-@lru_cache(maxsize=4096)
-def _affords(releases: Releases, epsilon: float, delta: float) -> bool:
-    return affords(releases, epsilon, delta)
+    def release(self, entry: RoundRecords, parameters: int) -> Release:
+        return GaussianRelease(0.0)

@@ -11,12 +11,12 @@ from dataclasses import replace
 from fedgrove.node.masking.recovery import RecoveryRecord, recover
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import shares_bytes
-from fedgrove.node.methods.registry import kind_of
 from fedgrove.node.privacy.records import ClientLevelRecord
-from fedgrove.node.protocol.accounting import Spending
-from fedgrove.node.protocol.content import fetch_available, parameters_of
+from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.uploads import Outcome, UploadRound
+from fedgrove.node.protocol.spending import Spending
 
 
 def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
@@ -24,7 +24,7 @@ def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
     return {entry.order.index(client): record.seed_hash for client, record in entry.commits.items()}
 
 
-def recovery(round: UploadRound, data: bytes) -> RecoveryRecord:
+def recovery(round: RoundInputs, data: bytes) -> RecoveryRecord:
     """Parse a round's recovery record and check it against the ledger.
 
     Raises
@@ -34,7 +34,7 @@ def recovery(round: UploadRound, data: bytes) -> RecoveryRecord:
     return RecoveryRecord.parse(data, round.graph, round.sharers, round.survivors, seed_hashes(round.entry))
 
 
-def sealed_shares(round: UploadRound, owners: Iterable[int]) -> dict[int, bytes]:
+def sealed_shares(round: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:
     """The blobs of sealed shares of these positions, as far as they can be fetched and have the right size.
 
     Raises
@@ -46,7 +46,7 @@ def sealed_shares(round: UploadRound, owners: Iterable[int]) -> dict[int, bytes]
     return fetch_available(round.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
 
 
-def released_shares(round: UploadRound) -> dict[int, bytes]:
+def released_shares(round: RoundInputs) -> dict[int, bytes]:
     """What holders released, by position, as far as it can be fetched and is not too large.
 
     Raises
@@ -58,7 +58,7 @@ def released_shares(round: UploadRound) -> dict[int, bytes]:
     return fetch_available(round.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
 
 
-def recovered(round: UploadRound, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
+def recovered(round: RoundInputs, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
     """The recovery record that follows from what was shared, and released by these positions.
 
     Raises
@@ -71,7 +71,7 @@ def recovered(round: UploadRound, released: Mapping[int, bytes], left_out: Colle
     return recover(round.graph, round.sharers, round.survivors, hashes, released, shares, left_out)
 
 
-def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
+def outcome(method: Method, round: RoundInputs, record: RecoveryRecord) -> Outcome:
     """Sum the survivors' uploads, take the masks off, return the next global model and what the round released.
 
     Raises
@@ -81,10 +81,10 @@ def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
     node.masking.aggregate.InvalidUpdate
         An upload has the wrong length, or its blocks make no file.
     """
-    result = kind_of(round.config).outcome(round, record)
+    result = method.codec.outcome(round, record)
     if result.privacy is None:
         return result
-    spent, number = spending(round), round.entry.number
+    spent, number = spending(method, round), round.entry.number
     figures = {"epsilon": spent.largest(number)[1]}
     if isinstance(result.privacy, ClientLevelRecord):
         figures["ledger_epsilon"] = spent.largest(number, readers=True)[1]
@@ -92,11 +92,11 @@ def outcome(round: UploadRound, record: RecoveryRecord) -> Outcome:
     return replace(result, privacy=replace(result.privacy, **stated))
 
 
-def overspent(round: UploadRound) -> str:
+def overspent(method: Method, round: RoundInputs) -> str:
     """Whose privacy budget the round exceeds, in one clause: then nothing may be released, and no such round closed."""
-    return spending(round).overspent(round.entry) if kind_of(round.config).budget is not None else ""
+    return spending(method, round).overspent(round.entry) if method.accounting.budget is not None else ""
 
 
-def spending(round: UploadRound) -> Spending:
+def spending(method: Method, round: RoundInputs) -> Spending:
     """What everybody has spent, as the ledger shows it to this round."""
-    return Spending(round.config, round.store, round.rounds, parameters_of(round.previous))
+    return Spending(method, round.store, round.rounds, method.parameters_of(round.previous))

@@ -9,13 +9,12 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
-from fedgrove.node.methods.registry import kind_of
 from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol.aggregation import outcome, overspent, recovery
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault, model_bytes
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
@@ -28,9 +27,9 @@ class Closings:
     ----------
     store : ContentStore
         Where updates, recovery records and models are.
-    config : FederationConfig
-        The terms that this member agreed to.
-    place : callable
+    method : Method
+        That of the terms that this member agreed to.
+    inputs : callable
         The public inputs of a sealed round.
     fraction : float
         Of the closed rounds that are recomputed at least. More are where few committed, so that each round is looked at
@@ -45,18 +44,17 @@ class Closings:
     def __init__(
         self,
         store: ContentStore,
-        config: FederationConfig,
-        place: Callable[[RoundRecords], UploadRound],
+        method: Method,
+        inputs: Callable[[RoundRecords], RoundInputs],
         fraction: float,
         lot: Callable[[Closed], float],
         block_hash: Callable[[int], bytes],
         first: int,
     ) -> None:
         self._store = store
-        self._config = config
-        self._kind = kind_of(config)
-        self._terms = cid_of(config.to_bytes()).digest
-        self._place = place
+        self._method = method
+        self._terms = cid_of(method.config.to_bytes()).digest
+        self._inputs = inputs
         self._fraction = fraction
         self._lot = lot
         self._block_hash = block_hash
@@ -80,7 +78,7 @@ class Closings:
         end: Closed = entry.end
         key = (entry.number, end.model_digest, end.metrics_digest)
         if key not in self._found:
-            chance = max(self._fraction, self._config.federation.checkers / len(entry.commits))
+            chance = max(self._fraction, self._method.config.federation.checkers / len(entry.commits))
             if self._lot(end) >= chance and not entry.disputes and not self._must(entry, client, key):
                 return ""
             self._found = {key: self._recompute(entry, end)}
@@ -89,12 +87,12 @@ class Closings:
     def _must(self, entry: RoundRecords, client: int, key: Key) -> bool:
         """Whether the member repeats this closing, be its fraction 0."""
         if key not in self._has_to:
-            self._has_to = {key: self._kind.has_leaders and self._repeats(entry, client)}
+            self._has_to = {key: self._method.schedule.has_leaders and self._repeats(entry, client)}
         return self._has_to[key]
 
     def _repeats(self, entry: RoundRecords, client: int) -> bool:
         try:
-            return self._kind.repeats(self._place(entry), client)
+            return self._method.schedule.repeats(self._inputs(entry), client)
         except (StoreError, OSError, MemoryError):
             raise
         except Exception:
@@ -103,7 +101,7 @@ class Closings:
     def _recompute(self, entry: RoundRecords, end: Closed) -> str:
         if entry.opened.config_digest != self._terms:
             return "it was held under terms that this client did not agree to"
-        round = self._place(entry)
+        round = self._inputs(entry)
         try:
             return self._difference(round, end)
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
@@ -114,19 +112,19 @@ class Closings:
             # Nobody can go on from what ends in an error that nobody expected: rather disputed than stuck.
             return f"checking what was published of it ends in {type(fault).__name__}"
 
-    def _difference(self, round: UploadRound, end: Closed) -> str:
+    def _difference(self, round: RoundInputs, end: Closed) -> str:
         """How a closing differs from the right one, in one sentence."""
         entry = round.entry
         record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
-        right = outcome(round, record)
+        right = outcome(self._method, round, record)
         metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
-        if cid_of(model_bytes(right.model)).digest != end.model_digest:
+        if cid_of(self._method.model_bytes(right.model)).digest != end.model_digest:
             return "its model is not the sum of the survivors' updates"
         if metrics.round != entry.number:
             return f"its metrics are those of round {metrics.round}"
-        wrong = difference(metrics.privacy, right.privacy) or self._kind.fault_of(right.model, metrics)
+        wrong = difference(metrics.privacy, right.privacy) or self._method.statement_fault(right.model, metrics)
         wrong = wrong or head_fault(metrics, self._block_hash, self._first, end)
-        return f"its metrics are wrong: {wrong}" if wrong else overspent(round)
+        return f"its metrics are wrong: {wrong}" if wrong else overspent(self._method, round)
 
 
 def evidence(entry: RoundRecords, fault: str) -> bytes:

@@ -2,29 +2,29 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from fedgrove.chain.records import Closed, Record, RoundOpened, Withdrawn
+from fedgrove.chain.records import Closed
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.node.base.tensors import Layout, Tensors, dump, load
-from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.ipfs.store import ContentStore, StoreError, Unreachable
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.privacy.records import InvalidRecord, PrivacyRecord, record_from
-from fedgrove.node.protocol.terms import FederationConfig
 
-Model = Tensors | State | ClusterState
-"""What a round trains from and closes with: a model's tensors, or the state of a federation that does K-means, or has
-clusters."""
 
-Update = Tensors | BinCounts | np.ndarray | bytes
-"""What a client computes in a round: a trained model, a vector of counts over bins, label counts, or a message."""
+class State(Protocol):
+    """What rounds of some methods leave instead of a model's tensors."""
+
+    def to_bytes(self) -> bytes: ...
+
+
+Model = Tensors | State
+"""What a round trains from and closes with: a model's tensors, or a state that its method knows."""
+
+Update = Any
+"""What a client computes in a round: a trained model, a vector of counts, a message. Only its method looks into it."""
 
 MAX_JSON_BYTES = 1 << 20
 
@@ -49,8 +49,8 @@ class Metrics:
         Evaluation on the coordinator's test data: accuracy in [0, 1], mean loss in nats, number of samples.
     privacy : PrivacyRecord or None
         What the round released about its clients; None where the terms ask for no such mechanism.
-    clusters : Stated or None
-        What the coordinator states of clusters; None where the round calls for nothing.
+    stated : mapping or None
+        What the coordinator states beside the model, JSON-ready, for the method to read; None: nothing.
     head : (int, bytes) or None
         A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
         for what nobody signed, as which block a record lies in.
@@ -61,15 +61,15 @@ class Metrics:
     loss: float
     samples: int
     privacy: PrivacyRecord | None = None
-    clusters: Stated | None = None
+    stated: Mapping[str, Any] | None = None
     head: tuple[int, bytes] | None = None
 
     def to_bytes(self) -> bytes:
         table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
         if self.privacy is not None:
             table["privacy"] = self.privacy.to_table()
-        if self.clusters is not None:
-            table["clusters"] = self.clusters.to_table()
+        if self.stated is not None:
+            table["stated"] = self.stated
         if self.head is not None:
             table["head"] = [self.head[0], self.head[1].hex()]
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
@@ -81,9 +81,11 @@ class Metrics:
             table = parse_json(data)
             privacy = record_from(table["privacy"]) if "privacy" in table else None
             numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
-            clusters = Stated.from_table(table["clusters"]) if "clusters" in table else None
-            metrics = cls(*numbers, privacy, clusters, _head(table["head"]) if "head" in table else None)
-        except (InvalidRecord, InvalidStatement) as fault:
+            stated = table.get("stated")
+            if not isinstance(stated, dict | None):
+                raise ValueError("what is stated is no table")
+            metrics = cls(*numbers, privacy, stated, _head(table["head"]) if "head" in table else None)
+        except InvalidRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
             raise InvalidBlob("the metrics are not in their JSON form") from None
@@ -119,41 +121,6 @@ def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int,
     if not first <= number < end.at.block:
         return f"block {number}, which they name, does not lie between the deployment and the closing"
     return "" if block_hash(number) == named else f"block {number} has another hash than the one that they name"
-
-
-def fetch_model(store: ContentStore, digest: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
-    """Fetch and check a global model (safetensors, float32, finite, agreed shapes), or a state."""
-    return read_model(store.fetch(digest, config.max_blob_bytes), config, layout)
-
-
-def read_model(data: bytes, config: FederationConfig, layout: Layout | None = None) -> Model:
-    """The model, or state, in bytes that came from a peer; InvalidModel for anything else."""
-    if config.clusters is not None:
-        return ClusterState.from_bytes(data, layout)
-    return load(data, layout) if config.clustering is None else State.from_bytes(data, config.clustering)
-
-
-def model_bytes(model: Model) -> bytes:
-    """The bytes of a model, or a state, of which the ledger has the digest."""
-    return model.to_bytes() if isinstance(model, State | ClusterState) else dump(model)
-
-
-def layout_of(model: Model) -> Layout | None:
-    """The tensors that all models of a federation have; states of K-means have none in common."""
-    if isinstance(model, ClusterState):
-        return model.layout
-    return None if isinstance(model, State) else Layout.of(model)
-
-
-def parameters_of(model: Model) -> int:
-    """d, of a model; 0 where there is none."""
-    layout = layout_of(model)
-    return layout.length if layout is not None else 0
-
-
-def fetch_config(store: ContentStore, digest: bytes) -> FederationConfig:
-    """Fetch and parse the federation's configuration."""
-    return FederationConfig.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
 
 
 def fetch_available(
@@ -195,32 +162,3 @@ def _of_each(look: Callable[[int], _Found], keys: Iterable[int]) -> dict[int, _F
     keys = list(keys)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(keys, pool.map(look, keys), strict=True))
-
-
-def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
-    """Copy every blob that the records name, and the shared sets of their configurations, to another store.
-
-    What was never published (by a client that was killed after its commitment), or is no file, is left out; the audit
-    says so.
-    """
-    limit = MAX_JSON_BYTES
-    for record in records:
-        digests = list(_digests_of(record))
-        if isinstance(record, RoundOpened):
-            config = fetch_config(source, record.config_digest)
-            limit = config.max_blob_bytes
-            digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
-        for digest in digests:
-            try:
-                target.put(source.fetch(digest, limit))
-            except (NotFound, TooLarge, Malformed):
-                continue
-
-
-def _digests_of(record: Record) -> Iterator[bytes]:
-    if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
-        return
-    for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
-        digest = getattr(record, name, None)
-        if digest is not None and any(digest):
-            yield digest

@@ -1,20 +1,9 @@
-"""What a client computes in a round: it trains a model, or clusters its points; the libraries come with the choice."""
+"""What a client computes in a round, and how that fails."""
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Protocol, Union
+from typing import Protocol
 
-import numpy as np
-from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.protocol.content import Update
-from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
-
-if TYPE_CHECKING:
-    from fedgrove.node.learning.samples import Samples
+from fedgrove.node.protocol.rounds import RoundRecords
 
 
 class CannotTakePart(RuntimeError):
@@ -59,30 +48,3 @@ class LocalWork(Protocol):
 
     def leave(self) -> None:
         """Destroy what is kept for later rounds: there will be none."""
-
-
-def local_work(
-    config: FederationConfig,
-    store: ContentStore,
-    data: Union["Samples", np.ndarray],
-    journal: Journal,
-    executor: Executor | None,
-    rounds: Callable[[], Rounds],
-    place: Callable[[RoundRecords], UploadRound],
-    keys: Keys,
-) -> LocalWork:
-    """The work that the terms ask for; ``data`` are samples to train on, or points to cluster.
-
-    ``place`` gives the public inputs of a sealed round.
-    """
-    if config.clustering is not None:
-        from fedgrove.node.methods.kmeans.client_work import LocalClustering
-
-        return LocalClustering(config, data, journal, rounds, place)
-    if config.clusters is not None:
-        from fedgrove.node.methods.procfl.client_work import LocalClusters
-
-        return LocalClusters(store, config, data, journal, executor, rounds, place, keys)
-    from fedgrove.node.methods.training.local_training import LocalTraining
-
-    return LocalTraining(store, config, data, journal, executor)

@@ -1,32 +1,22 @@
-"""The federation's configuration: one TOML file, parsed into dataclasses, unknown keys refused.
+"""What the members of a federation agree on, as checked dataclasses: all of its TOML file but ``[network]``.
 
-Everything but the ``[network]`` table is what the members agree on. Its canonical JSON form goes to the store and its
-digest on the ledger with every round, so nobody trains under terms that others do not see. ``[network]`` says how
-*this* member reaches chain and store and is nobody else's business.
+The canonical JSON form goes to the store and its digest on the ledger with every round, so nobody trains under terms
+that others do not see. ``node.methods.terms_file`` reads both forms.
 """
 
 import dataclasses
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
 from fedgrove.chain.deployment import Settings as LedgerSettings
-from fedgrove.chain.regular_file import read_regular
-from fedgrove.chain.strict_json import parse_json
-from fedgrove.node.base.strict_tables import InvalidConfig, build, check_value, join
-from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.base.strict_tables import check_value
 from fedgrove.node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from fedgrove.node.masking.parameters import Assumed
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
-from fedgrove.node.methods.procfl.settings import ClusterTerms
-from fedgrove.node.privacy.settings import MECHANISMS, ClientLevelSettings, PrivacySettings, SignDsSettings
-from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
 
-MAX_CONFIG_BYTES = 1 << 20
-MAX_CLUSTERED = 400
-_OF_MODELS = ("model", "training", "strategy", "shared", "privacy")
 PPM = 1_000_000
 
 
@@ -188,14 +178,38 @@ class MembershipSettings:
         check_value(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
 
 
+class MethodTerms(ABC):
+    """What the members agree on about what rounds compute: the table of a method, which each method brings.
+
+    Attributes
+    ----------
+    name : str
+        Of the method, and of its table.
+    silent : tuple of str
+        Tables of which terms with this method say nothing.
+    """
+
+    name: ClassVar[str]
+    silent: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def check(self, config: "FederationConfig") -> None:
+        """Raise InvalidConfig unless the other terms are such as the method needs."""
+
+    @abstractmethod
+    def to_table(self) -> dict[str, Any] | None:
+        """The table, JSON-ready, without what says nothing; None for a method without a table of its own."""
+
+
 @dataclass(frozen=True)
 class FederationConfig:
     """All that the members agree on; the digest of its canonical bytes is on the ledger.
 
-    Either they train a ``model``, or one for each of several ``clusters``, or they do K-means (``clustering``); of
-    training, strategy, shared set and privacy terms of the latter say nothing.
+    ``method`` says what rounds compute. Terms of those that train no ``model`` say nothing of training, strategy,
+    shared set and privacy.
     """
 
+    method: MethodTerms
     model: ModelSpec | None = None
     federation: FederationSettings = field(default_factory=FederationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
@@ -206,18 +220,11 @@ class FederationConfig:
     start: StartSettings = field(default_factory=StartSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
-    clustering: ClusteringSettings | None = None
-    clusters: ClusterTerms | None = None
 
     def __post_init__(self) -> None:
-        if self.clustering is not None:
-            _check_clustering(self)
-        elif self.model is None:
-            raise InvalidConfig("model is missing: add the [model] table, or [clustering] for K-means")
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
-        if self.clusters is not None:
-            _check_clusters(self)
+        self.method.check(self)
         _check_privacy(self.privacy, self.masking, self.strategy)
 
     def rate_ppm(self, number: int) -> int:
@@ -245,113 +252,21 @@ class FederationConfig:
 
     def to_tables(self) -> dict[str, Any]:
         """The tables of the TOML file, ``[network]`` apart, and those that say nothing."""
-        tables = dataclasses.asdict(self)
-        silent = _OF_MODELS if self.clustering is not None else ("clustering",)
-        tables = {name: table for name, table in tables.items() if name not in silent}
-        if self.clusters is None:
-            del tables["clusters"]
-        elif not self.clusters.seats:  # without committees nobody shows anything
-            del tables["clusters"]["shown"]
-        if self.clusters is not None and not self.clusters.states:  # nor does anybody sign
-            del tables["clusters"]["signer"]
+        tables = {
+            item.name: dataclasses.asdict(value)
+            for item in dataclasses.fields(self)
+            if item.name not in ("method", *self.method.silent) and (value := getattr(self, item.name)) is not None
+        }
+        own = self.method.to_table()
+        if own is not None:
+            tables[self.method.name] = own
         if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
-        else:
-            tables.pop("privacy", None)
         return tables
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces; equal terms give equal bytes."""
         return json.dumps(self.to_tables(), sort_keys=True, separators=(",", ":")).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "FederationConfig":
-        """Parse what ``to_bytes`` wrote; anything else, also the same terms written otherwise, is refused."""
-        if len(data) > MAX_CONFIG_BYTES:
-            raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
-        try:
-            tables = parse_json(data)
-        except ValueError:
-            raise InvalidConfig("the configuration in the store is not JSON") from None
-        config = _parse(tables)
-        if config.to_bytes() != data:
-            raise InvalidConfig("the configuration in the store is not in canonical form")
-        return config
-
-
-def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
-    """Read a federation's TOML file.
-
-    Raises
-    ------
-    InvalidConfig
-        Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
-    """
-    try:
-        data = read_regular(path, MAX_CONFIG_BYTES)
-    except OSError as fault:
-        raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give the federation's TOML file") from None
-    if len(data) > MAX_CONFIG_BYTES:
-        raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no federation configuration")
-    try:
-        tables = parse_toml(data)
-    except ValueError as fault:
-        raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
-    network = tables.pop("network", {})
-    if isinstance(network, dict) and isinstance(network.get("rpc"), str):
-        network["rpc"] = [network["rpc"]] if network["rpc"] else []
-    network = build(NetworkSettings, network, "network")
-    return _parse(tables), network
-
-
-def _parse(tables: Any) -> FederationConfig:
-    """All tables but ``[network]``; of ``[privacy]`` its ``mechanism`` says what the other keys are."""
-    if not isinstance(tables, dict) or "privacy" not in tables:
-        return build(FederationConfig, tables, "")
-    others = {name: table for name, table in tables.items() if name != "privacy"}
-    return build(FederationConfig, others, "", privacy=_build_privacy(tables["privacy"]))
-
-
-def _check_clustering(config: FederationConfig) -> None:
-    """What K-means needs of the other terms."""
-    given = {item.name: getattr(config, item.name) for item in dataclasses.fields(config) if item.name in _OF_MODELS}
-    silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
-    for name, value in given.items():
-        fine = value == silent.get(name)
-        check_value(fine, name, "left out where there is a [clustering] table: it says how models are trained")
-    check_value(
-        config.federation.sampling_rate == 1, "federation.sampling_rate", "1 where there is a [clustering] table"
-    )
-    # Field elements are masked as one vector, by every pair.
-    check_value(config.masking.kappa == 1, "masking.kappa", "1 where there is a [clustering] table")
-    largest = config.clustering.largest_upload(config.ledger.max_clients)
-    fine = largest <= config.max_blob_bytes
-    allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients are summed"
-    check_value(fine, "federation.max_blob_mib", allowed)
-    # Else members could claim more points than the server can cluster.
-    most = config.clustering.most_points // config.ledger.max_clients
-    check_value(
-        config.ledger.max_samples <= most, "ledger.max_samples", f"at most {most} for so many clients and this grid"
-    )
-
-
-def _check_clusters(config: FederationConfig) -> None:
-    """What clusters need of the other terms."""
-    table = "where there is a [clusters] table"
-    check_value(
-        config.clustering is None, "clusters", "left out where there is a [clustering] table: K-means has no models"
-    )
-    check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
-    check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
-    check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
-    check_value(config.masking.masked == "weights", "masking.masked", f"weights {table}")
-    fine = config.ledger.max_clients <= MAX_CLUSTERED
-    check_value(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
-    # The counter and one member together learn the label counts of all others.
-    apart = config.clusters.psi != "ecdh" or config.membership.mode == "approved"
-    check_value(apart, "membership.mode", 'approved where clusters.psi is "ecdh": else the counter could be a member')
-    least = config.clusters.first_rounds + 1
-    check_value(config.federation.rounds >= least, "federation.rounds", f"at least {least} {table}: so many come first")
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:
@@ -375,19 +290,3 @@ def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, st
     check_value(
         masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is client: only the whole sum has its noise"
     )
-
-
-def _build_privacy(table: Any) -> PrivacySettings | None:
-    """The ``[privacy]`` table."""
-    if not isinstance(table, dict):
-        raise InvalidConfig("privacy must be a table")
-    known = ("none", *MECHANISMS)
-    mechanism = table.get("mechanism")
-    if not isinstance(mechanism, str) or mechanism not in known:
-        raise InvalidConfig(f"privacy.mechanism must be one of {', '.join(known)}")
-    values = {key: value for key, value in table.items() if key != "mechanism"}
-    if mechanism != "none":
-        return build(MECHANISMS[mechanism], values, "privacy")
-    if values:
-        raise InvalidConfig(f"{join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
-    return None

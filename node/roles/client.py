@@ -27,19 +27,18 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.release import ReleaseRefused
 from fedgrove.node.masking.ring import InvalidVector
-from fedgrove.node.methods.kmeans.code import CapacityExceeded
-from fedgrove.node.methods.registry import kind_of, upload_round
-from fedgrove.node.protocol.accounting import Spending
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings, evidence
-from fedgrove.node.protocol.content import InvalidBlob, Update, parameters_of, read_model
-from fedgrove.node.protocol.first_model import first_model
+from fedgrove.node.protocol.content import InvalidBlob, Update
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost, local_work
+from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.method import Workplace
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Member, RoundRecords
+from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step, attempt, missing, name_clients
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 from fedgrove.node.roles.company import refusal
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.twins import Twins
@@ -90,21 +89,21 @@ class Client:
         self._keys = keys
         self._config = config
         self._journal = Journal(directory, keys.storage)
-        self._work = local_work(
-            config, store, samples, self._journal, executor, lambda: self.view.rounds, self._place, keys
+        self._method = method_of(config)
+        self._work = self._method.work(
+            Workplace(store, samples, self._journal, executor, lambda: self.view.rounds, self._inputs, keys)
         )
-        self._disclosure = Disclosure(self._journal, store, config, self._place)
+        self._disclosure = Disclosure(self._journal, store, self._method, self._inputs)
         chain = (ledger.block_hash, ledger.deployment.block)
-        self._closings = Closings(store, config, self._place, check_rounds, self._lot, *chain)
+        self._closings = Closings(store, self._method, self._inputs, check_rounds, self._lot, *chain)
         self._twins = Twins(self._journal)
         self._unable: tuple[int, str] | None = None
         self._published = 0
         self._released = 0
         self._refused: dict[tuple[int, str], str] = {}
-        first = first_model(config)
+        first = self._method.first_model()
         self._first_model = cid_of(first).digest
-        self._parameters = parameters_of(read_model(first, config))
-        self._kind = kind_of(config)
+        self._parameters = self._method.parameters_of(self._method.read_model(first))
         self.view = LedgerView(ledger, confirmations)
         self.finished = False
 
@@ -169,7 +168,7 @@ class Client:
         return self._spending().exhausted(entry.number + 1)
 
     def _spending(self) -> Spending:
-        return Spending(self._config, self._store, self.view.rounds, self._parameters)
+        return Spending(self._method, self._store, self.view.rounds, self._parameters)
 
     def _in_round(self, entry: RoundRecords, member: Member) -> Step:
         if entry.opened.config_digest != cid_of(self._config.to_bytes()).digest:
@@ -228,7 +227,7 @@ class Client:
         secrets = self._disclosure.secrets(entry.number)
         keys = (secrets.mask_key, secrets.seal_key)
         try:
-            samples = self._work.samples(entry, member.client) if self._kind.weighs_samples else 1
+            samples = self._work.samples(entry, member.client) if self._method.codec.weighs_samples else 1
         except CannotTakePart as fault:
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         send = partial(self._ledger.draw, entry.number, self._keys, alpha, *keys, samples)
@@ -278,10 +277,10 @@ class Client:
             if self.view.block < deadlines.share_end:
                 return Step.wait("share", missing(entry.draws, entry.shares, "share"), deadlines.share_end)
             masked = self._disclosure.masked(entry, member.client, update)
-            remark = self._kind.remark(self._place(entry), update)
+            remark = self._method.codec.remark(self._inputs(entry), update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
-        except (CannotTakePart, CapacityExceeded, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
+        except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (entry.number, str(fault))
             return Step.wait("sit out", f"this client: {fault}", deadlines.close_end)
         seed_hash = self._disclosure.secrets(entry.number).seed_hash
@@ -296,7 +295,7 @@ class Client:
         try:
             return self._work.result(entry, member.client)
         except Diverged:
-            update = self._kind.in_place_of_diverged(self._place(entry))
+            update = self._method.codec.in_place_of_diverged(self._inputs(entry))
             if update is None:
                 raise
             return update
@@ -377,6 +376,6 @@ class Client:
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, sha256(alpha).digest()))
         return int.from_bytes(beta[:8], "big") / 2**64
 
-    def _place(self, entry: RoundRecords) -> UploadRound:
+    def _inputs(self, entry: RoundRecords) -> RoundInputs:
         ledger = (self._ledger.chain_id, self._ledger.address)
-        return upload_round(self.view.rounds, entry, ledger, self._config, self._store)
+        return self._method.inputs(self.view.rounds, entry, ledger, self._store)

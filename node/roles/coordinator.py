@@ -5,7 +5,7 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.ledger import MAX_REPORT, Ledger
@@ -23,19 +23,18 @@ from fedgrove.node.masking.recovery import (
     unavailable_updates,
 )
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
-from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.registry import kind_of, upload_round
-from fedgrove.node.protocol.accounting import Spending
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import outcome, recovered, recovery, released_shares
-from fedgrove.node.protocol.content import InvalidBlob, Metrics, Model, fetch_model, model_bytes, unavailable
+from fedgrove.node.protocol.content import InvalidBlob, Metrics, unavailable
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.method import Aides
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step, attempt, missing, name_clients
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import Outcome, UploadRound
 
-Evaluator = Callable[[Model], tuple[float, float, int]]
-Statements = Callable[[UploadRound, Model], Stated | None]
+NOTHING = Aides()
 
 
 class Coordinator:
@@ -51,14 +50,13 @@ class Coordinator:
         The terms of the federation.
     initial_model : bytes
         Safetensors bytes of θ₁.
-    evaluate : callable
-        Maps a model to (accuracy, mean loss, number of test samples); 0 samples: it was not evaluated.
+    aides : Aides, optional
+        How models are evaluated, and what is stated beside them. Without statements others must close the rounds that
+        need one.
     confirmations : int
         Blocks that must lie on top of a record before it is acted on.
     members : int
         So many must be active before the first round is opened, at least the quorum.
-    statements : callable, optional
-        What to state of a round with clusters beside its model; without it others must close the rounds that need it.
     """
 
     def __init__(
@@ -67,10 +65,9 @@ class Coordinator:
         store: ContentStore,
         config: FederationConfig,
         initial_model: bytes,
-        evaluate: Evaluator = lambda model: (0.0, 0.0, 0),
+        aides: Aides = NOTHING,
         confirmations: int = 0,
         members: int = 0,
-        statements: Statements = lambda round, model: None,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -78,9 +75,8 @@ class Coordinator:
         self._initial_model = initial_model
         # Only spending depends on it: without a mechanism a wrong model is for others to refuse.
         self._parameters = Layout.of(load(initial_model)).length if config.privacy is not None else 0
-        self._kind = kind_of(config)
-        self._evaluate = evaluate
-        self._statements = statements
+        self._method = method_of(config)
+        self._aides = aides
         self._aggregated: tuple[tuple[bytes, ...], Outcome] | None = None
         self._unreported = 0
         self.view = LedgerView(ledger, confirmations)
@@ -164,7 +160,7 @@ class Coordinator:
     def _open_when_due(self) -> Step:
         rounds, block = self.view.rounds, self.view.block
         standing = rounds.model_digest
-        due = self._kind.due(rounds, lambda: fetch_model(self._store, standing, self._config), block)
+        due = self._method.schedule.due(rounds, lambda: self._method.fetch_model(self._store, standing), block)
         if due is None:
             return Step.wait("idle", "members: nothing has changed since the last round")
         if block < due:
@@ -181,7 +177,7 @@ class Coordinator:
         return self._spending().overspent(entry)
 
     def _spending(self) -> Spending:
-        return Spending(self._config, self._store, self.view.rounds, self._parameters)
+        return Spending(self._method, self._store, self.view.rounds, self._parameters)
 
     def _absent(self, entry: RoundRecords) -> list[int]:
         """Clients to report of a closed round: all of its order without a commitment, unless they were reported."""
@@ -224,7 +220,7 @@ class Coordinator:
             return Step.wait("commit", missing(entry.shares, entry.commits, "commit"), deadlines.commit_end)
         if block >= deadlines.recover_end:
             return self._overdue(entry)
-        round = self._place(entry)
+        round = self._inputs(entry)
         try:
             needed_secrets(round.graph, round.sharers, round.survivors)
         except UnsafeSurvivors as fault:
@@ -234,7 +230,7 @@ class Coordinator:
             return self._fail(entry, FailureReason.TOO_FEW_SURVIVORS, {"reason": beyond})
         return self._recover(round, deadlines)
 
-    def _recover(self, round: UploadRound, deadlines: Deadlines) -> Step:
+    def _recover(self, round: RoundInputs, deadlines: Deadlines) -> Step:
         entry, released = round.entry, released_shares(round)
         gone = self._gone(round, released)
         if gone and not round.graph.groups:
@@ -259,7 +255,7 @@ class Coordinator:
         return Step("recover", acted=f"recovered with {len(entry.commits)} survivors{out}", gas=receipt.gas_used)
 
     def _recovered(
-        self, round: UploadRound, released: Mapping[int, bytes], gone: list[int], deadlines: Deadlines
+        self, round: RoundInputs, released: Mapping[int, bytes], gone: list[int], deadlines: Deadlines
     ) -> RecoveryRecord:
         """The recovery record. Where groups are summed apart, one of which something cannot be had is left out."""
         groups = [{round.graph.client(position) for position in group} for group in round.graph.groups]
@@ -274,14 +270,14 @@ class Coordinator:
                     raise
                 left_out |= spoilt
 
-    def _gone(self, round: UploadRound, released: Mapping[int, bytes]) -> list[int]:
+    def _gone(self, round: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
         """Clients whose update neither its witnesses nor this node can have."""
         lost = unavailable_updates(round.graph, round.sharers, round.survivors, released)
         clients = [round.graph.client(position) for position in lost]
-        sizes = {client: self._kind.expected_bytes(round, client) for client in clients}
+        sizes = {client: self._method.codec.expected_bytes(round, client) for client in clients}
         return unavailable(self._store, {client: round.entry.commits[client].digest for client in sizes}, sizes)
 
-    def _is_last_call(self, round: UploadRound, released: Mapping[int, bytes], deadlines: Deadlines) -> bool:
+    def _is_last_call(self, round: RoundInputs, released: Mapping[int, bytes], deadlines: Deadlines) -> bool:
         """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
 
         A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
@@ -295,7 +291,7 @@ class Coordinator:
     def _close(self, entry: RoundRecords, deadlines: Deadlines) -> Step:
         if self.view.block >= deadlines.close_end:
             return self._overdue(entry)
-        round = self._place(entry)
+        round = self._inputs(entry)
         data = self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph))
         try:
             record = recovery(round, data)
@@ -305,25 +301,25 @@ class Coordinator:
             return self._fail(entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        privacy, stated = self._outcome(round, record).privacy, self._statements(round, model)
-        accuracy, loss, samples = self._evaluate(self._kind.standing(model, stated))
+        privacy, stated = self._outcome(round, record).privacy, self._aides.statements(round, model)
+        accuracy, loss, samples = self._aides.evaluate(self._method.schedule.standing(model, stated))
         seen = entry.recovered.at.block
         head = (seen, self._ledger.block_hash(seen))
         metrics = Metrics(entry.number, accuracy, loss, samples, privacy, stated, head)
-        fault = self._kind.fault_of(model, metrics)
+        fault = self._method.statement_fault(model, metrics)
         if fault:
-            return Step.wait("close", f"the coordinator that counts for the clusters: {fault}", deadlines.close_end)
-        model_digest = self._store.put(model_bytes(model)).digest
+            return Step.wait("close", f"the coordinator that can state what it needs: {fault}", deadlines.close_end)
+        model_digest = self._store.put(self._method.model_bytes(model)).digest
         receipt = self._ledger.close(entry.number, model_digest, self._store.put(metrics.to_bytes()).digest)
         reached = f" at accuracy {accuracy:.3f}" if samples else ""
         return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)
 
-    def _outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def _outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         """What the round came to. Kept from recovery to closing, unless the chain changed its mind about the inputs."""
         commits = (commit.digest for commit in round.entry.commits.values())
         inputs = (round.entry.opened.model_digest, record.to_bytes(), *commits)
         if self._aggregated is None or self._aggregated[0] != inputs:
-            self._aggregated = (inputs, outcome(round, record))
+            self._aggregated = (inputs, outcome(self._method, round, record))
         return self._aggregated[1]
 
     # --- failure ----------------------------------------------------------------------------------------------------
@@ -340,6 +336,6 @@ class Coordinator:
         receipt = self._ledger.fail(entry.number, FailureReason.DEADLINE, bytes(32))
         return Step("overdue", acted="recorded the round as failed: deadline", gas=receipt.gas_used)
 
-    def _place(self, entry: RoundRecords) -> UploadRound:
+    def _inputs(self, entry: RoundRecords) -> RoundInputs:
         ledger = (self._ledger.chain_id, self._ledger.address)
-        return upload_round(self.view.rounds, entry, ledger, self._config, self._store)
+        return self._method.inputs(self.view.rounds, entry, ledger, self._store)

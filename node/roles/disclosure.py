@@ -16,13 +16,12 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import RoundSecrets, seal_shares
 from fedgrove.node.masking.release import ReleaseRefused, held_shares, release
 from fedgrove.node.masking.survivors import all_summed
-from fedgrove.node.methods.registry import kind_of
 from fedgrove.node.protocol.aggregation import overspent, sealed_shares
-from fedgrove.node.protocol.content import Update, fetch_model, unavailable
+from fedgrove.node.protocol.content import Update, unavailable
 from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 
 class OrderAbandoned(RuntimeError):
@@ -38,9 +37,9 @@ class Disclosure:
         Where all of it is kept until the round is over.
     store : ContentStore
         For the shares of others, and the global model.
-    config : FederationConfig
-        The terms of the masks.
-    place : callable
+    method : Method
+        That of the terms.
+    inputs : callable
         The public inputs of a sealed round.
     """
 
@@ -48,14 +47,14 @@ class Disclosure:
         self,
         journal: Journal,
         store: ContentStore,
-        config: FederationConfig,
-        place: Callable[[RoundRecords], UploadRound],
+        method: Method,
+        inputs: Callable[[RoundRecords], RoundInputs],
     ) -> None:
         self._journal = journal
         self._store = store
-        self._config = config
-        self._place = place
-        self._kind = kind_of(config)
+        self._method = method
+        self._config = method.config
+        self._inputs = inputs
 
     def secrets(self, number: int) -> RoundSecrets:
         """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
@@ -70,7 +69,7 @@ class Disclosure:
         self._bind(entry, "order", _order_digest(entry))
         blob = self._kept(entry.number, "shares")
         if blob is None:
-            graph = self._place(entry).graph
+            graph = self._inputs(entry).graph
             blob = seal_shares(graph, entry.order.index(client), self.secrets(entry.number), os.urandom)
             self._keep(entry.number, "shares", blob)
         return blob
@@ -81,7 +80,7 @@ class Disclosure:
         self._bind(entry, "summed", _sum_digest(entry))
         data = self._kept(entry.number, "masked")
         if data is None:
-            if self._kind.budget is not None:
+            if self._method.accounting.budget is not None:
                 self._journal.count_upload(entry.number)  # before there are bytes: a crash refunds nothing
             data = self._mask(entry, client, update)
             self._keep(entry.number, "masked", data)
@@ -102,13 +101,14 @@ class Disclosure:
         """
         if not entry.commits or self._journal.read(entry.number, "released") is not None:
             return []
-        round = self._place(entry)
+        round = self._inputs(entry)
         graph, position = round.graph, entry.order.index(client)
         summed = all_summed(graph, entry.positions(entry.commits))
         witnessed = [
             owner for owner in graph.held_by[position] if owner in summed and position in graph.witnesses(owner)
         ]
-        sizes = {entry.order[owner]: self._kind.expected_bytes(round, entry.order[owner]) for owner in witnessed}
+        codec = self._method.codec
+        sizes = {entry.order[owner]: codec.expected_bytes(round, entry.order[owner]) for owner in witnessed}
         return unavailable(self._store, {owner: entry.commits[owner].digest for owner in sizes}, sizes)
 
     def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
@@ -157,11 +157,11 @@ class Disclosure:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
     def _mask(self, entry: RoundRecords, client: int, update: Update) -> bytes:
-        return self._kind.encode(self._place(entry), client, self.secrets(entry.number), update)
+        return self._method.codec.encode(self._inputs(entry), client, self.secrets(entry.number), update)
 
     def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
-        round = self._place(entry)
-        fault = overspent(round)
+        round = self._inputs(entry)
+        fault = overspent(self._method, round)
         if fault:
             raise ReleaseRefused(fault)
         graph, position = round.graph, entry.order.index(client)
@@ -183,7 +183,7 @@ class Disclosure:
         """Number of tensors of the model; it matters only where a pair masks a fraction of them."""
         if self._config.masking.kappa == 1:
             return 1
-        return len(fetch_model(self._store, entry.opened.model_digest, self._config))
+        return len(self._method.fetch_model(self._store, entry.opened.model_digest))
 
 
 def _order_digest(entry: RoundRecords) -> str:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import mean
 
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
@@ -35,8 +35,8 @@ from fedgrove.chain.records import (
 )
 from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.methods.procfl.round_inputs import state_after
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, fetch_config, fetch_model
+from fedgrove.node.methods.terms import fetch_method
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -113,7 +113,7 @@ class RoundReport:
         return table
 
 
-def build_report(history: History, store: ContentStore, seconds: Mapping[int, float]) -> dict:
+def build_report(history: LedgerHistory, store: ContentStore, seconds: Mapping[int, float]) -> dict:
     """Derive the report of a run from the ledger's history and the store.
 
     Parameters
@@ -125,18 +125,18 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
     -------
     dict
         JSON-ready: ``rounds``, ``gas`` (per call), ``bytes`` (upload per round and client), ``config``, ``ledger``;
-        ``clusters`` where the terms have them.
+        and what the method adds.
     """
     records = history.records()
     rounds = Rounds()
     for record in records:
         rounds.add(record)
     ended = rounds.ended()
-    config = fetch_config(store, ended[0].opened.config_digest) if ended else None
+    method = fetch_method(store, ended[0].opened.config_digest) if ended else None
+    config = method.config if method else None
     gas = _gas_of_rounds(records, history)
-    clusters = {"clusters": _clusters(rounds, store, config)} if config and config.clusters else {}
     return {
-        **clusters,
+        **(method.report(rounds, store) if method else {}),
         "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended],
         "gas": gas_table(records, history),
         "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
@@ -151,7 +151,7 @@ def build_report(history: History, store: ContentStore, seconds: Mapping[int, fl
     }
 
 
-def gas_table(records: list[Record], history: History) -> dict[str, dict[str, int]]:
+def gas_table(records: list[Record], history: LedgerHistory) -> dict[str, dict[str, int]]:
     """Gas per kind of call: how many, mean and maximum, from the receipts of the transactions behind the records."""
     used: dict[str, dict[bytes, int]] = {}
     for record in records:
@@ -178,19 +178,7 @@ def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
     return total
 
 
-def _clusters(rounds: Rounds, store: ContentStore, config: FederationConfig) -> dict:
-    """Who is in which cluster at the end, what follows from whom they are like, and who was expelled."""
-    base = rounds.base
-    state = state_after(base, config, store) if base else fetch_model(store, rounds.model_digest, config)
-    return {
-        "members": [list(members) for members in state.clusters],
-        "clients": list(state.clients),
-        "overlaps": [list(row) for row in state.overlaps],
-        "expelled": sorted(state.expelled),
-    }
-
-
-def _gas_of_rounds(records: list[Record], history: History) -> dict[int, int]:
+def _gas_of_rounds(records: list[Record], history: LedgerHistory) -> dict[int, int]:
     transactions: dict[int, set[bytes]] = {}
     for record in records:
         number = getattr(record, "round", None)

@@ -16,10 +16,10 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.procfl.round_inputs import state_after
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -42,8 +42,8 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     training = terms.pop("training", QUICK)
     keys = Keys.generate()
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
-    clusters = ClusterTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
-    changes = {"federation": settings, "training": training, "clusters": clusters, "membership": APPROVED}
+    clusters = ProCflTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
+    changes = {"federation": settings, "training": training, "method": clusters, "membership": APPROVED}
     made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
     made.samples = dealt(groups)
     return made
@@ -64,9 +64,9 @@ def dealt(groups: Sequence[int]) -> list[Samples]:
 
 def coordinator(made: Federation, kind: type[Coordinator] = Coordinator) -> Coordinator:
     """A coordinator that states what it must."""
-    tasks = coordinator_tasks(made.config, made.coordinator_keys, made.test)
+    tasks = method_of(made.config).aides(made.coordinator_keys, made.test)
     ledger = made.ledger(made.coordinator_keys)
-    return kind(ledger, made.store, made.config, initial_model(made.config), members=len(made.keys), **tasks)
+    return kind(ledger, made.store, made.config, method_of(made.config).first_model(), tasks, members=len(made.keys))
 
 
 # --- attackers --------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
     honest = training.result
 
     def result(entry: RoundRecords, number: int) -> Tensors | None:
-        trained, state = honest(entry, number), client._place(entry).previous
+        trained, state = honest(entry, number), client._inputs(entry).previous
         if trained is None or state.stage != "train":
             return trained
         return send(trained, training._begin(entry, number)[0], state.trained + 1)
@@ -109,15 +109,15 @@ def says_only(label: int, start: Tensors, members: int) -> Tensors:
 
 def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterState, Stated], Stated]) -> None:
     """Have the coordinator state something else of models, with its signature."""
-    honest = role._statements
+    honest = role._aides.statements
 
     def statements(round, state):
         truth = honest(round, state)
         if truth is None or state.stage != "watch":
             return truth
-        return signed(made, state, lie(state, truth))
+        return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
-    role._statements = statements
+    role._aides = replace(role._aides, statements=statements)
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
@@ -150,13 +150,15 @@ def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes
 
 def right_state(client: Client) -> ClusterState:
     """What the latest round, recovered, comes to."""
-    round = client._place(client.view.refresh())
-    return outcome(round, recovery(round, client._store.fetch(round.entry.recovered.digest, 1 << 24))).model
+    round = client._inputs(client.view.refresh())
+    return outcome(
+        client._method, round, recovery(round, client._store.fetch(round.entry.recovered.digest, 1 << 24))
+    ).model
 
 
 def metrics_with(number: int, clusters: object) -> bytes:
     """Metrics that state something of clusters, as nobody's code writes it."""
-    table = {"accuracy": 0.0, "clusters": clusters, "loss": 0.0, "round": number, "samples": 0}
+    table = {"accuracy": 0.0, "loss": 0.0, "round": number, "samples": 0, "stated": clusters}
     return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -16,7 +16,7 @@ from fedgrove.chain.access import Network
 from fedgrove.chain.block_rlp import decode_header, trie_root
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import Block, History
+from fedgrove.chain.history import Block, LedgerHistory
 from fedgrove.chain.records import Log, Position
 from fedgrove.chain.transactions import Mined
 
@@ -147,11 +147,11 @@ class ForgedChain(Network):
             raise LookupError(f"no block {number}")
         return self.blocks[number - self.first]
 
-    def history(self, deployment: Deployment) -> History:
+    def history(self, deployment: Deployment) -> LedgerHistory:
         """The made-up blocks as a file would hold them."""
         last = self.block_number()
         blocks = (self._made(number) for number in range(deployment.block, last + 1))
-        return History(deployment, tuple(Block(made.header, made.hash, made.body) for made in blocks))
+        return LedgerHistory(deployment, tuple(Block(made.header, made.hash, made.body) for made in blocks))
 
     # --- as an endpoint shows it ------------------------------------------------------------------------------------
 

@@ -23,8 +23,10 @@ from fedgrove.chain.records import (
     Shared,
 )
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import dump
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.protocol.content import Metrics, fetch_config, fetch_model, model_bytes
+from fedgrove.node.methods.terms import fetch_method, method_of
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import StartSettings
 
 from tests.adversary.forging import ARGUMENTS, STRANGER, Place, Tape, other_value, record_fields
@@ -449,17 +451,17 @@ def _exchanged_update(draft: Draft) -> None:
 def _moved_model(draft: Draft, digest: bytes) -> bytes:
     """A model, or a state, that is a little different."""
     config = _config(draft)
-    model = fetch_model(draft.kept.store, digest, config)
+    model = method_of(config).fetch_model(draft.kept.store, digest)
     if isinstance(model, dict):
         name = sorted(model)[0]
         model = {**model, name: np.nextafter(model[name], np.float32(9))}
-        return draft.put(model_bytes(model))
-    data = model_bytes(model)
+        return draft.put(dump(model))
+    data = dump(model)
     return draft.put(data[:-1] + bytes([data[-1] ^ 1]) if isinstance(model, State) else data + b" ")
 
 
 def _config(draft: Draft):
-    return fetch_config(draft.kept.store, draft.tape.first(RoundOpened).record.config_digest)
+    return fetch_method(draft.kept.store, draft.tape.first(RoundOpened).record.config_digest).config
 
 
 def _other_first_model(draft: Draft) -> None:

@@ -22,7 +22,7 @@ from fedgrove.chain.abi import functions
 from fedgrove.chain.block_rlp import decode_header, decode_receipt, trie_root
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
-from fedgrove.chain.history import Block, Body, History
+from fedgrove.chain.history import Block, Body, LedgerHistory
 from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import (
     AbsenceRecorded,
@@ -188,7 +188,7 @@ class Tape:
     """Whether seeds, orders and block numbers in records follow the new blocks."""
 
     @classmethod
-    def of(cls, history: History) -> "Tape":
+    def of(cls, history: LedgerHistory) -> "Tape":
         return cls(history.deployment, [_sheet(block) for block in history.blocks])
 
     def copy(self) -> "Tape":
@@ -288,7 +288,7 @@ class Tape:
 
     # --- putting together -------------------------------------------------------------------------------------------
 
-    def encode(self) -> History:
+    def encode(self) -> LedgerHistory:
         """The history that the tape says, with everything in order that needs no key."""
         mending = _Mending(self.deployment) if self.mends else None
         blocks: list[Block] = []
@@ -298,7 +298,7 @@ class Tape:
             blocks.append(_block(sheet, blocks[-1].hash if blocks else sheet.fields[PARENT]))
             if mending is not None:
                 mending.hashes[number] = blocks[-1].hash
-        return History(self.deployment, tuple(blocks))
+        return LedgerHistory(self.deployment, tuple(blocks))
 
 
 class _Mending:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from eth_account.signers.local import LocalAccount
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
@@ -61,8 +61,8 @@ class Kept:
         return DiskStore(self.directory / STORE)
 
     @cached_property
-    def history(self) -> History:
-        return History.load(self.directory / LEDGER)
+    def history(self) -> LedgerHistory:
+        return LedgerHistory.load(self.directory / LEDGER)
 
     @property
     def tape(self) -> Tape:
@@ -84,7 +84,7 @@ def kept(
     """Hold a federation of a kind, its rounds by ``hold``, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
     if kind == "clusters":
-        plan = Plan(clients=6, rounds=1, strategy="fedavg", clustering="procfl, public_samples = 100")
+        plan = Plan(clients=6, rounds=1, strategy="fedavg", method="procfl, public_samples = 100")
         return Kept(run_federation(target, plan).directory)
     with embedded() as network:
         if kind == "eventful":
@@ -104,7 +104,7 @@ def kept(
     return Kept(target, tuple(keys.account for keys in made.keys), founder.account)
 
 
-def write_run(history: History, store: DiskStore, directory: Path) -> None:
+def write_run(history: LedgerHistory, store: DiskStore, directory: Path) -> None:
     """Complete a run's directory, whose store is there, as ``fedgrove demo --out`` leaves it."""
     history.save(directory / LEDGER)
     report = build_report(history, store, {})
@@ -116,7 +116,7 @@ def write_run(history: History, store: DiskStore, directory: Path) -> None:
 def forged_run(
     kept: Kept,
     target: Path,
-    history: History,
+    history: LedgerHistory,
     blobs: Sequence[bytes] = (),
     edit: Callable[[dict], None] = lambda report: None,
 ) -> Path:

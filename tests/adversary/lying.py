@@ -45,10 +45,10 @@ class Watched(Client):
 
     def words(self, entry: RoundRecords) -> np.ndarray:
         """The hidden update as the ring's words, before any mask."""
-        place, client = self._place(entry), self.view.rounds.member(self.account).client
+        place, client = self._inputs(entry), self.view.rounds.member(self.account).client
         graph, samples = place.graph, entry.draws[client].samples
         return encode(
-            self._kind.vector(place, self.hidden),
+            self._method.codec.vector(place, self.hidden),
             place.layout,
             samples,
             graph.total_samples,
@@ -59,7 +59,7 @@ class Watched(Client):
 def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:
     """The victim's words, by the secrets behind the keys that it took for those of all others; nothing of its own."""
     entry = victim.view.rounds.latest
-    place, client = victim._place(entry), victim.view.rounds.member(victim.account).client
+    place, client = victim._inputs(entry), victim.view.rounds.member(victim.account).client
     graph, owner = place.graph, entry.order.index(client)
     sealed = parse_shares(federation.store.fetch(entry.shares[client].digest, 1 << 20), graph, owner)
     opened = {

@@ -77,7 +77,7 @@ def sum_differences(patched) -> None:
 
     def difference(self, entry, client):
         vector = sent[client, entry.number] = draw(self, entry, client)
-        summed = exchange_of(self._place(entry)).before.round
+        summed = exchange_of(self._inputs(entry)).before.round
         return vector - sent[client, summed] if summed else vector
 
     def finish(self, number, survivors, decoded, rng):
@@ -151,7 +151,7 @@ def test_a_spoiler_keeps_only_its_own_group_out_of_the_state(tmp_path):
 
 
 def test_it_would_block_everybody_if_there_were_no_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.groups_of", lambda *_: ())
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.method.groups_of", lambda *_: ())
     found = spoiling_every_sum(tmp_path, rounds=4)
     assert all(isinstance(end, Failed) for end in found.ends) and not found.forgotten
     assert all(ATTACKER in clients for clients in found.counted)  # the model of before stands

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.procfl import codec as cluster_uploads
 from fedgrove.node.methods.procfl import course, suspicion
-from fedgrove.node.methods.procfl import uploads as cluster_uploads
+from fedgrove.node.methods.procfl.aides import public_test
 from fedgrove.node.methods.procfl.labels import SHARE, label_shares
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.watching import Score
-from fedgrove.node.methods.training.evaluation import public_test
 from fedgrove.node.roles.client import Client
 
 from tests.adversary import clustered
@@ -56,7 +56,7 @@ def attack(
     if shares is not None:
         result = attacker._work.result
         attacker._work.result = lambda entry, number: (
-            shares(attacker) if attacker._place(entry).previous.stage == "labels" else result(entry, number)
+            shares(attacker) if attacker._inputs(entry).previous.stage == "labels" else result(entry, number)
         )
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)

@@ -12,7 +12,7 @@ import tomllib
 
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.protocol.terms import load_config
+from fedgrove.node.methods.terms import load_config
 
 from tests.adversary.bounded import HANGS, bounded
 
@@ -66,14 +66,14 @@ def test_dots_in_values_are_no_nesting(tmp_path):
 
 
 def test_without_the_mend_a_key_of_many_parts_is_parsed_for_hours(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.protocol.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
+    monkeypatch.setattr("fedgrove.node.methods.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
     path = tmp_path / "federation.toml"
     path.write_text(BOMBS["a key of many parts"])
     assert bounded(lambda: load_config(path), seconds=5) == HANGS
 
 
 def test_without_the_mend_brackets_and_digits_are_tracebacks(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.protocol.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
+    monkeypatch.setattr("fedgrove.node.methods.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
     monkeypatch.setattr("fedgrove.node.base.strict_tables._shown", repr)
     monkeypatch.setattr("fedgrove.node.base.strict_tables._MAX_BITS", 1 << 30)
     path = tmp_path / "federation.toml"

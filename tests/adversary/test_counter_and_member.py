@@ -15,8 +15,7 @@ from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.methods.procfl import ecdh
 from fedgrove.node.methods.procfl.messages import TAG_BYTES, Header, digest, read_sorted, write
 from fedgrove.node.methods.procfl.sets import Q_MAX, elements
-from fedgrove.node.methods.procfl.settings import ClusterTerms
-from fedgrove.node.protocol import terms as config
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, LedgerSettings, MembershipSettings
 
 SESSION = bytes(range(32))
@@ -47,9 +46,9 @@ def read_counts(victim: ecdh.EcdhClient) -> list[int]:
 
 def terms(mode: str, psi: str = "ecdh") -> FederationConfig:
     return FederationConfig(
-        ModelSpec("small-cnn", (1, 8, 8), 10),
+        model=ModelSpec("small-cnn", (1, 8, 8), 10),
         federation=FederationSettings(rounds=10),
-        clusters=ClusterTerms(psi=psi, counter="ab" * 32, signer="0x" + "ab" * 20),
+        method=ProCflTerms(psi=psi, counter="ab" * 32, signer="0x" + "ab" * 20),
         ledger=LedgerSettings(max_clients=100),
         membership=MembershipSettings(mode),
     )
@@ -68,7 +67,7 @@ def test_terms_in_which_the_counter_could_make_itself_a_member_are_refused():
 
 
 def test_without_the_check_a_federation_with_a_counter_is_open_to_all(monkeypatch):
-    monkeypatch.setattr(config, "_check_clusters", lambda terms: None)
+    monkeypatch.setattr(ProCflTerms, "check", lambda self, config: None)
     assert terms("open").membership.mode == "open"
 
 

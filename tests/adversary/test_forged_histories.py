@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from eth_abi import encode as abi_encode
 from fedgrove.chain.abi import functions
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, LedgerFounded, Recovered, RoundOpened
 from fedgrove.node.audit.archive import audit_directory
@@ -45,7 +45,7 @@ class Outcome:
         return self.refused.total() + len(self.at_the_end) + len(self.verified) + len(self.unnamed)
 
 
-def forged(run: Kept, forgery: Forgery, target: Path) -> tuple[Path, History]:
+def forged(run: Kept, forgery: Forgery, target: Path) -> tuple[Path, LedgerHistory]:
     """The directory of a forged run, and the history in it."""
     draft = Draft(run, run.tape)
     forgery.edit(draft)
@@ -58,7 +58,7 @@ def vouched_block(run: Kept) -> int:
     return [record for record in run.history.records() if isinstance(record, Recovered)][-1].at.block
 
 
-def first_difference(one: History, other: History) -> int:
+def first_difference(one: LedgerHistory, other: LedgerHistory) -> int:
     """The first block that is not the same in both."""
     pairs = zip(one.blocks, other.blocks, strict=False)
     same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one.blocks), len(other.blocks)))

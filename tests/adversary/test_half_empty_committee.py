@@ -25,8 +25,8 @@ from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, by_lot, drawn_members, pool_of
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.similarity import in_the_clear
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.roles.client import Client
 
@@ -137,7 +137,7 @@ def captured(least_pool: float, least_overlap: float, alike: bool) -> float:
     similarity = in_the_clear(counts)
     honest, liars = list(range(MEMBERS)), list(range(MEMBERS, MEMBERS + LIARS))
     groups = [tuple(honest[start::3]) for start in range(3)]
-    terms = ClusterTerms(
+    terms = ProCflTerms(
         seats=SEATS,
         counter="ab" * 32,
         signer="0x" + "ab" * 20,

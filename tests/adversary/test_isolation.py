@@ -13,7 +13,7 @@ import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
 from fedgrove.node.roles import client as client_module
@@ -64,7 +64,7 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
     assert closed_rounds(federation) == [1, 2]
     view = federation.victim.view
     entry, config = view.rounds.rounds[2], federation.config
-    closed = flatten(fetch_model(federation.store, entry.end.model_digest, config)).astype(np.float64)
+    closed = flatten(method_of(config).fetch_model(federation.store, entry.end.model_digest)).astype(np.float64)
     weights = {client: draw.samples for client, draw in entry.draws.items()}
     trained = {}
     for number in (VICTIM, *ACCOMPLICES):

@@ -19,11 +19,11 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Layout, flatten, load
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.recovery import TooFewShares, recover
-from fedgrove.node.methods.registry import kind_of, upload_round
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.accounting import Spending
 from fedgrove.node.protocol.aggregation import seed_hashes
+from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
@@ -69,7 +69,7 @@ def rounds_of(federation):
 def spending(federation) -> Spending:
     rounds = rounds_of(federation)
     first = load(federation.store.fetch(rounds.rounds[1].opened.model_digest, 1 << 24))
-    return Spending(federation.config, federation.store, rounds, Layout.of(first).length)
+    return Spending(method_of(federation.config), federation.store, rounds, Layout.of(first).length)
 
 
 # --- junk -------------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class ListsItsShares(ListsJunk):
 
         def regardless(entry, *rest):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda round: "")
+                patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
                 return release(self._disclosure, entry, *rest)
 
         self._disclosure.released = regardless
@@ -150,7 +150,7 @@ class Withholds(Client):
         waiting = Step.wait("recover", "nobody", deadlines.recover_end)
         if self.view.block < deadlines.commit_end or len(entry.releases) < 2 or entry.number in self.read:
             return waiting
-        place = self._place(entry)
+        place = self._inputs(entry)
         blobs = {entry.order.index(client): self._published_by(record) for client, record in entry.releases.items()}
         blobs[entry.order.index(member.client)] = self._disclosure.released(entry, member.client, [])
         try:
@@ -158,7 +158,7 @@ class Withholds(Client):
             record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
         except TooFewShares:
             return waiting
-        change = flatten(self._kind.outcome(place, record).model) - flatten(place.previous)
+        change = flatten(self._method.codec.outcome(place, record).model) - flatten(place.previous)
         self.read[entry.number] = change
         return waiting
 
@@ -222,7 +222,7 @@ def readable(federation, number: int) -> bool:
     rounds = rounds_of(federation)
     entry = rounds.rounds[number]
     ledger = (federation.deployment.chain_id, federation.deployment.ledger)
-    place = upload_round(rounds, entry, ledger, federation.config, federation.store)
+    place = method_of(federation.config).inputs(rounds, entry, ledger, federation.store)
     blobs = {int.from_bytes(data[36:40]): data for data in federation.store.seen if data[:4] == b"FGR2"}
     shares = {
         owner: federation.store.fetch(entry.shares[client].digest, 1 << 24) for owner, client in enumerate(entry.order)
@@ -231,7 +231,7 @@ def readable(federation, number: int) -> bool:
         record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
     except TooFewShares:
         return False
-    return kind_of(federation.config).outcome(place, record).model is not None
+    return method_of(federation.config).codec.outcome(place, record).model is not None
 
 
 def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found):

@@ -23,16 +23,17 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import mask_keys
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
+from fedgrove.node.methods.kmeans.codec import CountCodec, _lay
 from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.method import KMeans
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.methods.kmeans.uploads import ClusteringUploads, _lay
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
-from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 from tests.node.devnet.kmeans_members import TERMS, Federation
 from tests.node.masking.rounds import Round
@@ -58,12 +59,12 @@ def a_giant(directory: Path, claimed: int, sent: int, rounds: int = 1, **ledger)
         one.ends = [entry.end for entry in one.rounds().rounds.values()]
         one.verdict = one.audit().verdict
         base = one.rounds().base
-        return one, fetch_model(one.store, base.end.model_digest, one.config) if base else None
+        return one, method_of(one.config).fetch_model(one.store, base.end.model_digest) if base else None
 
 
 def test_a_ledger_that_takes_more_points_than_can_be_clustered_is_refused():
     with pytest.raises(InvalidConfig, match=r"ledger\.max_samples must be at most 28147 for so many clients"):
-        FederationConfig(clustering=FINE, ledger=windows(4))
+        FederationConfig(FINE, ledger=windows(4))
 
 
 def test_as_many_points_as_the_ledger_takes_are_clustered(tmp_path):
@@ -81,7 +82,7 @@ def test_more_than_was_claimed_fails_the_round_and_honest_members_go_on(tmp_path
 
 
 def test_the_coordinator_would_fall_over_if_totals_had_no_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(ClusteringSettings, "most_points", MAX_LIMIT)
+    monkeypatch.setattr(KMeansTerms, "most_points", MAX_LIMIT)
     with pytest.raises(ValueError, match="too large to be clustered exactly"):
         a_giant(tmp_path, 1 << 24, 1 << 24)
 
@@ -95,11 +96,10 @@ def closing_with_a_state_of_another_round(directory: Path) -> Federation:
         one = Federation.found(network, directory, TERMS, 4)
         one.register()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(
-                "fedgrove.node.roles.coordinator.model_bytes", lambda model: replace(model, round=9, whole=9).to_bytes()
-            )
             patched.setattr("fedgrove.node.protocol.closing.Closings.fault", lambda *_: "")
-            one.run(until="never", done=lambda rounds: rounds.base is not None)
+            with pytest.MonkeyPatch.context() as closing:
+                closing.setattr(KMeans, "model_bytes", lambda self, model: replace(model, round=9, whole=9).to_bytes())
+                one.run(until="never", done=lambda rounds: rounds.base is not None)
             coordinator, client = one.coordinator(), one.client(2)
             for _ in range(3):
                 one.step = coordinator.step(), client.step()
@@ -111,7 +111,7 @@ def test_a_state_of_a_round_that_never_was_stops_nobody(tmp_path, monkeypatch):
     one = closing_with_a_state_of_another_round(tmp_path / "now")
     assert one.step[0].phase == "content" and "a round that was not before it (9)" in one.step[0].waiting
     assert (one.bad.round, one.bad.field) == (1, "closed.model")
-    monkeypatch.setattr("fedgrove.node.methods.kmeans.uploads.checked", lambda rounds, state, number: state)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.schedule.checked", lambda rounds, state, number: state)
     with pytest.raises(KeyError):
         closing_with_a_state_of_another_round(tmp_path / "mutant")
 
@@ -120,27 +120,27 @@ def test_a_state_of_a_round_that_never_was_stops_nobody(tmp_path, monkeypatch):
 
 WEIGHTS = (1, 2, 63, 64, 65, 1 << 24, 1 << 40, 1 << 60, gf.PRIME - 1, gf.PRIME - 64, gf.PRIME // 2)
 SETTINGS = [
-    ClusteringSettings(k=2, dimensions=2, step=0.05, restarts=2),
-    ClusteringSettings(k=2, dimensions=2, step=1e-4, restarts=2),
-    ClusteringSettings(k=3, dimensions=20, step=0.05, restarts=2),
-    ClusteringSettings(k=1, dimensions=2, step=1.0, restarts=2),
+    KMeansTerms(k=2, dimensions=2, step=0.05, restarts=2),
+    KMeansTerms(k=2, dimensions=2, step=1e-4, restarts=2),
+    KMeansTerms(k=3, dimensions=20, step=0.05, restarts=2),
+    KMeansTerms(k=1, dimensions=2, step=1.0, restarts=2),
 ]
 
 
 class Sum:
     """A round of four members, sealed, shared and recovered; the attacker's upload is the test's to say."""
 
-    def __init__(self, directory: Path, settings: ClusteringSettings, rng: np.random.Generator) -> None:
+    def __init__(self, directory: Path, settings: KMeansTerms, rng: np.random.Generator) -> None:
         self.store, self.settings = DiskStore(directory), settings
-        self.config = FederationConfig(clustering=settings, ledger=replace(windows(4), max_samples=1 << 10))
+        self.config = FederationConfig(settings, ledger=replace(windows(4), max_samples=1 << 10))
         masks = Round.make(4, mode="pairwise")
         order = tuple(each.client for each in masks.graph.participants)
         entry = RoundRecords(SimpleNamespace(round=1, opened_at=5, model_digest=b""), order=order)
         entry.seed = SimpleNamespace(seed=bytes(32))
         entry.draws = {client: SimpleNamespace(samples=64) for client in order}
         entry.shares = dict.fromkeys(order)
-        place = (self.store, State.empty(settings.dimensions))
-        self.round = UploadRound(Rounds(rounds={1: entry}), entry, masks.graph, self.config, *place)
+        place = (self.store, lambda: State.empty(settings.dimensions))
+        self.round = RoundInputs(Rounds(rounds={1: entry}), entry, masks.graph, self.config, *place)
         self.code: Code = exchange_of(self.round).sums[0].code
         points = [np.clip(rng.normal(0, 0.3, (20, settings.dimensions)), -1, 1) for _ in order]
         self.vectors = [draw_vector(part, settings, rng) for part in points]
@@ -158,7 +158,7 @@ class Sum:
         """What the round comes to if the attacker uploads this; None: it fails for an invalid update."""
         self.upload(self.attacker, data)
         try:
-            state = ClusteringUploads(self.config).outcome(self.round, self.record).model
+            state = CountCodec(self.config).outcome(self.round, self.record).model
         except InvalidUpdate:
             return None
         assert State.from_bytes(state.to_bytes(), self.settings).counts == state.counts

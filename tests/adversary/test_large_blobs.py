@@ -20,8 +20,8 @@ from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import ENTRY_BYTES, shares_bytes
 from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.protocol.uploads import UploadRound
 from fedgrove.node.roles.client import Client
 
 from tests.node.federation import Federation
@@ -97,7 +97,7 @@ class Played:
     """A first round, with stores that tell what each honest role read."""
 
     records: list
-    round: UploadRound
+    round: RoundInputs
     stores: dict[int, Metered]
     coordinator: Metered
     heavy: tuple[int, ...]
@@ -136,7 +136,7 @@ def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played
         clients[1].view.refresh()
         first = clients[1].view.rounds.rounds[1]
         honest = {number: store for number, store in stores.items() if number not in numbers}
-        return Played(records, clients[1]._place(first), honest, coordinator._store, numbers, peaks)
+        return Played(records, clients[1]._inputs(first), honest, coordinator._store, numbers, peaks)
 
 
 def watch(client: Client, peaks: dict[int, int]) -> None:

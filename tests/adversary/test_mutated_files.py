@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.keys import Keys, load, save
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
@@ -23,8 +23,8 @@ from fedgrove.node.audit.run_files import run_files
 from fedgrove.node.audit.verdict import BadRecord
 from fedgrove.node.base.key_slots import SLOT_BYTES
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.methods.terms import load_config, parse_config
 from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
-from fedgrove.node.protocol.terms import FederationConfig, load_config
 
 from tests.adversary.mutation import COUNTS, faults
 
@@ -206,7 +206,7 @@ def test_configurations(tmp_path, count):
         load_config(path)
 
     assert faults(read, TERMS.encode(), count, (InvalidConfig,)) == []
-    assert faults(FederationConfig.from_bytes, terms.to_bytes(), count, (InvalidConfig,)) == []
+    assert faults(parse_config, terms.to_bytes(), count, (InvalidConfig,)) == []
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def kept(run, tmp_path):
 @pytest.mark.parametrize("count", COUNTS)
 def test_reports(kept, monkeypatch, count):
     """The report is derived once for all: what is tried is what reads the one that is there."""
-    history = History.load(kept / archive.LEDGER)
+    history = LedgerHistory.load(kept / archive.LEDGER)
     data = (kept / REPORT).read_bytes()
     seconds = {entry["round"]: entry["seconds"] for entry in json.loads(data)["rounds"]}
     derived = archive.build_report(history, DiskReader(kept / STORE), seconds)
@@ -241,7 +241,7 @@ def test_reports(kept, monkeypatch, count):
 
 def test_reports_with_other_times_are_derived(kept):
     """What a report says of seconds goes into the one that is derived from the ledger."""
-    history, store = History.load(kept / archive.LEDGER), DiskReader(kept / STORE)
+    history, store = LedgerHistory.load(kept / archive.LEDGER), DiskReader(kept / STORE)
     for seconds in ({}, {1: 0.5}, {"1": 0.5}, {1: float("inf"), 2: float("nan")}, {None: 1.0, True: 2.0}):
         archive.build_report(history, store, seconds)
 

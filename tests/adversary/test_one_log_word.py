@@ -21,7 +21,7 @@ from fedgrove.chain.block_rlp import DecodedReceipt, type_of
 from fedgrove.chain.blocks import BadHistory, Body, check_block
 from fedgrove.chain.blocks import addresses_of as addresses
 from fedgrove.chain.errors import ChainError, InvalidLog
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Drawn, Log, Registered
@@ -100,7 +100,7 @@ def read_history(forged, federation, directory):
     history = forged.history(federation.deployment)
     history.verify()
     history.save(directory / LEDGER)
-    History.load(directory / LEDGER).records()
+    LedgerHistory.load(directory / LEDGER).records()
 
 
 def read_view(forged, federation, directory):
@@ -197,7 +197,7 @@ def use(forged: ForgedChain, federation, directory) -> None:
     audit(forged.history(federation.deployment), directory)
 
 
-def audit(history: History, directory) -> None:
+def audit(history: LedgerHistory, directory) -> None:
     try:
         history.verify()
         records = history.records()
@@ -238,7 +238,7 @@ def changed_body(forged, federation, chance, directory, transactions: bool) -> N
     index = number - true.first_block
     blocks = (*true.blocks[:index], replace(true.blocks[index], body=changed), *true.blocks[index + 1 :])
     with pytest.raises(BadHistory) if changed != body else nullcontext():
-        History(true.deployment, blocks).verify()
+        LedgerHistory(true.deployment, blocks).verify()
     forged.put_unread(number, changed)
     use(forged, federation, directory)
 
@@ -275,12 +275,12 @@ def changed_file(forged, federation, chance, directory) -> None:
     place = chance.choice([0, chance.randrange(len(lines))])
     lines[place] = changed_line(lines[place], chance)
     path.write_bytes(b"".join(lines))
-    for read in (History.load, History.peek):
+    for read in (LedgerHistory.load, LedgerHistory.peek):
         try:
             found = read(path)
         except BadHistory:
             continue
-        if read is History.load and found != true:
+        if read is LedgerHistory.load and found != true:
             audit(found, directory)
 
 

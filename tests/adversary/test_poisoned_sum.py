@@ -71,7 +71,7 @@ class Poisoner(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self._disclosure._kind.encode
+        encode = self._disclosure._method.codec.encode
 
         def poisoned(round, *rest):
             words = np.frombuffer(encode(round, *rest), WORD).copy()
@@ -79,7 +79,7 @@ class Poisoner(Client):
                 words[:1] += np.uint32(self.word % 2**32)
             return words.tobytes()
 
-        self._disclosure._kind.encode = poisoned
+        self._disclosure._method.codec.encode = poisoned
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ class Insider(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._disclosure._kind.encode = partial(self._encode, self._disclosure._kind.encode)
+        self._disclosure._method.codec.encode = partial(self._encode, self._disclosure._method.codec.encode)
 
     def _encode(self, encode_honestly, round, client, secrets, update):
         words = np.frombuffer(encode_honestly(round, client, secrets, update), WORD).copy()

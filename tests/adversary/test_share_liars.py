@@ -57,7 +57,7 @@ class ShareLiar(Client):
         return lists.lying(blob, position)
 
     def _lists(self, entry: RoundRecords) -> Lists:
-        round = self._place(entry)
+        round = self._inputs(entry)
         return Lists(round.graph, round.sharers, round.survivors)
 
 

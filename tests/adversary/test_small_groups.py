@@ -19,6 +19,7 @@ from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, group_size, partne
 from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.method import _MECHANISMS
 from fedgrove.node.methods.training.regrouping import half, parts
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.roles.client import Client
@@ -66,10 +67,10 @@ def read_an_update(directory) -> bool:
                     secrets[entry.number, number] = clients[number]._disclosure.secrets(entry.number)
             if entry.end is not None:
                 leaves = set()
-                if isinstance(entry.end, Closed) and opened(coordinator._place(entry), secrets, clients):
+                if isinstance(entry.end, Closed) and opened(coordinator._inputs(entry), secrets, clients):
                     return True
             elif entry.sealed is not None and not entry.commits:
-                honest = cornered(coordinator._place(entry))
+                honest = cornered(coordinator._inputs(entry))
                 for number in COLLUDERS:
                     clients[number].wait = not honest
                 leaves = set(honest[1:]) if len(entry.shares) == MEMBERS else set()
@@ -115,7 +116,7 @@ def opened(place, secrets, clients) -> bool:
 @pytest.fixture
 def three_and_half_are_enough(monkeypatch):
     """Takes the mend out: a group counts with three survivors, if they are more than half of it; none is larger."""
-    monkeypatch.setattr("fedgrove.node.methods.registry.kind_of", lambda config: WithSmallGroups(config))
+    monkeypatch.setitem(_MECHANISMS, "none", WithSmallGroups)
 
 
 class WithSmallGroups(MaskedUploads):

@@ -20,12 +20,12 @@ from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans import round_inputs as kmeans_rounds
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT
+from fedgrove.node.methods.kmeans.codec import _lay, _uploads
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
-from fedgrove.node.methods.kmeans.uploads import _lay, _uploads
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
-from fedgrove.node.methods.registry import upload_round
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovered, released_shares
 from fedgrove.node.protocol.rounds import RoundRecords
 
@@ -112,7 +112,7 @@ def spoiling_a_round_that_is_repeated_without_the_victim(directory: Path) -> tup
 def what_the_spoiler_decodes(one: Federation, entry: RoundRecords, lie: BinCounts) -> BinCounts:
     """The sum of a failed round with the spoiler's own vector in the place of its lie, from what is public."""
     rounds, ledger = one.rounds(), (one.ledger(1).chain_id, one.ledger(1).address)
-    round = upload_round(rounds, rounds.rounds[entry.number], ledger, one.config, one.store)
+    round = method_of(one.config).inputs(rounds, rounds.rounds[entry.number], ledger, one.store)
     record = recovered(round, released_shares(round))
     code = kmeans_rounds.exchange_of(round).sums[0].code
     total = replace(code, signed=True, limit=MAX_LIMIT).encode(-lie - lie)
@@ -151,7 +151,7 @@ def test_it_would_be_if_seedings_were_kept(attack, tmp_path, monkeypatch):
 MEMBERS, EACH = 5, 1000
 
 
-def fitting(terms: ClusteringSettings, rng: np.random.Generator) -> tuple[int, bool]:
+def fitting(terms: KMeansTerms, rng: np.random.Generator) -> tuple[int, bool]:
     """An attacker knows how many points the victim has: which sets of K bins fit, and is the victim's among them?"""
     centres = rng.uniform(-0.8, 0.8, (terms.k, 2))
     sizes = rng.integers(7 * EACH // 10, 13 * EACH // 10, MEMBERS)
@@ -183,7 +183,7 @@ def test_counts_that_add_up_to_a_known_number_of_points_are_not_found(samples):
         return float(np.mean([found / count if count else 0 for count, found in fits]))
 
     assert guessed(1) > 0.85
-    assert guessed(ClusteringSettings(k=2, dimensions=2, step=0.05).least_share) < 0.08
+    assert guessed(KMeansTerms(k=2, dimensions=2, step=0.05).least_share) < 0.08
 
 
 def test_the_ledger_does_not_help_to_know_how_many_points_somebody_has(tmp_path):
@@ -227,7 +227,7 @@ def leaving_and_staying(directory: Path) -> tuple[int, int]:
 
 def test_a_leaver_that_stays_makes_no_sum_over_two(tmp_path, monkeypatch):
     assert leaving_and_staying(tmp_path / "now") == (1, 3)
-    monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.groups_of", lambda *_: ())
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.method.groups_of", lambda *_: ())
     number, clients = leaving_and_staying(tmp_path / "mutant")
     assert (number, clients) == (2, 3)  # two members' vectors, and nothing
 
@@ -247,7 +247,7 @@ def opening_rounds_as_fast_as_it_can(directory: Path) -> int:
 
 
 def test_rounds_that_are_opened_early_show_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.methods.kmeans.uploads.ClusteringUploads.due", lambda *_: 0)
+    monkeypatch.setattr("fedgrove.node.methods.kmeans.schedule.OnRequest.due", lambda *_: 0)
     assert opening_rounds_as_fast_as_it_can(tmp_path / "now") == 1
     monkeypatch.setattr("fedgrove.node.methods.kmeans.round_inputs.first_block", lambda *_: 0)
     assert opening_rounds_as_fast_as_it_can(tmp_path / "mutant") == 3

@@ -12,13 +12,15 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.records import Closed, Position
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, ModelSpec
 from fedgrove.node.roles.client import Client
 
 MEMBERS, ROUNDS, CHECKERS = 100, 40, 5.0
 MODEL = ModelSpec("small-cnn", (1, 8, 8), 10)
-TERMS = FederationConfig(model=MODEL, federation=FederationSettings(checkers=CHECKERS))
+TERMS = FederationConfig(TrainingTerms(), model=MODEL, federation=FederationSettings(checkers=CHECKERS))
 
 
 def closing(number: int) -> SimpleNamespace:
@@ -29,7 +31,9 @@ def closing(number: int) -> SimpleNamespace:
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
-    closings = Closings(None, terms, None, 0.0, lambda end: Client._lot(SimpleNamespace(_keys=keys), end), bytes, 0)
+    closings = Closings(
+        None, method_of(terms), None, 0.0, lambda end: Client._lot(SimpleNamespace(_keys=keys), end), bytes, 0
+    )
     closings._recompute = lambda entry, end: seen.append(entry.number) or "it is a lie"
     return closings
 
@@ -63,7 +67,7 @@ def test_a_lie_goes_unseen_as_often_as_the_threat_model_says(everybody):
 
 
 def test_where_nobody_is_asked_to_look_every_lie_goes_unseen(everybody):
-    blind = FederationConfig(model=MODEL, federation=FederationSettings(checkers=0))
+    blind = FederationConfig(TrainingTerms(), model=MODEL, federation=FederationSettings(checkers=0))
     assert looked_at(everybody[:10], 10, blind) == [0] * ROUNDS
 
 

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.node.audit.content import ContentRules
-from fedgrove.node.methods.procfl import plain_values, state, stated
+from fedgrove.node.methods.procfl import method, plain_values, state, stated
 from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
-from fedgrove.node.methods.procfl import uploads as clusters
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.protocol.closing import Closings
@@ -151,7 +150,7 @@ def read_before_signed(monkeypatch):
         return cluster_rounds.course_of(config).heard(found, said)
 
     monkeypatch.setattr(stated, "_is_whole", lambda _: True)
-    for module in (cluster_rounds, clusters):
+    for module in (cluster_rounds, method):
         monkeypatch.setattr(module, "accepted", accepted)
 
 
@@ -160,7 +159,7 @@ def no_last_resort(monkeypatch):
     """As it was: an error that nobody expected ends a client's step, and an audit."""
 
     def recompute(self, entry, end):
-        return self._difference(self._place(entry), end)
+        return self._difference(self._inputs(entry), end)
 
     monkeypatch.setattr(Closings, "_recompute", recompute)
     monkeypatch.setattr(Closings, "_repeats", lambda self, entry, client: False)

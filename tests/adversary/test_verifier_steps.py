@@ -19,10 +19,12 @@ from fedgrove.node.audit import archive, content
 from fedgrove.node.audit.archive import LEDGER, REPORT, audit_directory, seal_archive
 from fedgrove.node.audit.content import ContentRules
 from fedgrove.node.audit.pins import Pins
+from fedgrove.node.base.tensors import dump
+from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.accounting import Spending
-from fedgrove.node.protocol.content import Metrics, fetch_config, fetch_model, model_bytes
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.spending import Spending
 
 from tests.adversary.forgeries import LIMIT, Draft, _header, _logs_twice, _padded_log, _without_logs
 from tests.adversary.forging import STRANGER, other_value
@@ -108,9 +110,10 @@ def another_model(draft: Draft) -> None:
 def lie_of(kept: Kept) -> bytes:
     place = kept.tape.last(Closed)
     opened = next(record for record in kept.history.records() if hasattr(record, "config_digest"))
-    model = fetch_model(kept.store, place.record.model_digest, fetch_config(kept.store, opened.config_digest))
+    method = fetch_method(kept.store, opened.config_digest)
+    model = method.fetch_model(kept.store, place.record.model_digest)
     name = sorted(model)[0]
-    return model_bytes({**model, name: np.nextafter(model[name], np.float32(9))})
+    return dump({**model, name: np.nextafter(model[name], np.float32(9))})
 
 
 def of_call(change: Callable) -> Edit:
@@ -227,8 +230,8 @@ def any_status(patch: pytest.MonkeyPatch) -> None:
 def sum_is_what_is_said(patch: pytest.MonkeyPatch) -> None:
     outcome = content.outcome
 
-    def said(round, record):
-        right = outcome(round, record)
+    def said(method, round, record):
+        right = outcome(method, round, record)
         name = sorted(right.model)[0]
         return replace(right, model={**right.model, name: np.nextafter(right.model[name], np.float32(9))})
 

@@ -19,7 +19,7 @@ from fedgrove.chain.errors import (
     WrongCode,
 )
 from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.history import History, capture
+from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import anvil, connect
@@ -32,7 +32,7 @@ def test_a_round_and_its_history(anvil_network, tmp_path):
     verify_code(anvil_network, federation.deployment)
     history = capture(anvil_network, federation.deployment)
     history.save(tmp_path / "ledger.jsonl")
-    history = History.load(tmp_path / "ledger.jsonl")
+    history = LedgerHistory.load(tmp_path / "ledger.jsonl")
     history.verify()
     assert history.records() == federation.coordinator.records()
     assert history.transactions[receipt.transaction].gas_used == receipt.gas_used

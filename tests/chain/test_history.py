@@ -8,7 +8,7 @@ import pytest
 import rlp
 from federations import found
 from fedgrove.chain.blocks import Body
-from fedgrove.chain.history import BadHistory, Block, History, capture
+from fedgrove.chain.history import BadHistory, Block, LedgerHistory, capture
 from fedgrove.chain.networks import embedded
 
 
@@ -66,7 +66,7 @@ def test_it_holds_every_record_of_the_chain(captured):
 
 def test_it_survives_the_file(history, tmp_path):
     history.save(tmp_path / "ledger.jsonl")
-    again = History.load(tmp_path / "ledger.jsonl")
+    again = LedgerHistory.load(tmp_path / "ledger.jsonl")
     assert again == history
     again.verify()
     again.save(tmp_path / "again.jsonl")
@@ -160,7 +160,7 @@ def test_lines_of_another_form_are_named(history, tmp_path):
     for name, (content, block) in cases.items():
         path.write_text("".join(content))
         with pytest.raises(BadHistory) as fault:
-            History.load(path)
+            LedgerHistory.load(path)
         assert fault.value.block == block, name
 
 

@@ -21,7 +21,7 @@ from federations import MODEL, TERMS, found
 from fedgrove.chain.deployment import Settings
 from fedgrove.chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
 from fedgrove.chain.founding import deploy, verify_code
-from fedgrove.chain.history import BadHistory, History, capture
+from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import connect
@@ -224,7 +224,7 @@ def agree(chain: Validators, federation: Federation) -> None:
         with connect(url, CHAIN_ID, proofs="endpoints") as own:
             reader = Ledger(own, federation.deployment)
             assert (reader.current_model(), reader.records()) == (model, records)
-            facts = chain_facts(History(federation.deployment, ()))
+            facts = chain_facts(LedgerHistory(federation.deployment, ()))
             facts = replace(facts, head_block=head, block_hash=reader.block_hash, randomness=reader.block_randomness)
             verdict = Auditor(facts, reader.records(), federation.store).run()
             assert (verdict.verdict, verdict.rounds) == ("verified", 2), verdict

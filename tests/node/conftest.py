@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.history import History, capture
+from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
@@ -21,7 +21,7 @@ class Run:
     """A finished run: its directory, history, records and store."""
 
     directory: Path
-    history: History
+    history: LedgerHistory
     records: list[Record]
     store: DiskStore
     facts: ChainFacts
@@ -39,7 +39,7 @@ def run_federation(directory: Path, plan: Plan, **options) -> Run:
     report = build_report(history, store, demo.seconds)
     report["audit"] = {"verdict": "verified", "first_bad_record": None}
     write_archive(directory, history, report)
-    saved = History.load(directory / LEDGER)
+    saved = LedgerHistory.load(directory / LEDGER)
     return Run(directory, saved, saved.records(), store, chain_facts(saved), report)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import History, capture
+from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.disk import DiskStore
@@ -20,13 +20,13 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import iid
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.methods.training.evaluation import evaluator, initial_model
-from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.founding import found as deploy_federation
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationConfig, StartSettings
-from fedgrove.node.protocol.uploads import Outcome, UploadRound
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 
@@ -100,14 +100,13 @@ class Federation:
 
     def coordinator(self, kind: type[Coordinator] = Coordinator) -> Coordinator:
         """A fresh coordinator object, as after a restart."""
-        score = evaluator(self.config, self.test)
-        ledger = self.ledger(self.coordinator_keys)
-        return kind(ledger, self.store, self.config, initial_model(self.config), score)
+        method, ledger = method_of(self.config), self.ledger(self.coordinator_keys)
+        return kind(ledger, self.store, self.config, method.first_model(), method.aides(None, self.test))
 
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):
             self.client(number).register()
-        if self.config.clusters is not None and self.config.membership.mode == "approved":
+        if isinstance(self.config.method, ProCflTerms) and self.config.membership.mode == "approved":
             admin = self.ledger(self.coordinator_keys)
             for keys in self.keys:
                 admin.approve(keys.address)
@@ -140,7 +139,7 @@ class Federation:
         """What a role did or why it sat out, in order."""
         return [step.acted or step.waiting for name, step in self.log if name == role]
 
-    def history(self) -> History:
+    def history(self) -> LedgerHistory:
         history = capture(self.network, self.deployment)
         history.verify()
         return history
@@ -157,6 +156,6 @@ class LyingCoordinator(Coordinator):
         """The model that this coordinator likes; here all zeros."""
         return {name: np.zeros_like(tensor) for name, tensor in model.items()}
 
-    def _outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def _outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         true = super()._outcome(round, record)
         return replace(true, model=self.lie(round.entry, true.model))

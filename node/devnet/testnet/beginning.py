@@ -9,7 +9,8 @@ from fedgrove.node.devnet.testnet.layout import TestnetPlan
 from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
 
 _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
@@ -64,20 +65,21 @@ def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) 
         plan.strategy,
         seed=plan.seed,
         epsilon=plan.epsilon,
-        clustering=plan.clustering,
+        method=plan.method,
     )
     parts, shared = deal(demo, dataset)
     blob = shared_to_bytes(shared)
     config = make_config(demo, dataset, cid_of(blob).digest, counter, signer)
     seconds = training_seconds(config, parts, shared)
-    if config.clusters is not None:
-        seconds = max(judging_seconds(config.clusters, seconds), comparing_seconds(config.clusters, parts))
+    clusters = config.method if isinstance(config.method, ProCflTerms) else None
+    if clusters is not None:
+        seconds = max(judging_seconds(clusters, seconds), comparing_seconds(clusters, parts))
     test = dataset.test()
     return Beginning(
         replace(
             config,
             federation=replace(config.federation, name=_name(dataset)),
-            ledger=windows(plan.clients, plan.block_seconds, seconds, patient=config.clusters is not None),
+            ledger=windows(plan.clients, plan.block_seconds, seconds, patient=clusters is not None),
         ),
         [{"x_train": samples.x, "y_train": samples.y} for samples in parts],
         {"x_test": test.x, "y_test": test.y},
@@ -89,9 +91,7 @@ def _clustering(plan: TestnetPlan, points: Points) -> Beginning:
     gather = max(1, round(_GATHER_SECONDS / plan.block_seconds))
     config = FederationConfig(
         federation=FederationSettings(name=_name(points), rounds=plan.rounds, seed=plan.seed),
-        clustering=ClusteringSettings(
-            k=points.k, dimensions=points.parts[0].shape[1], step=points.step, gather_blocks=gather
-        ),
+        method=KMeansTerms(k=points.k, dimensions=points.parts[0].shape[1], step=points.step, gather_blocks=gather),
         ledger=windows(plan.clients, plan.block_seconds, _CLUSTERING_SECONDS),
     )
     return Beginning(config, [{"points": part} for part in points.parts], {}, b"")

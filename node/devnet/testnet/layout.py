@@ -7,8 +7,7 @@ from pathlib import Path
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.base.inline import NONE
-from fedgrove.node.methods.procfl.option import ledger_rounds
+from fedgrove.node.devnet.method_option import TRAINING, ledger_rounds
 
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -24,7 +23,7 @@ class TestnetError(RuntimeError):
 class TestnetPlan:
     """What a testnet runs; the fields are the options of ``fedgrove network up``.
 
-    With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``clustering`` they find out
+    With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters.
     """
 
@@ -43,12 +42,12 @@ class TestnetPlan:
     epsilon: float = 0.0
     explorer: bool = False
     k: int = 0
-    clustering: str = NONE
+    method: str = TRAINING
 
     @property
     def ledger_rounds(self) -> int:
         """Rounds on the ledger: before clusters train, their clients compare their data."""
-        return ledger_rounds(self.rounds, self.clustering)
+        return ledger_rounds(self.rounds, self.method)
 
     @property
     def groups(self) -> int:

@@ -16,8 +16,9 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
 from fedgrove.node.devnet.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import FederationConfig, load_config
+from fedgrove.node.protocol.terms import FederationConfig
 
 COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"

@@ -31,7 +31,7 @@ from fedgrove.node.devnet.testnet.layout import (
 from fedgrove.node.devnet.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.methods.terms import with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
 

@@ -10,7 +10,7 @@ import time
 
 from fedgrove.chain.deployment import Settings
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig
 
 _PROBE_SAMPLES = 64
@@ -57,13 +57,13 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
     )
 
 
-def comparing_seconds(terms: ClusterTerms, parts: list[Samples]) -> float:
+def comparing_seconds(terms: ProCflTerms, parts: list[Samples]) -> float:
     """About how long it takes on this machine that clients answer each other's sets, all clients together."""
     answered = sum(map(len, parts)) * (len(parts) - 1)
     return _ELEMENT_SECONDS[terms.psi] * answered / (os.cpu_count() or 1)
 
 
-def judging_seconds(terms: ClusterTerms, training: float) -> float:
+def judging_seconds(terms: ProCflTerms, training: float) -> float:
     """How long a round may take in which committees judge, where one of training takes ``training`` seconds.
 
     A judge trains for each cluster that it judges, and tests each member's model.

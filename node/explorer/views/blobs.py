@@ -3,7 +3,7 @@
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.terms import latest_config, parse_config
+from fedgrove.node.explorer.terms import config_from, latest_config
 from fedgrove.node.explorer.views.rounds import stage_of
 from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of
 from fedgrove.node.protocol.terms import FederationConfig
@@ -48,7 +48,7 @@ def latest_terms(index: Index) -> dict | None:
 def terms_in(index: Index, digest: bytes) -> dict | None:
     """Tables of the terms that a blob holds; None where they are not at hand, or are no terms."""
     text = index.value("SELECT text FROM blobs WHERE digest = ?", digest)
-    return _tables(parse_config(text)) if text is not None else None
+    return _tables(config_from(text)) if text is not None else None
 
 
 def terms_behind(index: Index, blob: Blob, records: list[Row]) -> tuple[str, dict | None] | None:

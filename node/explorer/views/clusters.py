@@ -10,13 +10,14 @@ from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.clusters import hear
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.terms import has_clusters, latest_config, parse_config
+from fedgrove.node.explorer.terms import config_from, has_clusters, latest_config
 from fedgrove.node.explorer.views.cluster_steps import NO_STATE, Step, all_steps
 from fedgrove.node.explorer.views.judgements import Judgement, all_judgements
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.leaders import draw_leader
 from fedgrove.node.methods.procfl.round_inputs import course_of
 from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -69,7 +70,7 @@ class Clusters:
     def __init__(self, index: Index, checks: Checks, config: FederationConfig) -> None:
         self._index = index
         self._checks = checks
-        self.terms = config.clusters
+        self.terms = terms_of(config)
         self.course = course_of(config)
 
     @cached_property
@@ -208,6 +209,6 @@ def _heard(head: bytes | None, digest: bytes | None, metrics: bytes | None, term
     """A state as a whole, out of the columns of ``_BEHIND``."""
     if head is None or digest is None or metrics is None or terms is None:
         return None
-    config = parse_config(terms)
+    config = config_from(terms)
     left = hear(head, digest, metrics, config) if has_clusters(config) else None
     return left.state if left else None

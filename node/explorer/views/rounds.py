@@ -12,7 +12,7 @@ from fedgrove.node.explorer.terms import config_of, has_clusters, latest_config
 from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
 from fedgrove.node.masking.keys import is_low_order
-from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import SPOILT, follows_spoilt
 
 _NOT_ENDED = 1 << 62
@@ -178,7 +178,7 @@ def regrouped(index: Index, number: int, leaves: Sequence[Leaf]) -> tuple[tuple[
     config = config_of(index, number)
     if config is None:
         return ()
-    parts = kind_of(config).parts(len(leaves))
+    parts = method_of(config).parts(len(leaves))
     return tuple(tuple(leaves[position].client for position in part) for part in parts) or None
 
 

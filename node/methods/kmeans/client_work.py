@@ -16,12 +16,13 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
 from fedgrove.node.methods.kmeans.request import InvalidRequest, Request, name_of
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
+from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.methods.kmeans.vector import draw_vector, stated_bound
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 
 class LocalClustering:
@@ -35,7 +36,7 @@ class LocalClustering:
     journal : Journal
     rounds : callable
         The ledger as the client sees it now.
-    place : callable
+    inputs : callable
         The public inputs of a sealed round.
     """
 
@@ -45,13 +46,13 @@ class LocalClustering:
         points: np.ndarray,
         journal: Journal,
         rounds: Callable[[], Rounds],
-        place: Callable[[RoundRecords], UploadRound],
+        inputs: Callable[[RoundRecords], RoundInputs],
     ) -> None:
         self._config = config
         self._given = points
         self._journal = journal
         self._rounds = rounds
-        self._place = place
+        self._inputs = inputs
         self._notebook: Notebook | None = None
         self._drawn: tuple[tuple, BinCounts] | None = None
 
@@ -80,11 +81,11 @@ class LocalClustering:
         CannotTakePart, InvalidModel
         """
         points = self._points(entry, client)
-        if exchange_of(self._place(entry)).sum_of(client) is None:
-            return BinCounts.empty(self._config.clustering.dimensions)
+        if exchange_of(self._inputs(entry)).sum_of(client) is None:
+            return BinCounts.empty(terms_of(self._config).dimensions)
         drawn_for = (entry.number, self._open().applied)
         if self._drawn is None or self._drawn[0] != drawn_for:
-            self._drawn = drawn_for, draw_vector(points, self._config.clustering, _fresh())
+            self._drawn = drawn_for, draw_vector(points, terms_of(self._config), _fresh())
         return self._drawn[1]
 
     def _points(self, entry: RoundRecords, client: int) -> np.ndarray:
@@ -123,7 +124,7 @@ class LocalClustering:
 
     def _open(self) -> Notebook:
         if self._notebook is None:
-            self._notebook = read_notebook(self._journal) or begin(self._journal, self._given, self._config.clustering)
+            self._notebook = read_notebook(self._journal) or begin(self._journal, self._given, terms_of(self._config))
         return self._notebook
 
     def _save(self, notebook: Notebook) -> None:

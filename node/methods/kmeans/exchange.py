@@ -18,7 +18,7 @@ import numpy as np
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.server import cluster
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import State
 
 LEAST = 3
@@ -51,14 +51,14 @@ class Exchange:
 
     Attributes
     ----------
-    settings : ClusteringSettings
+    settings : KMeansSettings
     before : State
         That the round starts from.
     sums : tuple of GroupSum or None
         One for each group; None for a group that is too small to be summed. Empty where the round sums nothing.
     """
 
-    settings: ClusteringSettings
+    settings: KMeansSettings
     before: State
     sums: tuple[GroupSum | None, ...] = ()
 
@@ -106,7 +106,7 @@ class Exchange:
 
 
 def exchange(
-    settings: ClusteringSettings,
+    settings: KMeansSettings,
     before: State,
     groups: Sequence[Collection[int]],
     stated: Mapping[int, int],
@@ -134,7 +134,7 @@ def exchange(
     return Exchange(settings, before, tuple(sums))
 
 
-def _group_sum(settings: ClusteringSettings, bounds: Mapping[int, int], key: bytes) -> GroupSum:
+def _group_sum(settings: KMeansSettings, bounds: Mapping[int, int], key: bytes) -> GroupSum:
     grid, limit = settings.grid, max(1, min(sum(bounds.values()), settings.most_points))
     return GroupSum(bounds, Code(grid, settings.k * len(bounds), limit, key if grid.piece_count > 1 else b""))
 

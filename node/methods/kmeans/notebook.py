@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from fedgrove.node.methods.kmeans.client import UnknownPoint
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
@@ -83,7 +83,7 @@ class Notebook:
         return cls(arrays["points"], tuple(json.loads(arrays["applied"].tobytes())))
 
 
-def begin(journal: Journal, points: np.ndarray, settings: ClusteringSettings) -> Notebook:
+def begin(journal: Journal, points: np.ndarray, settings: KMeansSettings) -> Notebook:
     """Put a client's points into its journal.
 
     Raises

@@ -12,12 +12,12 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.methods.kmeans.terms import terms_of
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 _KEY = b"fedgrove clustering key 1"
 _MOST_DOUBLINGS = 20
@@ -38,7 +38,7 @@ def state_before(
     InvalidModel
         The blob is no state, or no round can have left it where the ledger has it.
     """
-    found = model or fetch_model(store, entry.opened.model_digest, config)
+    found = model or State.from_bytes(store.fetch(entry.opened.model_digest, config.max_blob_bytes), terms_of(config))
     return checked(rounds, found, entry.number)
 
 
@@ -60,7 +60,7 @@ def asked(rounds: Rounds, state: State, through: int) -> dict[int, int]:
     return found
 
 
-def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: ClusteringSettings) -> Adjacency:
+def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: KMeansSettings) -> Adjacency:
     """Leaf positions of those who are summed together in a sealed round; empty: all are.
 
     Who has left is in no group: it masks nothing, and nothing of it is summed. After a sum that could not be decoded
@@ -77,9 +77,9 @@ def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: Clus
     return tuple(tuple(positions[start:end]) for start, end in pairwise(ends))
 
 
-def exchange_of(round: UploadRound) -> Exchange:
+def exchange_of(round: RoundInputs) -> Exchange:
     """What the round's sums are to hold. The list of shares must be final."""
-    entry, settings = round.entry, round.config.clustering
+    entry, settings = round.entry, terms_of(round.config)
     before: State = round.previous
     opened = entry.opened.opened_at
     if opened < first_block(round.rounds, before, entry.number, settings):
@@ -91,7 +91,7 @@ def exchange_of(round: UploadRound) -> Exchange:
     return exchange(settings, before, groups, stated, asked(round.rounds, before, opened), key)
 
 
-def first_block(rounds: Rounds, before: State, number: int, settings: ClusteringSettings) -> int:
+def first_block(rounds: Rounds, before: State, number: int, settings: KMeansSettings) -> int:
     """From which block on round ``number`` may sum anything, if it is opened then.
 
     A coordinator that opened rounds faster would be shown more points than its members agreed to.
@@ -102,7 +102,7 @@ def first_block(rounds: Rounds, before: State, number: int, settings: Clustering
     return rounds.rounds[tried[-1]].opened.opened_at + settings.gather_blocks if tried else 0
 
 
-def due(rounds: Rounds, state: State, block: int, settings: ClusteringSettings) -> int | None:
+def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> int | None:
     """From which block on the next round is to be opened; None: nobody waits for one."""
     latest = rounds.latest
     requests = asked(rounds, state, block)

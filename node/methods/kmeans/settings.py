@@ -13,7 +13,7 @@ MAX_DIMENSIONS = 4_096
 
 
 @dataclass(frozen=True)
-class ClusteringSettings:
+class KMeansSettings:
     """The terms of federated K-means.
 
     Attributes

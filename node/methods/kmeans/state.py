@@ -11,7 +11,7 @@ import numpy as np
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import LEVEL
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
@@ -70,7 +70,7 @@ class State:
         return safetensors_save({name: np.ascontiguousarray(value, _TYPES[name]) for name, value in arrays.items()})
 
     @classmethod
-    def from_bytes(cls, data: bytes, settings: ClusteringSettings) -> "State":
+    def from_bytes(cls, data: bytes, settings: KMeansSettings) -> "State":
         """Parse what ``to_bytes`` wrote.
 
         Raises
@@ -93,7 +93,7 @@ class State:
         return state
 
 
-def _check_shapes(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings) -> None:
+def _check_shapes(arrays: Mapping[str, np.ndarray], settings: KMeansSettings) -> None:
     bins, clients = arrays["counts"].size, arrays["clients"].size
     centres = min(settings.k, bins)
     expected = {
@@ -108,7 +108,7 @@ def _check_shapes(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings
             raise InvalidModel(f"the state's {name} have shape {arrays[name].shape}, expected {shape}")
 
 
-def _check_values(arrays: Mapping[str, np.ndarray], settings: ClusteringSettings) -> None:
+def _check_values(arrays: Mapping[str, np.ndarray], settings: KMeansSettings) -> None:
     clients, levels, counts = arrays["clients"], arrays["levels"], arrays["counts"]
     number, whole, groups = arrays["course"].tolist()
     if not np.isfinite(arrays["centres"]).all():

@@ -13,7 +13,7 @@ import numpy as np
 from fedgrove.node.methods.kmeans.client import Client
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import Grid
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
 
 _FEWEST = 64
 
@@ -45,7 +45,7 @@ def draw_client(
     return Client(points[rows], k, grid, rng, iterations=iterations), rows
 
 
-def draw_vector(points: np.ndarray, settings: ClusteringSettings, rng: np.random.Generator) -> BinCounts:
+def draw_vector(points: np.ndarray, settings: KMeansSettings, rng: np.random.Generator) -> BinCounts:
     """A vector for one sum, independent of all others; ``points`` is a float array of shape (n, d), all there are."""
     share, iterations = settings.least_share, settings.iterations
     client, _ = draw_client(points, settings.k, settings.grid, rng, least_share=share, iterations=iterations)

@@ -36,9 +36,9 @@ from fedgrove.node.methods.procfl.training import choose_cluster
 from fedgrove.node.protocol.content import Update, fetch_available
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 _SECRET = "comparison"
 
@@ -55,7 +55,7 @@ class LocalClusters:
         As ``LocalTraining`` takes them.
     rounds : callable
         The ledger as the client sees it now.
-    place : callable
+    inputs : callable
         The public inputs of a sealed round.
     keys : Keys
         Its mailbox opens models that are shown to it.
@@ -69,15 +69,15 @@ class LocalClusters:
         journal: Journal,
         executor: Executor | None,
         rounds: Callable[[], Rounds],
-        place: Callable[[RoundRecords], UploadRound],
+        inputs: Callable[[RoundRecords], RoundInputs],
         keys: Keys,
     ) -> None:
         self._store, self._config, self._samples, self._journal = store, config, samples, journal
-        self._rounds, self._place = rounds, place
+        self._rounds, self._inputs = rounds, inputs
         self._executor = executor
         self._course: Course = course_of(config)
-        self._training = ClusterTraining(store, config, samples, journal, executor, place, self._course)
-        self._shown = ShownUploads(store, config, journal, place)
+        self._training = ClusterTraining(store, config, samples, journal, executor, inputs, self._course)
+        self._shown = ShownUploads(store, config, journal, inputs)
         own = (store, config, samples, journal, self._course)
         self._committee = CommitteeWork(*own, self._training, self._shown, rounds, keys)
         self._running: tuple[int, Future] | None = None
@@ -106,7 +106,7 @@ class LocalClusters:
         ------
         CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob
         """
-        round = self._place(entry)
+        round = self._inputs(entry)
         state: ClusterState = round.previous
         match state.stage:
             case "blind":
@@ -143,7 +143,7 @@ class LocalClusters:
 
     # --- comparisons ------------------------------------------------------------------------------------------------
 
-    def _first(self, round: UploadRound, client: int) -> bytes | None:
+    def _first(self, round: RoundInputs, client: int) -> bytes | None:
         """The first message of a comparison; its secret is in the journal before."""
         session = session_of(round)
         secret = self._secret(session)
@@ -152,7 +152,7 @@ class LocalClusters:
             self._journal.keep(_SECRET, session + secret)
         return self._computed(round, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
 
-    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> bytes | None:
+    def _answers(self, round: RoundInputs, state: ClusterState, client: int) -> bytes | None:
         """What follows from others' messages, sealed to the counter if it is for nobody else."""
         if client not in state.sets:
             return b""
@@ -173,7 +173,7 @@ class LocalClusters:
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
 
     def _received(
-        self, round: UploadRound, state: ClusterState, protocol: Comparing, client: int, partner: int
+        self, round: RoundInputs, state: ClusterState, protocol: Comparing, client: int, partner: int
     ) -> Received:
         first = first_message(round, partner)
         before = protocol.stages[protocol.stages.index(state.stage) - 1]
@@ -193,7 +193,7 @@ class LocalClusters:
         kept = self._journal.kept(_SECRET) or b""
         return kept[len(session) :] if kept.startswith(session) else None
 
-    def _computed(self, round: UploadRound, work: Callable[[], Work]) -> Any:
+    def _computed(self, round: RoundInputs, work: Callable[[], Work]) -> Any:
         """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
         number = round.entry.number
         if self._running is None or self._running[0] != number:

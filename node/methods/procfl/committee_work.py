@@ -23,11 +23,11 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
-Computed = Callable[[UploadRound, Callable[[], tuple[Any, ...]]], Any]
+Computed = Callable[[RoundInputs, Callable[[], tuple[Any, ...]]], Any]
 """Has a worker do the work of a round, a function and its arguments; None while it is under way."""
 
 _MOST_SAMPLES = 2  # times the median of a group's members: who claims more may not come further for it
@@ -72,7 +72,7 @@ class CommitteeWork:
 
     # --- the member -------------------------------------------------------------------------------------------------
 
-    def show(self, round: UploadRound, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
+    def show(self, round: RoundInputs, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
         """What a member that is judged shows, sealed to each judge; None while it trains for that."""
         case = next((case for case in state.cases if client in case.members), None)
         if case is None:
@@ -83,7 +83,7 @@ class CommitteeWork:
         judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
         return b"".join(seal(key, plain, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
 
-    def _noised(self, round: UploadRound, case: Case, entry: RoundRecords, client: int) -> bytes | None:
+    def _noised(self, round: RoundInputs, case: Case, entry: RoundRecords, client: int) -> bytes | None:
         """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
         trained = self._training.result(entry, client)
         if trained is None:
@@ -95,7 +95,7 @@ class CommitteeWork:
 
     # --- the judge --------------------------------------------------------------------------------------------------
 
-    def votes(self, round: UploadRound, state: ClusterState, client: int, computed: Computed) -> bytes | None:
+    def votes(self, round: RoundInputs, state: ClusterState, client: int, computed: Computed) -> bytes | None:
         """This judge's ballots, with their evidence, on each cluster that it is to judge; None while it trains."""
         stored = self._journal.read(round.entry.number, "update")
         if stored is not None:
@@ -106,7 +106,7 @@ class CommitteeWork:
             self._journal.write(round.entry.number, "update", found)
         return found
 
-    def _task(self, round: UploadRound, state: ClusterState, case: Case, client: int) -> Judging:
+    def _task(self, round: RoundInputs, state: ClusterState, case: Case, client: int) -> Judging:
         models = self._models(round, case, self._told(round, state, case, client))
         config = self._config
         return Judging(
@@ -126,7 +126,7 @@ class CommitteeWork:
             place=self._training.again(state),
         )
 
-    def _told(self, round: UploadRound, state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+    def _told(self, round: RoundInputs, state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
         """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
         length = shown_bytes(self._config, state.layout)
         base = round.rounds.base_of(round.entry.number)
@@ -139,7 +139,7 @@ class CommitteeWork:
                 told[member] = unseal(mailboxes, blob[place : place + length], shown_to(round, member, judge))
         return told
 
-    def _models(self, round: UploadRound, case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+    def _models(self, round: RoundInputs, case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
         """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
         if self.opens_uploads:
             return self._shown.models(trained_round(round), case, told)

@@ -20,10 +20,10 @@ from fedgrove.node.methods.procfl.committee import Ballot, Opens
 from fedgrove.node.methods.procfl.comparing import comparing
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.labels import contradicts
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.similarity import Inconsistent
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global_weights
 
 FEWEST = 3
@@ -38,14 +38,14 @@ class Course:
 
     Attributes
     ----------
-    terms : ClusterTerms
+    terms : ProCflTerms
     rounds : int
         Of the federation, all together.
     labels : int
         Classes of the data.
     """
 
-    terms: ClusterTerms
+    terms: ProCflTerms
     rounds: int
     labels: int
 

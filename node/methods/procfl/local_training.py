@@ -13,9 +13,9 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import Diverged
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 
 class ClusterTraining(LocalTraining):
@@ -25,7 +25,7 @@ class ClusterTraining(LocalTraining):
     ----------
     store, config, samples, journal, executor
         As ``LocalTraining`` takes them.
-    place : callable
+    inputs : callable
         The public inputs of a sealed round.
     course : Course
     """
@@ -37,11 +37,11 @@ class ClusterTraining(LocalTraining):
         samples: Samples,
         journal: Journal,
         executor: Executor | None,
-        place: Callable[[RoundRecords], UploadRound],
+        inputs: Callable[[RoundRecords], RoundInputs],
         course: Course,
     ) -> None:
         super().__init__(store, config, samples, journal, executor)
-        self._place, self._course = place, course
+        self._inputs, self._course = inputs, course
 
     def result(self, entry: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors; what training began with where it leads nowhere, or where masks cannot hide it.
@@ -58,9 +58,9 @@ class ClusterTraining(LocalTraining):
             return trained
         return self._begin(entry, client)[0]
 
-    def began(self, round: UploadRound, cluster: int) -> Tensors:
+    def began(self, round: RoundInputs, cluster: int) -> Tensors:
         """What the members of a cluster trained from in the round that is judged."""
-        return self._place(trained_round(round)).previous.model_of(cluster)
+        return self._inputs(trained_round(round)).previous.model_of(cluster)
 
     def again(self, state: ClusterState) -> dict[str, int]:
         """Place of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
@@ -68,13 +68,13 @@ class ClusterTraining(LocalTraining):
         return {"round": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
     def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
-        round = self._place(entry)
+        round = self._inputs(entry)
         state: ClusterState = round.previous
         if state.stage == "train":
             place = {"round": state.trained + 1, "rounds": self._course.training_rounds}
             model = state.model_of(max(0, chosen_by(state, entry.draws[client].samples)))
             # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
-            seed = self._config.federation.seed + 2 * sums_before(round, self._place)
+            seed = self._config.federation.seed + 2 * sums_before(round, self._inputs)
             return model, {**place, "seed": seed % (1 << 63)}
         own = next(case.cluster for case in state.cases if client in case.members)
         return self.began(round, own), self.again(state)

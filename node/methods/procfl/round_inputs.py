@@ -20,17 +20,22 @@ from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available, fetch_model
+from fedgrove.node.methods.procfl.terms import terms_of
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 _SESSION = b"fedgrove comparison 1"
 
 
+def _fetch_state(store: ContentStore, digest: bytes, config: FederationConfig) -> ClusterState:
+    return ClusterState.from_bytes(store.fetch(digest, config.max_blob_bytes))
+
+
 def course_of(config: FederationConfig) -> Course:
     """What the terms say of the clusters."""
-    return Course(config.clusters, config.federation.rounds, config.model.classes)
+    return Course(terms_of(config), config.federation.rounds, config.model.classes)
 
 
 def state_before(
@@ -50,7 +55,7 @@ def state_before(
     if base is not None:
         return state_after(base, config, store, model)
     try:
-        return course_of(config).heard(model or fetch_model(store, entry.opened.model_digest, config), None)
+        return course_of(config).heard(model or _fetch_state(store, entry.opened.model_digest, config), None)
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
 
@@ -64,10 +69,10 @@ def state_after(
     ------
     StoreError, InvalidModel, InvalidBlob
     """
-    state = model or fetch_model(store, base.end.model_digest, config)
+    state = model or _fetch_state(store, base.end.model_digest, config)
     metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
     try:
-        return accepted(config, state, base.end.model_digest, metrics.clusters)
+        return accepted(config, state, base.end.model_digest, Stated.of(metrics.stated))
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
 
@@ -87,9 +92,30 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     """
     course = course_of(config)
     course.check_called_for(state, stated)
-    if stated is not None and not is_signed_by(config.clusters.signer, stated.message(digest), stated.signature):
-        raise InvalidStatement("what is stated of the clusters bears no signature of clusters.signer")
+    if stated is not None and not is_signed_by(terms_of(config).signer, stated.message(digest), stated.signature):
+        raise InvalidStatement("what is stated of the clusters bears no signature of procfl.signer")
     return course.heard(state, stated)
+
+
+def seated(
+    rounds: Rounds,
+    entry: RoundRecords,
+    config: FederationConfig,
+    state: ClusterState,
+    trained: Callable[[], RoundInputs],
+) -> ClusterState:
+    """In a round to show, the state with those drawn who show, and to whom.
+
+    Parameters
+    ----------
+    trained : callable
+        The public inputs of the round that is judged.
+    """
+    lots = lots_of(rounds, entry.number) if state.stage == "show" else None
+    if lots is None:
+        return state
+    opens = opened_by(trained()) if terms_of(config).shown == "upload" else None
+    return course_of(config).seated(state, lots, opens)
 
 
 def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
@@ -115,13 +141,13 @@ def lots_of(rounds: Rounds, number: int) -> bytes | None:
     return next((entry.seed.seed for entry in later if entry.seed is not None), None)
 
 
-def trained_round(round: UploadRound) -> RoundRecords:
+def trained_round(round: RoundInputs) -> RoundRecords:
     """The round of training that is judged in a round to show, or to vote."""
     base = round.rounds.base_of(round.entry.number)
     return base if round.previous.stage == "show" else round.rounds.base_of(base.number)
 
 
-def opened_by(trained: UploadRound) -> Opens:
+def opened_by(trained: RoundInputs) -> Opens:
     """Maps members that tell their mask secrets of a round of training to all whose uploads that opens.
 
     Masks of a pair follow from the secret of either; those of who dropped out are known from the recovery.
@@ -135,7 +161,7 @@ def opened_by(trained: UploadRound) -> Opens:
     return lambda telling: telling | {client for client, partners in survivors.items() if partners <= telling}
 
 
-def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]) -> int:
+def sums_before(round: RoundInputs, inputs: Callable[[RoundRecords], RoundInputs]) -> int:
     """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
 
     The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
@@ -144,17 +170,17 @@ def sums_before(round: UploadRound, place: Callable[[RoundRecords], UploadRound]
 
     Parameters
     ----------
-    place : callable
+    inputs : callable
         The public inputs of a sealed round.
     """
     base = round.rounds.base_of(round.entry.number)
     after = base.number if base else 0
     before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
-    placed = (place(entry) for entry in before if entry.commits)
+    placed = (inputs(entry) for entry in before if entry.commits)
     return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
 
 
-def counts_sent_before(round: UploadRound) -> bool:
+def counts_sent_before(round: RoundInputs) -> bool:
     """Whether somebody may know a sum of label counts already, which do not change from round to round.
 
     It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
@@ -166,13 +192,13 @@ def counts_sent_before(round: UploadRound) -> bool:
     return any(len(entry.commits) >= MIN_CLIENTS for entry in lost)
 
 
-def session_of(round: UploadRound) -> bytes:
+def session_of(round: RoundInputs) -> bytes:
     """Names the comparisons that a round of first messages begins."""
     digest = round.entry.opened.config_digest
     return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
 
 
-def first_message(round: UploadRound, client: int) -> bytes:
+def first_message(round: RoundInputs, client: int) -> bytes:
     """What a client began its comparisons with.
 
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
@@ -183,21 +209,21 @@ def first_message(round: UploadRound, client: int) -> bytes:
     StoreError
     """
     digest, size = round.previous.sets[client]
-    most = comparing(round.config.clusters.psi).first_bytes(size)
+    most = comparing(terms_of(round.config).psi).first_bytes(size)
     if round.entry.number == round.rounds.base_of(round.entry.number).number + 1:
         return round.store.fetch(bytes.fromhex(digest), most)
     return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
 
 
-def shown_to(round: UploadRound, member: int, judge: int) -> bytes:
+def shown_to(round: RoundInputs, member: int, judge: int) -> bytes:
     """Context of what a member shows to a judge; the same when it is opened, a round later."""
-    context, began, kind = round.graph.context, round.previous.began, round.config.clusters.shown
+    context, began, kind = round.graph.context, round.previous.began, terms_of(round.config).shown
     return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
 
 
 def shown_bytes(config: FederationConfig, layout: Layout) -> int:
     """Length of what a member shows to one judge, sealed: the secret that opens its upload, or a model."""
-    plain = SECRET_BYTES if config.clusters.shown == "upload" else WORD.itemsize * layout.length
+    plain = SECRET_BYTES if terms_of(config).shown == "upload" else WORD.itemsize * layout.length
     return OVERHEAD + plain
 
 

@@ -1,10 +1,8 @@
 """What a federation agrees on about clusters, as plain checked values (no heavy import here)."""
 
-import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from fedgrove.node.methods.procfl.comparing import comparing
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import global_rounds
@@ -72,57 +70,6 @@ class ProCflSettings:
         _check(0 < self.least_overlap <= 1, "least_overlap", "above 0 and at most 1", self.least_overlap)
         _check(0 <= self.least_pool < 1, "least_pool", "from 0 to below 1", self.least_pool)
         _check(0 <= self.shown_noise <= 100, "shown_noise", "from 0 to 100", self.shown_noise)
-
-
-@dataclass(frozen=True)
-class ClusterTerms(ProCflSettings):
-    """The ``[clusters]`` table of a federation: ProCFL by its members and its coordinator.
-
-    Attributes
-    ----------
-    psi : str
-        How overlaps are found: ``ecdh``, or ``rsa`` as in the paper, which tells each client that asks which elements
-        are common. With ``ecdh``, ``membership.mode`` must be ``approved``.
-    counter : str
-        X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
-    signer : str
-        Address of the coordinator's account: overlaps and scores count only with its signature. Not needed with ``rsa``
-        where there are no committees.
-    shown : str
-        What a suspected member shows to its committee. ``noised``: a model with noise (``shown_noise``), as in the
-        paper; nothing ties it to what was sent. ``upload``: the secret that opens the very upload that is judged, which
-        its judges see without noise.
-    """
-
-    psi: Literal["ecdh", "rsa"] = "ecdh"
-    counter: str = ""
-    signer: str = ""
-    shown: Literal["upload", "noised"] = "noised"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check(self.psi in ("ecdh", "rsa"), "psi", "ecdh or rsa", self.psi)
-        _check(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
-        fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
-        fine = fine or (self.psi == "rsa" and not self.counter)
-        _check(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
-        fine = re.fullmatch("0x[0-9a-fA-F]{40}", self.signer) or not (self.states or self.signer)
-        _check(fine, "signer", "the address of the coordinator's account, 0x and 40 hexadecimal digits", self.signer)
-
-    @property
-    def states(self) -> bool:
-        """Whether anything is stated: overlaps that the coordinator counted, or how models do on the public set."""
-        return self.psi == "ecdh" or self.seats > 0
-
-    @property
-    def counter_key(self) -> bytes:
-        """The counter's key, 32 bytes."""
-        return bytes.fromhex(self.counter)
-
-    @property
-    def first_rounds(self) -> int:
-        """Rounds before the first that trains: those of comparisons and, for committees, one of label counts."""
-        return len(comparing(self.psi).stages) + (self.seats > 0)
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.methods.procfl.cases import Case
+from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import state_after
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.uploads import ClusterUploads
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import UploadRound
 
 _SECRET = "shown"
 _NUMBER_BYTES = 8
@@ -33,7 +33,7 @@ class ShownUploads:
     ----------
     store, config, journal
         As ``LocalClusters`` takes them.
-    place : callable
+    inputs : callable
         The public inputs of a sealed round.
     """
 
@@ -42,10 +42,10 @@ class ShownUploads:
         store: ContentStore,
         config: FederationConfig,
         journal: Journal,
-        place: Callable[[RoundRecords], UploadRound],
+        inputs: Callable[[RoundRecords], RoundInputs],
     ) -> None:
-        self._store, self._config, self._journal, self._place = store, config, journal, place
-        self._kind = ClusterUploads(config)
+        self._store, self._config, self._journal, self._inputs = store, config, journal, inputs
+        self._codec = ClusterCodec(config)
         self._settled: tuple[int, bytes, bytes] | None = None
 
     # --- the member -------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class ShownUploads:
             secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.note(number).secrets))
             self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
 
-    def plain(self, round: UploadRound) -> bytes:
+    def plain(self, round: RoundInputs) -> bytes:
         """What a suspected member shows in a round to show: e, 32 bytes.
 
         Raises
@@ -116,9 +116,9 @@ class ShownUploads:
         told : mapping of int to bytes
             What members showed to this judge.
         """
-        trained = self._place(entry)
+        trained = self._inputs(entry)
         record = recovery(trained, self._store.fetch(entry.recovered.digest, most_record_bytes(trained.graph)))
-        return self._kind.opened(trained, record, case.members, told)
+        return self._codec.opened(trained, record, case.members, told)
 
 
 def _asked(state: ClusterState, client: int) -> bool:

@@ -32,7 +32,7 @@ class Stated:
     tested : Counts
         How many public samples of each label there are.
     signature : bytes
-        Of ``message``, by the account that the terms name (``clusters.signer``).
+        Of ``message``, by the account that the terms name (``procfl.signer``).
     """
 
     overlaps: tuple[Counts, ...] = ()
@@ -59,6 +59,11 @@ class Stated:
         """
         table = replace(self, signature=b"").to_table()
         return _STATEMENT + state + json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def of(cls, table: Any) -> "Stated | None":
+        """What the metrics of a round state; None where they state nothing. InvalidStatement as ``from_table``."""
+        return None if table is None else cls.from_table(table)
 
     @classmethod
     def from_table(cls, table: Any) -> "Stated":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.signatures import sign_message
@@ -17,7 +18,7 @@ from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import first_message
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts, Stated
-from fedgrove.node.protocol.uploads import UploadRound
+from fedgrove.node.protocol.round_inputs import RoundInputs
 
 LabelTest = Callable[[Tensors], tuple[Counts, Counts]]
 """Maps a model to right answers, and samples, of each label."""
@@ -29,7 +30,7 @@ class ClusterStatements:
     Parameters
     ----------
     keys : Keys
-        Of the coordinator: its mailbox key is the terms' ``clusters.counter``, its account ``clusters.signer``.
+        Of the coordinator: its mailbox key is the terms' ``procfl.counter``, its account ``procfl.signer``.
     test : callable or None
         Tests a model on the public samples; not needed where there are no committees.
     """
@@ -40,8 +41,8 @@ class ClusterStatements:
         self._test = test
         self._comparing = Ecdh()
 
-    def __call__(self, round: UploadRound, state: ClusterState) -> Stated | None:
-        """What is to be stated of a round that ends with this state, signed; None where nothing is."""
+    def __call__(self, round: RoundInputs, state: ClusterState) -> dict[str, Any] | None:
+        """What is to be stated of a round that ends with this state, signed, JSON-ready; None where nothing is."""
         match state.stage:
             case "count":
                 stated = Stated(overlaps=self._overlaps(round, state))
@@ -50,13 +51,13 @@ class ClusterStatements:
             case _:
                 return None
         message = stated.message(cid_of(state.to_bytes()).digest)
-        return replace(stated, signature=sign_message(self._account, message))
+        return replace(stated, signature=sign_message(self._account, message)).to_table()
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:
         results = [self._test(model) for model in models]
         return Stated(right=tuple(right for right, _ in results), tested=results[0][1])
 
-    def _overlaps(self, round: UploadRound, state: ClusterState) -> tuple[Counts, ...]:
+    def _overlaps(self, round: RoundInputs, state: ClusterState) -> tuple[Counts, ...]:
         """How much all pairs have in common. A pair whose messages do not fit has nothing."""
         clients, session = state.clients, bytes.fromhex(state.session)
         blinded = {client: first_message(round, client) for client in clients}
@@ -69,7 +70,7 @@ class ClusterStatements:
                 rows[left][right] = rows[right][left] = found.overlap
         return tuple(tuple(row.values()) for row in rows.values())
 
-    def _answers(self, round: UploadRound, state: ClusterState, client: int) -> dict[int, bytes]:
+    def _answers(self, round: RoundInputs, state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""
         lengths = self._comparing.lengths("answer", state.sizes, client)
         digest, size = round.entry.commits[client].digest, OVERHEAD + sum(lengths.values())

@@ -11,8 +11,8 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, fraction_bits
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.procfl.training import Cluster
-from fedgrove.node.methods.training.ring import unmasked_sum
-from fedgrove.node.protocol.uploads import UploadRound
+from fedgrove.node.protocol.masked_sum import unmasked_sum
+from fedgrove.node.protocol.round_inputs import RoundInputs
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GroupSum:
     fault: int | None = None
 
 
-def group_sums(round: UploadRound, record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
+def group_sums(round: RoundInputs, record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
     """The sum of each group, of whatever integers lay under the masks.
 
     Raises

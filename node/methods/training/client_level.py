@@ -17,8 +17,8 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
+from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.regrouping import half
-from fedgrove.node.methods.training.ring import masked_bytes, unmasked_sum
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import decode_sum, divisor_for, encode_update, fill_up, upload_layout
 from fedgrove.node.privacy.clipping import clip_range, next_clip
@@ -26,13 +26,15 @@ from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import PPM, FederationConfig
-from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
 
 
-class ClientLevelUploads(UploadKind):
+class ClientLevelUploads(ModelCodec, Accounting):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
@@ -48,7 +50,7 @@ class ClientLevelUploads(UploadKind):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
-    def expected_bytes(self, round: UploadRound, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
         return super().expected_bytes(round, client) if round.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
@@ -62,7 +64,7 @@ class ClientLevelUploads(UploadKind):
             return True
         return entry.order.index(client) in self.parts(len(entry.order))[0]
 
-    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         if not round.sums(client):
             return b""
         try:
@@ -72,11 +74,11 @@ class ClientLevelUploads(UploadKind):
         words = encode_update(grid, round.change(update), os.urandom)
         return masked_bytes(round, client, secrets, words, upload_layout(round.layout, grid))
 
-    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+    def in_place_of_diverged(self, round: RoundInputs) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
         return round.previous
 
-    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
@@ -115,7 +117,7 @@ class ClientLevelUploads(UploadKind):
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _grid(self, round: UploadRound) -> Grid:
+    def _grid(self, round: RoundInputs) -> Grid:
         return self._grid_of(round.entry, round.layout.length, self._clip(round))
 
     def _grid_of(self, entry: RoundRecords, parameters: int, clip: float) -> Grid:
@@ -133,7 +135,7 @@ class ClientLevelUploads(UploadKind):
         """How many uploads are in the sum."""
         return sum(self.is_summed(entry, client) for client in entry.commits)
 
-    def _clip(self, round: UploadRound) -> float:
+    def _clip(self, round: RoundInputs) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
         base = round.base if self._settings.clipping == "quantile" else None
         if not isinstance(base, ClientLevelRecord):

@@ -16,9 +16,9 @@ from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.local import Mechanism, mechanism_for, randomize
 from fedgrove.node.privacy.records import LocalRecord
 from fedgrove.node.privacy.settings import LocalSettings
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import Outcome, UploadRound
 
 
 class LocalUploads(MaskedUploads):
@@ -34,7 +34,7 @@ class LocalUploads(MaskedUploads):
         self._mechanism(layout.length)
         return super().upload_bytes(layout)
 
-    def vector(self, round: UploadRound, update: Tensors) -> np.ndarray:
+    def vector(self, round: RoundInputs, update: Tensors) -> np.ndarray:
         try:
             mechanism = self._mechanism(round.layout.length)
         except ValueError as fault:
@@ -45,14 +45,14 @@ class LocalUploads(MaskedUploads):
             noisy += flatten(round.previous)
         return kept_within(noisy, bound)
 
-    def remark(self, round: UploadRound, update: Tensors) -> str:
+    def remark(self, round: RoundInputs, update: Tensors) -> str:
         return ""  # what is cut off is noise, and would tell of the update
 
-    def in_place_of_diverged(self, round: UploadRound) -> Tensors:
+    def in_place_of_diverged(self, round: RoundInputs) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
         return round.previous
 
-    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         settings = self._settings
         stated = LocalRecord(
             epsilon=None,

@@ -12,7 +12,6 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, train
-from fedgrove.node.protocol.content import fetch_model
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -104,7 +103,7 @@ class LocalTraining:
 
     def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
         """What a round trains from; its number, of how many, and the seed."""
-        model = fetch_model(self._store, entry.opened.model_digest, self._config)
+        model = load(self._store.fetch(entry.opened.model_digest, self._config.max_blob_bytes))
         federation = self._config.federation
         return model, {"round": entry.number, "rounds": federation.rounds, "seed": federation.seed}
 

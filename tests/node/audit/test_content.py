@@ -23,8 +23,8 @@ from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.content import ContentRules
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.founding import terms_of
 from fedgrove.node.protocol.ledger_rules import ChainFacts, RuleBroken
@@ -43,12 +43,12 @@ class History:
     def __init__(self, directory: Path, void: set[int]) -> None:
         self.store, self.rounds = DiskStore(directory), Rounds()
         terms = {
-            "clusters": ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
+            "method": ProCflTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
             "ledger": LedgerSettings(max_clients=100),
             "membership": MembershipSettings("approved"),
         }
         start = StartSettings(self.store.put(FIRST.to_bytes()).digest.hex())
-        self.config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), start=start, **terms)
+        self.config = FederationConfig(model=ModelSpec("small-cnn", (1, 8, 8), 10), start=start, **terms)
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest
@@ -109,7 +109,7 @@ def test_a_store_that_is_away_says_nothing_of_what_a_round_rests_on(tmp_path):
     first, *_ = history.records()
     fetch, history.store.fetch = history.store.fetch, _away
     with pytest.raises(CannotTell):
-        history.rules._place()
+        history.rules._inputs()
     history.store.fetch = fetch
     history.check(first)
 

@@ -29,7 +29,8 @@ from fedgrove.chain.records import (
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import dump, load
-from fedgrove.node.protocol.content import Metrics, fetch_config
+from fedgrove.node.methods.terms import fetch_method
+from fedgrove.node.protocol.content import Metrics
 
 LIMIT = 1 << 26
 
@@ -300,7 +301,7 @@ def boasted_metrics(scene):
 
 
 def other_terms(scene):
-    config = fetch_config(scene.store, scene.record(RoundOpened, 1).config_digest)
+    config = fetch_method(scene.store, scene.record(RoundOpened, 1).config_digest).config
     weaker = replace(config, ledger=replace(config.ledger, quorum=config.ledger.quorum + 1))
     scene.change(RoundOpened, 1, config_digest=scene.store.put(weaker.to_bytes()).digest)
     return 1, None, "opened.config"

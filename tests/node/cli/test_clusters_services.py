@@ -30,8 +30,8 @@ from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.terms import load_config
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
@@ -128,7 +128,7 @@ def wage(made: Watched) -> Callable[[], None]:
 
 def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_path):
     layout = Layout(tmp_path / "testnet")
-    up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", "--clustering", CLUSTERING]
+    up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", "--method", CLUSTERING]
     try:
         subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
         with watched(layout) as made:
@@ -171,7 +171,7 @@ epochs = 1
 learning_rate = 0.05
 [strategy]
 name = "fedavg"
-[clusters]
+[procfl]
 alpha = 0.5
 counter = "{counter}"
 signer = "{signer}"

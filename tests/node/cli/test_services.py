@@ -27,10 +27,9 @@ from fedgrove.node.cli.services import _warn_of_copies
 from fedgrove.node.devnet.demo import Plan, make_config
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.methods.terms import load_config, with_first_model
 from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
-from fedgrove.node.protocol.terms import load_config
 from fedgrove.node.roles.logs import ServiceLog
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]

@@ -93,10 +93,10 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
         (("--privacy", "client, phases = 3"), "phases in --privacy must be a list"),
         (("--privacy", "client, epsilon = 0.01"), "does not afford a single round"),
         (("--privacy", "signds, dimensions = 1000000"), "dimensions must be"),
-        (("--clustering", "magic"), "method in --clustering must be one of none, procfl, ifca, global"),
-        (("--clustering", "procfl, alpha"), "--clustering must be like"),
+        (("--method", "magic"), "method in --method must be one of none, procfl, ifca, global"),
+        (("--method", "procfl, alpha"), "--method must be like"),
         (("--attack", "label-flip"), "an attack is simulated with clustering only"),
-        (("--attack", "flip", "--clustering", "global"), "kind must be one of"),
+        (("--attack", "flip", "--method", "global"), "kind must be one of"),
         (("--rounds", "0"), "rounds must be"),
         (("--strategy", "magic"), "strategy must be one of"),
         (("--option", "q=8"), "unknown option 'q' of fedavg"),
@@ -236,7 +236,7 @@ def test_a_clustered_run_leaves_its_clusters_and_pictures(tmp_path):
     grouped = ("--clients", "9", "--sampled", "1", "--partition", "groups", "--groups", "3", "--rounds", "2")
     clustering = "procfl, alpha = 0.5, psi = 'ecdh', seats = 3"
     attack = "label-flip, share = 0.2, start = 2"
-    options = ("--clustering", clustering, "--attack", attack, "--seeds", "1", "--out", "runs")
+    options = ("--method", clustering, "--attack", attack, "--seeds", "1", "--out", "runs")
     result = fedgrove(*SMALL, *grouped, *options, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "36 of 36 pairs of clients compared" in result.stderr and "personalised accuracy 0." in result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import Withdrawn
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.audit.certificate import Certificate
@@ -56,7 +56,7 @@ def test_a_killed_request_is_made_once_and_honoured(trained):
     assert result.returncode == 0, result.stderr
     certificate = json.loads(result.stdout)
     assert certificate["request"]["points"] == 3 and certificate["round"]["summed"] == [1, 2, 3, 4]
-    records = History.load(trained / "clusters" / "history" / LEDGER).records()
+    records = LedgerHistory.load(trained / "clusters" / "history" / LEDGER).records()
     assert sum(isinstance(record, Withdrawn) for record in records) == 1
 
     path = next((trained / "clusters" / "certificates").iterdir())

@@ -25,10 +25,8 @@ from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.layout import Layout, read_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
-from fedgrove.node.protocol.content import fetch_config, fetch_model
-from fedgrove.node.protocol.first_model import with_first_model
+from fedgrove.node.methods.terms import fetch_method, load_config, with_first_model
 from fedgrove.node.protocol.founding import found
-from fedgrove.node.protocol.terms import load_config
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import COMMAND, WINDOWS
@@ -51,7 +49,7 @@ class Processes:
         founder = self.keys["coordinator"]
         windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
         (root / "federation.toml").write_text(
-            "[federation]\nrounds = 50\n[clustering]\nk = 2\ndimensions = 2\nstep = 0.05\ngather_blocks = 5\n"
+            "[federation]\nrounds = 50\n[kmeans]\nk = 2\ndimensions = 2\nstep = 0.05\ngather_blocks = 5\n"
             f"[ledger]\n{windows}\n"
         )
         config = with_first_model(load_config(root / "federation.toml")[0])
@@ -132,8 +130,9 @@ def test_processes_cluster_forget_and_survive(tmp_path):
             records = history.records()
             assert sum(isinstance(record, Withdrawn) for record in records) == 2
             assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
-            config = fetch_config(store, next(r for r in records if type(r).__name__ == "RoundOpened").config_digest)
-            states = [fetch_model(store, record.model_digest, config) for record in made.closed()]
+            opened = next(record for record in records if type(record).__name__ == "RoundOpened")
+            method = fetch_method(store, opened.config_digest)
+            states = [method.fetch_model(store, record.model_digest) for record in made.closed()]
             assert [state.clients for state in states] == [(1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 4)]
             assert all(8 < state.counts.total <= 120 for state in states)
             audited = subprocess.run(

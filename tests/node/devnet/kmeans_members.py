@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import History, capture
+from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.records import Closed, Failed, Withdrawn
@@ -21,16 +21,15 @@ from fedgrove.node.masking.client import mask_keys
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
+from fedgrove.node.methods.kmeans.codec import CountCodec, _lay
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, read_notebook
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.methods.kmeans.uploads import ClusteringUploads, _lay
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
-from fedgrove.node.protocol.content import fetch_model
-from fedgrove.node.protocol.first_model import first_model, with_first_model
+from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.ledger_view import LedgerView
@@ -41,13 +40,13 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 
 POINTS = 20
-TERMS = ClusteringSettings(k=2, dimensions=2, step=0.05, restarts=4, gather_blocks=3, retry_blocks=30)
+TERMS = KMeansTerms(k=2, dimensions=2, step=0.05, restarts=4, gather_blocks=3, retry_blocks=30)
 
 Lie = Callable[[BinCounts, RoundRecords], BinCounts | Callable[[Code], np.ndarray]]
 """What a liar makes of its vector in a round: another, or a function that gives elements of a code's length."""
 
 
-class Liar(ClusteringUploads):
+class Liar(CountCodec):
     """Uploads under its masks what ``lie`` makes of its vector."""
 
     def __init__(self, config: FederationConfig, lie: Lie) -> None:
@@ -97,7 +96,7 @@ class Federation:
         cls,
         network: Network,
         directory: Path,
-        settings: ClusteringSettings = TERMS,
+        settings: KMeansTerms = TERMS,
         clients: int = 5,
         parts: list[np.ndarray] | None = None,
         **ledger,
@@ -106,7 +105,7 @@ class Federation:
         values = {name: getattr(windows(clients), name) for name in windows(clients).__dataclass_fields__}
         config = FederationConfig(
             federation=FederationSettings(rounds=100),
-            clustering=settings,
+            method=settings,
             ledger=type(windows(clients))(**{**values, **ledger}),
         )
         founder, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
@@ -135,7 +134,7 @@ class Federation:
         place = (self.keys[number - 1], self.config, self.parts[number - 1], self.directory / f"client-{number}")
         client = Client(self.ledger(number), self.store, *place)
         if number in self.lies:
-            client._disclosure._kind = Liar(self.config, self.lies[number])
+            client._disclosure._method.codec = Liar(self.config, self.lies[number])
         work = client._work
         drawn = work.result
         if number in self.claims:
@@ -150,7 +149,7 @@ class Federation:
 
     def coordinator(self) -> Coordinator:
         ledger = Ledger(self.network, self.deployment, self.founder.account)
-        return Coordinator(ledger, self.store, self.config, first_model(self.config))
+        return Coordinator(ledger, self.store, self.config, method_of(self.config).first_model())
 
     def register(self, *numbers: int) -> None:
         for number in numbers or sorted(self.everybody):
@@ -211,19 +210,19 @@ class Federation:
 
     def state(self) -> State:
         closed = [record for record in self.ledger(1).records() if isinstance(record, Closed)]
-        return fetch_model(self.store, closed[-1].model_digest, self.config)
+        return method_of(self.config).fetch_model(self.store, closed[-1].model_digest)
 
     def failures(self) -> list[Failed]:
         return [record for record in self.ledger(1).records() if isinstance(record, Failed)]
 
     def sum_of(self, number: int, *clients: int) -> BinCounts:
         """What these clients drew for a round."""
-        total = BinCounts.empty(self.config.clustering.dimensions)
+        total = BinCounts.empty(self.config.method.dimensions)
         for client in clients:
             total = total + self.sent[client, number]
         return total
 
-    def history(self) -> History:
+    def history(self) -> LedgerHistory:
         history = capture(self.network, self.deployment)
         history.verify()
         return history

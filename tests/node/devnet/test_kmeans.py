@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Withdrawn
 from fedgrove.node.audit.archive import chain_facts
@@ -21,9 +21,9 @@ from fedgrove.node.explorer.watch import Sight, Watch
 from fedgrove.node.methods.kmeans.asking import CannotForget, ask
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.request import InvalidRequest, Request
+from fedgrove.node.methods.kmeans.schedule import OnRequest
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.methods.kmeans.uploads import ClusteringUploads
-from fedgrove.node.protocol.content import fetch_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import Rounds
 
@@ -45,7 +45,7 @@ class Story:
     federation: Federation
     states: dict[str, State]
     requests: dict[str, tuple[int, Request]]
-    history: History
+    history: LedgerHistory
     facts: object
     records: list
 
@@ -279,8 +279,8 @@ def test_a_state_that_keeps_a_point_is_found_out(story):
     """The coordinator closes with the counts as they were, or the centres, or without a client."""
     store, config = story.federation.store, story.federation.config
     closed = [place for place, record in enumerate(story.records) if isinstance(record, Closed)]
-    right = fetch_model(store, story.records[closed[1]].model_digest, config)
-    before = fetch_model(store, story.records[closed[0]].model_digest, config)
+    right = method_of(config).fetch_model(store, story.records[closed[1]].model_digest)
+    before = method_of(config).fetch_model(store, story.records[closed[0]].model_digest)
     for wrong in (
         before,
         replace(right, counts=before.counts, centres=before.centres),
@@ -305,20 +305,20 @@ def test_the_first_round_starts_from_no_points(story):
 
 def test_who_never_answers_is_waited_for_twice_as_long_each_time(story):
     """As if the fourth client had never answered in the first two rounds, nor in a third."""
-    kind, rounds, trained = ClusteringUploads(story.federation.config), Rounds(), story.states["trained"]
+    schedule, rounds, trained = OnRequest(story.federation.config), Rounds(), story.states["trained"]
     waits = []
     for record in story.records:
         rounds.add(record)
         if isinstance(record, Closed):
             state = replace(trained, clients=(1, 2, 3), round=record.round, whole=record.round)
-            waits.append(kind.due(rounds, lambda state=state: state, record.at.block) - record.at.block)
+            waits.append(schedule.due(rounds, lambda state=state: state, record.at.block) - record.at.block)
             if record.round == 2:
                 break
     assert waits == [TERMS.retry_blocks] * 2
     second = rounds.rounds[2]
     rounds.rounds[3] = replace(second, opened=replace(second.opened, round=3))
     rounds.rounds[4] = replace(second, opened=replace(second.opened, round=4))
-    assert kind.due(rounds, lambda: state, 0) == second.end.at.block + 2 * TERMS.retry_blocks
+    assert schedule.due(rounds, lambda: state, 0) == second.end.at.block + 2 * TERMS.retry_blocks
 
 
 def test_a_round_waits_for_requests_to_gather(story):
@@ -328,8 +328,8 @@ def test_a_round_waits_for_requests_to_gather(story):
         if isinstance(record, Withdrawn):
             break
     for wait in (3, 40):
-        config = replace(story.federation.config, clustering=replace(TERMS, gather_blocks=wait))
-        due = ClusteringUploads(config).due(rounds, lambda: story.states["trained"], record.at.block)
+        config = replace(story.federation.config, method=replace(TERMS, gather_blocks=wait))
+        due = OnRequest(config).due(rounds, lambda: story.states["trained"], record.at.block)
         assert due == max(record.at.block, rounds.rounds[1].opened.opened_at) + wait
 
 

@@ -24,9 +24,9 @@ from fedgrove.node.explorer.views.words import STAGES
 from fedgrove.node.explorer.watch import Watch
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.round_inputs import course_of
+from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.procfl.uploads import ClusterUploads
 from fedgrove.node.status.report import build_report
 
 from tests.node.explorer.conftest import check_accessible, damage, exploring
@@ -59,7 +59,8 @@ def heard(story) -> list[ClusterState]:
     """What each round left, by the rules and out of whole states."""
     course = course_of(story.federation.config)
     return [
-        course.heard(state, metrics.clusters) for state, metrics in zip(story.states(), story.stated(), strict=True)
+        course.heard(state, Stated.of(metrics.stated))
+        for state, metrics in zip(story.states(), story.stated(), strict=True)
     ]
 
 
@@ -111,12 +112,12 @@ def test_scores_are_those_that_make_suspect(view, heard):
 
 
 def test_leaders_are_those_that_repeat_the_sums(story, clustered, view):
-    uploads = ClusterUploads(story.federation.config)
+    schedule = ClusterSchedule(story.federation.config)
     for step in view.steps:
         round = story.place(step.number)
         stated = {client: draw.samples for client, draw in round.entry.draws.items()}
         leaders = view.leaders(step, view.groups(step, stated))
-        assert tuple(leaders.values()) == uploads.leaders(round)
+        assert tuple(leaders.values()) == schedule.leaders(round)
         page = clustered.page(f"rounds/{step.number}/")
         assert ("repeats the coordinator’s sum" in page) == bool(leaders) == (step.row.stage == "train")
 
@@ -283,8 +284,8 @@ def test_what_is_stated_wrongly_leads_nowhere(story):
         for change in changes:
             bent = replace(Stated(), **change)
             wrong = replace(bent, signature=sign_message(coordinator, bent.message(digest)))
-            assert hear(head, digest, replace(stated, clusters=wrong).to_bytes(), config) is None
-        assert hear(head, digest, replace(stated, clusters=None).to_bytes(), config) is None
+            assert hear(head, digest, replace(stated, stated=wrong.to_table()).to_bytes(), config) is None
+        assert hear(head, digest, replace(stated, stated=None).to_bytes(), config) is None
         table = json.loads(head)
         for name in table:
             for value in (None, [], [[]], [[1]], {}, -1, 1 << 60, "x", [[{}]]):

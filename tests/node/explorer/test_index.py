@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fedgrove.chain import records as kinds
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import Closed, Drawn, Position, Record, Registered, RoundOpened, Sealed
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
@@ -28,11 +28,11 @@ def contents(index: Index) -> dict[str, list[tuple]]:
     return {table: [tuple(row) for row in index.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3")] for table in tables}
 
 
-def piece(history: History, first: int, last: int) -> History:
+def piece(history: LedgerHistory, first: int, last: int) -> LedgerHistory:
     """Blocks first to last as a history of its own."""
     start = history.first_block
     deployment = replace(history.deployment, block=first)
-    return History(deployment, history.blocks[first - start : last + 1 - start])
+    return LedgerHistory(deployment, history.blocks[first - start : last + 1 - start])
 
 
 def test_every_kind_of_record_has_a_name_and_its_digests_are_fields():

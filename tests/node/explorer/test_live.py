@@ -8,6 +8,7 @@ from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Shared
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.index import Index
@@ -16,7 +17,6 @@ from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.watch import Watch
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.protocol.content import mirror
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.status.standing import standing
 

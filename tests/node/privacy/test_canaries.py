@@ -1,6 +1,6 @@
 """Canaries: what an attacker shows of each mechanism's ε is below what is accounted, and above it where one is broken.
 
-The mechanisms are those of real rounds (``node.uploads``), without masks, which cancel. The attacker knows all updates
+The mechanisms are those of real rounds (``node.methods.training``), without masks, which cancel. The attacker knows all updates
 but whether the victim's is a canary or its neighbour. All draws follow from a seed.
 """
 
@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.methods.registry import kind_of
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy import client_level, local, signds
 from fedgrove.node.privacy.accountant import epsilon_of
 from fedgrove.node.privacy.client_level import fill_up, quantise
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
-from fedgrove.node.protocol.uploads import UploadRound
 
 from tests.node.privacy.canaries import gaussian_bound, pure_bound
 
@@ -93,15 +94,17 @@ class Scene:
     @property
     def config(self) -> FederationConfig:
         masking = MaskingSettings(masked="delta", bound=1e6)
-        return FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10), masking=masking, privacy=self.settings)
+        return FederationConfig(
+            TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10), masking=masking, privacy=self.settings
+        )
 
-    def place(self, number: int) -> UploadRound:
+    def place(self, number: int) -> RoundInputs:
         rate = self.config.rate_ppm(number)
         order = tuple(range(1, self.sharers + 1))
         entry = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4, order=order)
         entry.shares = dict.fromkeys(range(1, self.sharers + 1))
         entry.commits = dict.fromkeys(range(1, self.survivors + 1))
-        return UploadRound(Rounds(), entry, SimpleNamespace(groups=()), self.config, None, MODEL)
+        return RoundInputs(Rounds(), entry, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
 
     def victims(self, present: bool, number: int) -> dict[str, np.ndarray]:
         own = (self.canary or LONG) if present else (self.neighbour or ZEROS)
@@ -113,7 +116,7 @@ class Scene:
 
 def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
     """From the sums of all rounds, along the line between the victim's two uploads."""
-    kind, places = kind_of(scene.config), [scene.place(number) for number in range(1, scene.rounds + 1)]
+    kind, places = method_of(scene.config).codec, [scene.place(number) for number in range(1, scene.rounds + 1)]
     grids = [kind._grid(place) for place in places]
 
     def clean(present: bool, number: int) -> np.ndarray:
@@ -142,14 +145,14 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def client_level_accounted(scene: Scene) -> float:
-    kind, entry = kind_of(scene.config), scene.place(1).entry
+    kind, entry = method_of(scene.config).codec, scene.place(1).entry
     told = kind.release_to_readers if scene.readers else kind.release
     return epsilon_of([told(entry, LENGTH)] * scene.rounds, DELTA)
 
 
 def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
     """From the upload, along the line between the two updates; their scale says nothing."""
-    kind, place = kind_of(scene.config), scene.place(1)
+    kind, place = method_of(scene.config).codec, scene.place(1)
     line = flatten(LONG) - flatten(OPPOSITE)
 
     def scores(present: bool, count: int) -> np.ndarray:
@@ -160,7 +163,7 @@ def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def local_accounted(scene: Scene) -> float:
-    return epsilon_of([kind_of(scene.config).release(scene.place(1).entry, LENGTH)], DELTA)
+    return epsilon_of([method_of(scene.config).codec.release(scene.place(1).entry, LENGTH)], DELTA)
 
 
 ONES = np.concatenate([np.full(4, 9.0), -np.arange(1.0, 61.0)]).astype(np.float32)

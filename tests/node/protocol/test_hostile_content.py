@@ -13,9 +13,9 @@ from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.devnet.demo import Plan, make_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of, parse_config
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
-from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
+from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
 
 from tests.node.federation import Federation
@@ -46,12 +46,12 @@ def test_metrics_beyond_all_numbers_are_refused(number):
 def test_a_configuration_with_a_number_beyond_all_floats_is_refused(federation):
     data = federation.config.to_bytes().replace(b'"bound":8.0', b'"bound":1' + b"0" * 400)
     with pytest.raises(InvalidConfig, match="at most 256 bits"):
-        FederationConfig.from_bytes(data)
+        parse_config(data)
 
 
 def test_a_key_that_no_terminal_can_print_is_escaped():
     with pytest.raises(InvalidConfig) as caught:
-        FederationConfig.from_bytes(b'{"\\ud800\\u001b[2J":1}')
+        parse_config(b'{"\\ud800\\u001b[2J":1}')
     assert str(caught.value).isprintable()
 
 
@@ -84,7 +84,7 @@ def test_roles_wait_for_a_store_that_is_away(federation, monkeypatch):
 
 def models(config):
     """Blobs that a coordinator may call the first model, by what is wrong with them."""
-    honest = initial_model(config)
+    honest = method_of(config).first_model()
     tensors = load(honest)
     name = min(tensors)
     poisoned = {kind: dict(tensors) for kind in ("nan", "infinite", "wide", "renamed")}

@@ -7,9 +7,9 @@ import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning import settings, strategies
 from fedgrove.node.methods.kmeans.exchange import exchange
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.protocol.terms import FederationConfig, load_config
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.methods.terms import load_config, parse_config
 
 MINIMAL = """
 [model]
@@ -48,13 +48,13 @@ def test_several_endpoints_are_a_list(tmp_path):
 def test_canonical_bytes_round_trip(tmp_path):
     text = MINIMAL + '[strategy]\nname = "fedaom"\n[strategy.options]\nq = 4\n[masking]\nbound = 4\n'
     config, _ = load_config(write(tmp_path, text))
-    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert parse_config(config.to_bytes()) == config
 
 
 def test_the_same_terms_written_otherwise_are_refused(tmp_path):
     config, _ = load_config(write(tmp_path, MINIMAL))
     with pytest.raises(InvalidConfig, match="canonical"):
-        FederationConfig.from_bytes(config.to_bytes() + b" ")
+        parse_config(config.to_bytes() + b" ")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"model": null}', b"\xff"])
 def test_hostile_bytes_from_the_store_are_refused(data):
     with pytest.raises(InvalidConfig):
-        FederationConfig.from_bytes(data)
+        parse_config(data)
 
 
 PRIVATE = '[masking]\nmasked = "delta"\n[privacy]\nmechanism = "client"\n'
@@ -118,7 +118,7 @@ def test_privacy_is_part_of_the_terms(tmp_path):
     config, _ = load_config(write(tmp_path, text))
     assert config.mechanism == "client" and config.privacy.epsilon == 4.0 and config.privacy.phases == (3,)
     assert [config.rate_ppm(number) for number in (1, 2, 3)] == [500_000, 500_000, 750_000]
-    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    assert parse_config(config.to_bytes()) == config
     assert b'"mechanism":"client"' in config.to_bytes()
 
 
@@ -154,16 +154,16 @@ def test_the_names_known_without_torch_are_those_of_the_strategies():
     assert set(settings.STRATEGIES) == set(strategies.STRATEGIES)
 
 
-CLUSTERING = "[clustering]\nk = 4\ndimensions = 10\nstep = 0.01\n"
+CLUSTERING = "[kmeans]\nk = 4\ndimensions = 10\nstep = 0.01\n"
 
 
 def test_clustering_takes_the_place_of_a_model(tmp_path):
     config, _ = load_config(write(tmp_path, CLUSTERING))
-    assert config.model is None and config.clustering.k == 4 and config.mechanism == "none"
-    assert FederationConfig.from_bytes(config.to_bytes()) == config
-    assert set(config.to_tables()) == {"clustering", "federation", "ledger", "masking", "membership", "start"}
+    assert config.model is None and config.method.k == 4 and config.mechanism == "none"
+    assert parse_config(config.to_bytes()) == config
+    assert set(config.to_tables()) == {"kmeans", "federation", "ledger", "masking", "membership", "start"}
     plain, _ = load_config(write(tmp_path, MINIMAL))
-    assert b"clustering" not in plain.to_bytes()
+    assert b"kmeans" not in plain.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
             "max_blob_mib must be [0-9]+ at least",
         ),
         (CLUSTERING.replace("0.01", "0.001"), "ledger.max_samples must be at most 225179 for so many clients"),
-        ("[clustering]\nk = 0\ndimensions = 1\nstep = 1\n", "clustering: k must be from 1 to 1000"),
+        ("[kmeans]\nk = 0\ndimensions = 1\nstep = 1\n", "kmeans: k must be from 1 to 1000"),
         ("", "model is missing"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_mistake_in_clustering_is_one_sentence(tmp_path, text, sentence):
 
 @pytest.mark.parametrize("dimensions", [2, 10, 52])
 def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
-    terms = ClusteringSettings(k=3, dimensions=dimensions, step=0.01)
+    terms = KMeansTerms(k=3, dimensions=dimensions, step=0.01)
     planned = exchange(terms, State.empty(dimensions), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), bytes(32))
     assert planned.sums[0].code.upload_bytes == terms.largest_upload(3)
 
@@ -200,16 +200,16 @@ KEY = "0f" * 32
 SIGNER = f'signer = "0x{"a5" * 20}"\n'
 APART = '[membership]\nmode = "approved"\n'
 TERMS = MINIMAL + "[federation]\nrounds = 5\n[ledger]\nmax_clients = 100\n" + APART
-CLUSTERS = TERMS + f'[clusters]\ncounter = "{KEY}"\n' + SIGNER
+CLUSTERS = TERMS + f'[procfl]\ncounter = "{KEY}"\n' + SIGNER
 
 
 def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
-    config, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\n[clusters.rule]\ntest = "mean"\n'))
-    assert config.clusters.counter_key.hex() == KEY and config.clusters.rule.test == "mean"
-    assert config.clusters.first_rounds == 3
-    assert FederationConfig.from_bytes(config.to_bytes()) == config
+    config, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\n[procfl.rule]\ntest = "mean"\n'))
+    assert config.method.counter_key.hex() == KEY and config.method.rule.test == "mean"
+    assert config.method.first_rounds == 3
+    assert parse_config(config.to_bytes()) == config
     rsa, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"')))
-    assert rsa.clusters.first_rounds == 4 and b'"signer"' not in rsa.to_bytes()
+    assert rsa.method.first_rounds == 4 and b'"signer"' not in rsa.to_bytes()
     nobody, _ = load_config(write(tmp_path, CLUSTERS.replace(f'counter = "{KEY}"', 'psi = "rsa"').replace(SIGNER, "")))
     assert nobody.to_bytes() == rsa.to_bytes()  # nothing is stated there, so nobody signs
     plain, _ = load_config(write(tmp_path, MINIMAL))
@@ -218,9 +218,9 @@ def test_clusters_are_part_of_the_terms_that_have_them(tmp_path):
 
 def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committees(tmp_path):
     watched, _ = load_config(write(tmp_path, CLUSTERS + "seats = 3\n"))
-    assert watched.clusters.shown == "noised" and b'"shown":"noised"' in watched.to_bytes()
+    assert watched.method.shown == "noised" and b'"shown":"noised"' in watched.to_bytes()
     bound, _ = load_config(write(tmp_path, CLUSTERS + 'seats = 3\nshown = "upload"\n'))
-    assert FederationConfig.from_bytes(bound.to_bytes()).clusters.shown == "upload"
+    assert parse_config(bound.to_bytes()).method.shown == "upload"
     without, _ = load_config(write(tmp_path, CLUSTERS))
     assert b'"shown"' not in without.to_bytes()  # terms from before it have the digest that they had
 
@@ -228,24 +228,24 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "clusters: counter must be the coordinator's mailbox key"),
-        (CLUSTERS.replace(APART, ""), "membership.mode must be approved where clusters.psi is"),
-        (CLUSTERS.replace(SIGNER, ""), "clusters: signer must be the address of the coordinator's account"),
-        (CLUSTERS.replace("0xa5", "a5"), "clusters: signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "procfl: counter must be the coordinator's mailbox key"),
+        (CLUSTERS.replace(APART, ""), "membership.mode must be approved where procfl.psi is"),
+        (CLUSTERS.replace(SIGNER, ""), "procfl: signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace("0xa5", "a5"), "procfl: signer must be the address of the coordinator's account"),
         (
             CLUSTERS.replace(SIGNER, 'psi = "rsa"\nseats = 3\n'),
-            "clusters: signer must be the address of the coordinator's account",
+            "procfl: signer must be the address of the coordinator's account",
         ),
-        (CLUSTERS + 'psi = "clear"\n', "clusters.psi must be one of ecdh, rsa"),
-        (CLUSTERS + 'shown = "nothing"\n', "clusters.shown must be one of upload, noised"),
-        (CLUSTERS + "alpha = 2\n", "clusters: the threshold of similarity is 2"),
+        (CLUSTERS + 'psi = "clear"\n', "procfl.psi must be one of ecdh, rsa"),
+        (CLUSTERS + 'shown = "nothing"\n', "procfl.shown must be one of upload, noised"),
+        (CLUSTERS + "alpha = 2\n", "procfl: the threshold of similarity is 2"),
         (CLUSTERS + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1 where there is a"),
         (CLUSTERS + '[masking]\nmasked = "delta"\n', "masking.masked must be weights where there is a"),
         (CLUSTERS.replace("rounds = 5", "rounds = 2"), "federation.rounds must be at least 3 where there is a"),
         (CLUSTERS.replace("rounds = 5", "sampling_rate = 0.5"), "federation.sampling_rate must be 1 where there is a"),
         (CLUSTERS.replace("max_clients = 100", ""), "ledger.max_clients must be at most 400 where there is a"),
         (CLUSTERS + '[privacy]\nmechanism = "local"\nepsilon = 1\n', "privacy.mechanism must be none where there is a"),
-        (CLUSTERS.replace(MINIMAL, CLUSTERING), "clusters must be left out where there is a"),
+        (CLUSTERS.replace(MINIMAL, CLUSTERING), "give one of the tables [kmeans] and [procfl]"),
     ],
 )
 def test_a_mistake_in_clusters_is_one_sentence(tmp_path, text, sentence):

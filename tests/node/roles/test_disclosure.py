@@ -8,6 +8,8 @@ import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
@@ -114,12 +116,14 @@ def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
 
 def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     """Who left all groups could else hold up each round, by committing to what it never publishes."""
-    config = FederationConfig(ModelSpec("small-cnn", (1, 8, 8), 10))
+    config = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10))
     store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
     entry = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
     entry.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in entry.order}
-    disclosure = Disclosure(Journal(tmp_path, bytes(32)), store, config, lambda entry: SimpleNamespace(graph=graph))
-    disclosure._kind.expected_bytes = lambda round, client: 1
+    disclosure = Disclosure(
+        Journal(tmp_path, bytes(32)), store, method_of(config), lambda entry: SimpleNamespace(graph=graph)
+    )
+    disclosure._method.codec.expected_bytes = lambda round, client: 1
     assert disclosure.unpublished(entry, 7) == []
     for client in (5, 9):
         entry.commits[client].digest = bytes(32)

@@ -9,7 +9,7 @@ from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
@@ -151,7 +151,7 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
         def _close(self, entry, deadlines):
             step = super()._close(entry, deadlines) if entry.number != 2 else None
             if step is None:
-                round = self._place(entry)
+                round = self._inputs(entry)
                 record = recovery(round, self._store.fetch(entry.recovered.digest, 1 << 24))
                 model = self._store.put(dump(self._outcome(round, record).model)).digest
                 receipt = self._ledger.close(entry.number, model, self._store.put(b"no metrics").digest)
@@ -190,7 +190,7 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
 
 def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
     ledger = federation.ledger(federation.coordinator_keys)
-    zeros = {name: np.zeros_like(tensor) for name, tensor in load(initial_model(federation.config)).items()}
+    zeros = {name: np.zeros_like(tensor) for name, tensor in load(method_of(federation.config).first_model()).items()}
     step = Coordinator(ledger, federation.store, federation.config, dump(zeros)).step()
     assert step.phase == "refused" and "must start from the model that stands" in step.waiting
     assert not of_kind(federation, RoundOpened)

@@ -5,7 +5,7 @@ from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.standby import Standby
 
@@ -29,7 +29,7 @@ def federation(tmp_path):
 def standby(federation, member):
     """A stand-by on a member's account, without test data."""
     ledger = federation.ledger(federation.keys[member - 1])
-    return Standby(ledger, federation.store, federation.config, initial_model(federation.config))
+    return Standby(ledger, federation.store, federation.config, method_of(federation.config).first_model())
 
 
 class Mortal(Coordinator):
@@ -103,7 +103,8 @@ def test_a_standby_keeps_still_while_the_coordinator_works(federation):
 def test_a_standby_that_is_no_member_pays_for_nothing(federation):
     stranger = Keys.generate()
     federation.network.fund(stranger.address, 1)
-    role = Standby(federation.ledger(stranger), federation.store, federation.config, initial_model(federation.config))
+    first = method_of(federation.config).first_model()
+    role = Standby(federation.ledger(stranger), federation.store, federation.config, first)
     federation.coordinator().step()
     federation.network.advance_to(federation.network.block_number() + 100)
     before = federation.network.balance(stranger.address)

@@ -17,7 +17,7 @@ from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import FUNDS_ETHER, make
 from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.protocol.terms import load_config
+from fedgrove.node.methods.terms import load_config
 
 PLAN = TestnetPlan(clients=3, rounds=2, store="disk", block_seconds=0.5, seed=4)
 NAMES = [COORDINATOR, *map(client_name, (1, 2, 3))]

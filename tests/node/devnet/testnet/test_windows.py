@@ -7,7 +7,8 @@ import pytest
 from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
-from fedgrove.node.methods.procfl.settings import ClusterTerms
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
 
 COSTLY = ("draw_window", "seal_window", "share_window", "commit_window")
@@ -38,7 +39,7 @@ def test_more_clients_and_more_training_get_more_time():
 def test_where_clients_cluster_rounds_wait_longer_for_a_process_and_comparisons_get_their_time():
     usual, patient = windows(8, 0.5, 1.0), windows(8, 0.5, 1.0, patient=True)
     assert all(getattr(patient, name) >= getattr(usual, name) + 200 for name in (*COSTLY, "close_window"))
-    terms, parts = ClusterTerms(counter="ab" * 32, signer="0x" + "ab" * 20), [part(600)] * 50
+    terms, parts = ProCflTerms(counter="ab" * 32, signer="0x" + "ab" * 20), [part(600)] * 50
     by_rsa = replace(terms, psi="rsa")
     assert comparing_seconds(terms, parts[:2]) < comparing_seconds(terms, parts) < comparing_seconds(by_rsa, parts)
     assert judging_seconds(terms, 5.0) == 5 < judging_seconds(replace(terms, seats=3), 5.0)
@@ -55,6 +56,7 @@ def part(count):
 
 def test_the_estimate_of_training_follows_the_number_of_samples():
     config = FederationConfig(
+        TrainingTerms(),
         ModelSpec("small-cnn", (1, 8, 8), 10),
         FederationSettings(rounds=1),
         TrainingSettings(epochs=1, batch_size=16),

@@ -11,14 +11,14 @@ from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
 from fedgrove.node.methods.kmeans.notebook import Notebook, read_notebook
 from fedgrove.node.methods.kmeans.request import Request
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 from scipy.stats import chi2_contingency
 
 ME = 3
-SETTINGS = ClusteringSettings(k=3, dimensions=2, step=0.05)
+SETTINGS = KMeansTerms(k=3, dimensions=2, step=0.05)
 POINTS = np.random.default_rng(0).uniform(-1, 1, (12, 2))
 
 
@@ -36,7 +36,7 @@ class Place:
         return object() if self.summed and client == ME else None
 
     def restart(self, points=POINTS, settings=SETTINGS) -> LocalClustering:
-        config = FederationConfig(clustering=settings)
+        config = FederationConfig(settings)
         self.work = LocalClustering(config, points, self.journal, lambda: self.rounds, lambda entry: entry)
         return self.work
 
@@ -112,7 +112,7 @@ def test_points_that_were_taken_back_are_in_no_file_any_more(place):
 
 def test_a_vector_that_was_drawn_before_a_request_is_not_sent_after_it(place):
     """The chain abandoned the block in which the round was opened, and opens it after the request."""
-    place.restart(np.array([[0.0, 0.0], [1.0, 1.0]]), ClusteringSettings(k=2, dimensions=2, step=0.05, least_share=1))
+    place.restart(np.array([[0.0, 0.0], [1.0, 1.0]]), KMeansTerms(k=2, dimensions=2, step=0.05, least_share=1))
     assert place.work.result(place.open(1), ME).total == 2
     place.ask([1], block=10)
     assert place.work.result(place.open(1), ME).levels.tolist() == [[0, 0]]
@@ -157,7 +157,7 @@ def test_rows_that_are_not_there_cannot_be_asked_for(rows, asked, sentence):
 def test_what_is_left_is_summed_as_if_the_rest_had_never_been_there(place, tmp_path, monkeypatch, samples):
     """χ² over the vectors of a client that forgot two of six points, and of one that never had them."""
     points = np.array([[0.0, 0.0], [0.1, 0.0], [0.5, 0.5], [-0.5, 0.5], [0.9, -0.9], [-0.9, -0.9]])
-    settings = ClusteringSettings(k=2, dimensions=2, step=0.05, least_share=0.8)
+    settings = KMeansTerms(k=2, dimensions=2, step=0.05, least_share=0.8)
     work = place.restart(points, settings)
     work.result(place.open(1), ME)
     place.ask([1, 4], block=15)

@@ -7,13 +7,13 @@ from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum, exchange
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TERMS = ClusteringSettings(k=2, dimensions=2, step=0.25, restarts=2)
+TERMS = KMeansTerms(k=2, dimensions=2, step=0.25, restarts=2)
 KEY = bytes(range(32))
 EVERYBODY = ((1, 2, 3, 4),)
 STATED = {1: 64, 2: 64, 3: 128, 4: 64}
@@ -115,7 +115,7 @@ def test_when_no_group_has_a_sum_there_is_no_state():
 
 def test_groups_together_count_no_more_than_can_be_clustered():
     """Each group's sum can, both cannot: the second is left out, and nothing raises."""
-    fine = ClusteringSettings(k=2, dimensions=2, step=1e-6, restarts=2)
+    fine = KMeansTerms(k=2, dimensions=2, step=1e-6, restarts=2)
     half = fine.grid.half
     stated = dict.fromkeys(range(1, 7), 1 << 12)
     planned = exchange(fine, State.empty(2), ((1, 2, 3), (4, 5, 6)), stated, (), KEY)
@@ -165,6 +165,6 @@ def test_any_run_of_requests_and_absences_leaves_the_sum_of_what_those_drew_whom
 
 
 def test_the_key_of_the_round_is_used_where_the_grid_needs_one():
-    wide = ClusteringSettings(k=2, dimensions=40, step=0.01)
+    wide = KMeansTerms(k=2, dimensions=40, step=0.01)
     (whole,) = exchange(wide, State.empty(40), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), KEY).sums
     assert whole.code == Code(wide.grid, 6, 192, KEY)

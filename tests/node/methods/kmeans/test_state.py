@@ -5,13 +5,13 @@ import pytest
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.clustering import kmeans, most_points
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.settings import ClusteringSettings
 from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-SETTINGS = ClusteringSettings(k=2, dimensions=2, step=0.1)
+SETTINGS = KMeansTerms(k=2, dimensions=2, step=0.1)
 
 
 def a_state(counts=(3, 4, 5)) -> State:
@@ -32,7 +32,7 @@ def test_the_first_state_is_empty():
     first = State.empty(2)
     assert State.from_bytes(first.to_bytes(), SETTINGS).counts.total == 0
     with pytest.raises(InvalidModel, match="have shape"):
-        State.from_bytes(first.to_bytes(), ClusteringSettings(k=2, dimensions=3, step=0.1))
+        State.from_bytes(first.to_bytes(), KMeansTerms(k=2, dimensions=3, step=0.1))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_other_types_names_and_bytes_are_refused():
 )
 def test_terms_out_of_range_are_refused(terms):
     with pytest.raises(ValueError):
-        ClusteringSettings(**{"k": 2, "dimensions": 2, "step": 0.1, **terms})
+        KMeansTerms(**{"k": 2, "dimensions": 2, "step": 0.1, **terms})
 
 
 @pytest.mark.parametrize(("dimensions", "reach"), [(1, 1), (2, 10**5), (10, 100), (784, 192), (4_096, 1 << 14)])

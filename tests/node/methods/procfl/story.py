@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from fedgrove.chain.history import History
+from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed, Committed
@@ -30,13 +30,14 @@ from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.committee import drawn_members
-from fedgrove.node.methods.procfl.settings import ClusterTerms, ProCflSettings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
-from fedgrove.node.protocol.uploads import UploadRound
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 
@@ -66,7 +67,7 @@ class Story:
     sent: dict[tuple[int, int], Tensors]
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> LedgerHistory:
         return self.federation.history()
 
     def records(self, kind: type) -> list:
@@ -90,8 +91,8 @@ class Story:
         client.view.refresh()
         return client
 
-    def place(self, number: int) -> UploadRound:
-        return self.member._place(self.member.view.rounds.rounds[number])
+    def place(self, number: int) -> RoundInputs:
+        return self.member._inputs(self.member.view.rounds.rounds[number])
 
     def fault(self, number: int, **changes) -> str:
         """What a member finds wrong with a round if it had been closed otherwise; it would dispute it."""
@@ -118,7 +119,7 @@ def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: 
     train = training.result
 
     def result(entry, number):
-        state, own = client._place(entry).previous, train(entry, number)
+        state, own = client._inputs(entry).previous, train(entry, number)
         if state.trained + 1 >= first_attack:
             start, _ = training._begin(entry, number)
             wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
@@ -144,13 +145,13 @@ def _drawn(suspects: range, lots: bytes) -> list[int]:
 
 def coordinator(made: Federation) -> Coordinator:
     keys, config = made.coordinator_keys, made.config
-    tasks = coordinator_tasks(config, keys, made.test)
-    return Coordinator(made.ledger(keys), made.store, config, initial_model(config), members=CLIENTS, **tasks)
+    tasks = method_of(config).aides(keys, made.test)
+    return Coordinator(made.ledger(keys), made.store, config, method_of(config).first_model(), tasks, members=CLIENTS)
 
 
 def tell(directory: Path) -> Iterator[Story]:
     """Let all of it happen; chain and roles stay until the generator goes on."""
-    with patch("fedgrove.node.methods.registry.lots_of", lots_of):
+    with patch("fedgrove.node.methods.procfl.round_inputs.lots_of", lots_of):
         yield from _tell(directory)
 
 
@@ -174,11 +175,11 @@ def _tell(directory: Path) -> Iterator[Story]:
         settings = FederationSettings(rounds=ROUNDS, seed=SEED)
         keys = Keys.generate()
         named = {"counter": keys.mailbox_public.hex(), "signer": keys.address}
-        terms = ClusterTerms(**SETTINGS, **named, shown="upload")
+        terms = ProCflTerms(**SETTINGS, **named, shown="upload")
         changes = {
             "federation": settings,
             "training": QUICK,
-            "clusters": terms,
+            "method": terms,
             "membership": MembershipSettings("approved"),
         }
         made = Federation.found(network, directory, CLIENTS + 1, coordinator=keys, **changes)

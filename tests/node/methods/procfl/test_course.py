@@ -10,15 +10,15 @@ from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.labels import SHARE, label_shares
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
 from fedgrove.node.methods.procfl.suspicion import shown
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 
 SETTINGS = {"alpha": 0.5, "global_share": 0.5, "seats": 2, "tolerance": 0.1, "pause": 2}
 FAIR = {"least_overlap": 0.04, "least_pool": 0.4}
-TERMS = ClusterTerms(**SETTINGS, **FAIR, counter="ab" * 32, signer="0x" + "ab" * 20)
+TERMS = ProCflTerms(**SETTINGS, **FAIR, counter="ab" * 32, signer="0x" + "ab" * 20)
 COURSE = Course(TERMS, rounds=11, labels=2)
 COUNTS = np.array([[20, 1], [18, 2], [19, 0], [1, 20], [0, 18], [2, 22], [3, 19]])
 """Of clients 2, 3, 5, 7, 8, 9 and 10: two groups, of three and of four."""

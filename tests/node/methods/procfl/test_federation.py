@@ -15,18 +15,19 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, flatten
 from fedgrove.node.masking.keys import public_key
 from fedgrove.node.masking.ring import decode, encode
+from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.committee import Ballot, opened_ballot, signed_off
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, evidence_bytes
 from fedgrove.node.methods.procfl.labels import label_shares
 from fedgrove.node.methods.procfl.mailbox import NotForReader, unseal
 from fedgrove.node.methods.procfl.round_inputs import course_of, shown_to
+from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.sets import label_counts
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.training import weighted_mean
-from fedgrove.node.methods.procfl.uploads import ClusterUploads
-from fedgrove.node.methods.training.evaluation import coordinator_tasks, initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
@@ -107,11 +108,11 @@ def test_the_one_model_is_that_of_its_parts_together(story):
 
 
 def test_each_cluster_has_a_leader_that_repeats_the_sum_in_any_case(story):
-    kind = ClusterUploads(story.federation.config)
+    schedule = ClusterSchedule(story.federation.config)
     for number, clusters in ((4, ((1, 3, 5, 7, 9), (2, 4, 6, 8, 10))), (9, ((5, 7, 9), (2, 4, 6, 8, 10)))):
-        leaders = kind.leaders(story.place(number))
+        leaders = schedule.leaders(story.place(number))
         assert [leader in members for leader, members in zip(leaders, clusters, strict=True)] == [True, True]
-    assert kind.leaders(story.place(6)) == ()
+    assert schedule.leaders(story.place(6)) == ()
 
 
 @pytest.mark.parametrize("number", [1, 8, 9])
@@ -120,20 +121,23 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
     store, config, place = story.federation.store, story.federation.config, story.place(number)
     wrong = replace(story.states()[number - 1], session="ab" * 32)
     model, metrics = store.put(wrong.to_bytes()).digest, story.stated()[number - 1]
-    if metrics.clusters is not None:
-        signature = sign_message(story.federation.coordinator_keys.account, metrics.clusters.message(model))
-        metrics = replace(metrics, clusters=replace(metrics.clusters, signature=signature))
+    if metrics.stated is not None:
+        stated = Stated.from_table(metrics.stated)
+        signature = sign_message(story.federation.coordinator_keys.account, stated.message(model))
+        metrics = replace(metrics, stated=replace(stated, signature=signature).to_table())
     end = replace(place.entry.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     place = replace(place, entry=replace(place.entry, end=end))
     chain = (story.history.block_hash, story.history.first_block)
     looking = {
-        client: Closings(store, config, lambda entry: place, 0.0, lambda end: 1.0, *chain).fault(place.entry, client)
+        client: Closings(store, method_of(config), lambda entry: place, 0.0, lambda end: 1.0, *chain).fault(
+            place.entry, client
+        )
         for client in range(1, CLIENTS + 1)
     }
     cases = story.states()[9].cases if number == 9 else ()
     asked = {client for case in cases for client in case.named}
     asked |= set(story.states()[0].sets) if number == 1 else set()
-    leaders = set(ClusterUploads(config).leaders(place))
+    leaders = set(ClusterSchedule(config).leaders(place))
     assert {client for client, fault in looking.items() if fault} == leaders | asked
     assert bool(asked) == (number != 8)
 
@@ -239,9 +243,9 @@ def test_who_is_in_no_sum_spoils_no_history_by_taking_its_upload_away(story):
 
 
 LIES = {
-    "a size": (2, lambda m: {"overlaps": ((99, *m.clusters.overlaps[0][1:]), *m.clusters.overlaps[1:])}),
-    "one model's score of two": (9, lambda m: {"right": m.clusters.right[:1]}),
-    "more right than tested": (4, lambda m: {"right": tuple(tuple(n + 999 for n in row) for row in m.clusters.right)}),
+    "a size": (2, lambda s: {"overlaps": ((99, *s.overlaps[0][1:]), *s.overlaps[1:])}),
+    "one model's score of two": (9, lambda s: {"right": s.right[:1]}),
+    "more right than tested": (4, lambda s: {"right": tuple(tuple(n + 999 for n in row) for row in s.right)}),
 }
 
 
@@ -249,7 +253,8 @@ LIES = {
 def test_members_refuse_statements_that_cannot_be(story, lie):
     number, change = LIES[lie]
     truth = story.stated()[number - 1]
-    wrong = replace(truth, clusters=replace(truth.clusters, **change(truth)))
+    stated = Stated.from_table(truth.stated)
+    wrong = replace(truth, stated=replace(stated, **change(stated)).to_table())
     digest = story.federation.store.put(wrong.to_bytes()).digest
     assert not story.fault(number) and "its metrics are wrong" in story.fault(number, metrics_digest=digest)
 
@@ -270,19 +275,19 @@ def modest(stated: Stated) -> Stated:
 def test_only_the_coordinator_states(story, number, who):
     """When its grace is over, any member may close a round; what it states of the clusters counts for nothing."""
     truth, closing = story.stated()[number - 1], story.closed()[number - 1]
-    stated, other = modest(truth.clusters), story.closed()[number].model_digest
+    stated, other = modest(Stated.from_table(truth.stated)), story.closed()[number].model_digest
     member, own = story.federation.keys[0].account, story.federation.coordinator_keys.account
     signatures = {
         "a member": sign_message(member, stated.message(closing.model_digest)),
         "the coordinator, of another round": sign_message(own, stated.message(other)),
         "nobody": b"",
     }
-    digest = put_stated(story, replace(truth, clusters=replace(stated, signature=signatures[who])))
-    assert "no signature of clusters.signer" in story.fault(number, metrics_digest=digest)
+    digest = put_stated(story, replace(truth, stated=replace(stated, signature=signatures[who]).to_table()))
+    assert "no signature of procfl.signer" in story.fault(number, metrics_digest=digest)
     bad = story.audit(closing, replace(closing, metrics_digest=digest)).first_bad_record
     assert (bad.round, bad.field) == (number, "closed.metrics")
     right = sign_message(own, stated.message(closing.model_digest))
-    digest = put_stated(story, replace(truth, clusters=replace(stated, signature=right)))
+    digest = put_stated(story, replace(truth, stated=replace(stated, signature=right).to_table()))
     assert not story.fault(number, metrics_digest=digest)  # it is the signature that was wrong
 
 
@@ -293,7 +298,7 @@ def put_stated(story: Story, metrics: Metrics) -> bytes:
 @pytest.mark.parametrize("number", [4, 11])
 def test_members_refuse_a_statement_out_of_turn_and_a_missing_one(story, number):
     truth = story.stated()[number - 1]
-    wrong = replace(truth, clusters=None if truth.clusters else Stated(tested=(1,)))
+    wrong = replace(truth, stated=None if truth.stated else Stated(tested=(1,)).to_table())
     digest = story.federation.store.put(wrong.to_bytes()).digest
     assert "not called for" in story.fault(number, metrics_digest=digest)
 
@@ -314,7 +319,7 @@ def test_members_count_the_votes_themselves(story, lie):
 def test_the_audit_names_a_statement_that_cannot_be_and_a_verdict_without_votes(story):
     put, ends = story.federation.store.put, story.closed()
     truth = story.stated()[1]
-    wrong = put(replace(truth, clusters=replace(truth.clusters, overlaps=truth.clusters.overlaps[1:])).to_bytes())
+    wrong = put(replace(truth, stated={**truth.stated, "overlaps": truth.stated["overlaps"][1:]}).to_bytes())
     bad = story.audit(ends[1], replace(ends[1], metrics_digest=wrong.digest)).first_bad_record
     assert (bad.round, bad.field) == (2, "closed.metrics")
     (case,) = story.states()[10].cases
@@ -335,7 +340,7 @@ def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
         ballot = Ballot(judge, (True, True), b"\7" * 32).to_bytes() + bytes(evidence_bytes(2))
         commits[judge] = replace(commits[judge], digest=put(ballot).digest)
         entry = replace(place.entry, commits=dict(commits))
-        state = ClusterUploads(story.federation.config).outcome(replace(place, entry=entry), None).model
+        state = ClusterCodec(story.federation.config).outcome(replace(place, entry=entry), None).model
         against.append((state.cases[0].against, bool(state.expelled.keys() & {2, 4})))
     assert against == [((2, 2), True), ((1, 1), False), ((0, 0), False)]
 
@@ -343,26 +348,25 @@ def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
 def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(story):
     federation = story.federation
     with pytest.raises(InvalidConfig, match="not the mailbox key of the coordinator"):
-        coordinator_tasks(federation.config, federation.keys[0], federation.test)
+        method_of(federation.config).aides(federation.keys[0], federation.test)
     stranger = replace(federation.coordinator_keys, account=federation.keys[0].account)
     with pytest.raises(InvalidConfig, match="not the account of the coordinator"):
-        coordinator_tasks(federation.config, stranger, federation.test)
+        method_of(federation.config).aides(stranger, federation.test)
     with pytest.raises(InvalidConfig, match="give test data"):
-        coordinator_tasks(federation.config, federation.coordinator_keys, None)
+        method_of(federation.config).aides(federation.coordinator_keys, None)
 
 
 def test_rsa_finds_the_overlaps_with_no_counter(tmp_path):
     """The paper's protocol among three members: all of it follows from the ledger, and is verified."""
     with embedded() as network:
         settings = FederationSettings(rounds=5)
-        clusters = ClusterTerms(alpha=0.3, psi="rsa")
-        made = Federation.found(network, tmp_path, 3, federation=settings, training=QUICK, clusters=clusters)
+        clusters = ProCflTerms(alpha=0.3, psi="rsa")
+        made = Federation.found(network, tmp_path, 3, federation=settings, training=QUICK, method=clusters)
         made.samples = [samples.take(np.arange(12)) for samples in made.samples]
         made.register()
-        tasks = coordinator_tasks(made.config, made.coordinator_keys, made.test)
-        assert set(tasks) == {"evaluate", "statements"}
+        tasks = method_of(made.config).aides(made.coordinator_keys, made.test)
         role = Coordinator(
-            made.ledger(made.coordinator_keys), made.store, made.config, initial_model(made.config), **tasks
+            made.ledger(made.coordinator_keys), made.store, made.config, method_of(made.config).first_model(), tasks
         )
         made.run(role)
         story = Story(made, None, {})
@@ -370,7 +374,7 @@ def test_rsa_finds_the_overlaps_with_no_counter(tmp_path):
         states = story.states()
         assert [state.stage for state in states] == ["ask", "answer", "report", "train", "train"]
         assert (np.array(states[3].overlaps) == in_the_clear(counts).overlaps).all() and states[4].trained == 1
-        assert made.audit().verdict == "verified" and not any(metrics.clusters for metrics in story.stated())
+        assert made.audit().verdict == "verified" and not any(metrics.stated for metrics in story.stated())
 
 
 def _opened(story: Story, keys: Keys, member: int, judge: int, sealed: bytes) -> bytes:

@@ -26,6 +26,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.explorer.clusters import Left, hear
+from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.comparing import Party, comparing
 from fedgrove.node.methods.procfl.ecdh import Comparison, read_points
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule
@@ -38,8 +39,7 @@ from fedgrove.node.methods.procfl.state import STAGES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
 from fedgrove.node.methods.procfl.statements import ClusterStatements
 from fedgrove.node.methods.procfl.suspicion import shown
-from fedgrove.node.methods.procfl.uploads import ClusterUploads
-from fedgrove.node.methods.registry import upload_round
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.ledger_rules import RuleBroken
@@ -208,7 +208,7 @@ class Arena:
     def __init__(self, story: Story, count: int) -> None:
         self.story, self.random, self.count = story, Random(count), count
         self.config, self.store = story.federation.config, Overlay(story.federation.store)
-        self.course, self.kind = course_of(self.config), ClusterUploads(self.config)
+        self.course, self.kind = course_of(self.config), ClusterCodec(self.config)
         self.account = story.federation.coordinator_keys.account
         self.used = 0
 
@@ -331,10 +331,10 @@ def test_states(arena):
 
 def test_statements(arena):
     """A coordinator that signs whatever it states, of any state that rounds may have closed with."""
-    numbers = [k for k, metrics in enumerate(arena.stated) if metrics.clusters is not None]
+    numbers = [k for k, metrics in enumerate(arena.stated) if metrics.stated is not None]
     for random in arena.mutants():
         k = random.choice(numbers)
-        state, table = arena.states[k], arena.stated[k].clusters.to_table()
+        state, table = arena.states[k], dict(arena.stated[k].stated)
         if random.random() < 0.6:
             table = other_statement(table, random)
         for _ in range(random.choice([0, 0, 1, 2])):
@@ -345,7 +345,7 @@ def test_statements(arena):
             arena.use(accepted(arena.config, random.choice([state, state, random.choice(arena.states)]), digest, lie))
         except InvalidStatement:
             pass
-        metrics = canonical({**json.loads(arena.stated[k].to_bytes()), "clusters": table})
+        metrics = canonical({**json.loads(arena.stated[k].to_bytes()), "stated": table})
         left = hear(state.head(), digest, metrics, arena.config)
         assert left is None or Left.from_row(*left.to_row())
     assert arena.used >= arena.count / 4
@@ -364,8 +364,8 @@ def test_metrics_that_a_round_closed_with(arena):
     truth = records[place]
     member, entry = arena.member, arena.member.view.rounds.rounds[number]
     # The sum is the same for all; it is the metrics that are read anew.
-    right = member._closings._kind.outcome(member._place(entry), _recovery(story, number))
-    member._closings._kind = Known(member._closings._kind, right)
+    codec = member._method.codec
+    member._method.codec = Known(codec, codec.outcome(member._inputs(entry), _recovery(story, number)))
     for random in arena.mutants():
         value = json.loads(arena.stated[number - 1].to_bytes())
         value = mutated(mutated(value, random), random) if random.random() < 0.8 else mutated(value, random)
@@ -391,13 +391,13 @@ def _recovery(story: Story, number: int):
 
 
 class Known:
-    """A kind of uploads whose sum of a round is known."""
+    """A codec whose sum of a round is known."""
 
-    def __init__(self, kind: ClusterUploads, right: object) -> None:
-        self._kind, self._right = kind, right
+    def __init__(self, codec: ClusterCodec, right: object) -> None:
+        self._codec, self._right = codec, right
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._kind, name)
+        return getattr(self._codec, name)
 
     def outcome(self, *_: object) -> object:
         return self._right
@@ -429,7 +429,7 @@ def test_closings_in_an_audit(arena):
         entry, before = rounds.rounds[number], rounds.rounds[number].end
         entry.end = end
         try:
-            upload_round(rounds, rounds.rounds[number + 1], (1, "0x" + "5f" * 20), arena.config, arena.store)
+            method_of(arena.config).inputs(rounds, rounds.rounds[number + 1], (1, "0x" + "5f" * 20), arena.store)
         except (*REFUSED, StoreError):
             pass
         finally:

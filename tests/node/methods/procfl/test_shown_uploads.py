@@ -27,24 +27,24 @@ from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl import judging, shown_uploads
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.client_work import LocalClusters
+from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.committee import opened_ballot
 from fedgrove.node.methods.procfl.committee_work import steps_of
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.mailbox import seal
 from fedgrove.node.methods.procfl.round_inputs import first_message, label_layout, shown_to, sums_before
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.procfl.uploads import ClusterUploads
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal, RoundNote
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
-from fedgrove.node.protocol.uploads import UploadRound
 
 from tests.node.masking.rounds import Round
 
@@ -70,7 +70,7 @@ class Judged:
         self.config, self.store, self.keys = terms(shown), DiskStore(directory / "store"), Keys.generate()
         data = load_dataset("digits").train()
         self.samples = [data.take(np.arange(60 * k, 60 * k + 60)) for k in range(6)]
-        start = ClusterState.from_bytes(initial_model(self.config))
+        start = ClusterState.from_bytes(method_of(self.config).first_model())
         self.honest = {client: self.trained(start, place) for place, client in enumerate(MEMBERS)}
         poison = SignFlip(8.0).model(self.honest[POISONER], flatten(start.models[0]), np.random.default_rng(0))
         self.sent = {**self.honest, POISONER: np.clip(poison, -8, 8)}
@@ -109,9 +109,9 @@ class Judged:
         found.recovered = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
         return found
 
-    def place(self, found: Entry) -> UploadRound:
+    def place(self, found: Entry) -> RoundInputs:
         state = self.states[found.number]
-        return UploadRound(self.rounds, found, self.masks.graph, self.config, self.store, state)
+        return RoundInputs(self.rounds, found, self.masks.graph, self.config, self.store, lambda: state)
 
     def against(self, told: dict[int, bytes]) -> tuple[int, ...]:
         """Against whom the judge votes, if members show this to it."""
@@ -125,9 +125,9 @@ class Judged:
 
 def terms(shown: str) -> FederationConfig:
     config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
-    clusters = ClusterTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
+    clusters = ProCflTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
-    return replace(config, clusters=clusters, membership=MembershipSettings("approved"), training=training)
+    return replace(config, method=clusters, membership=MembershipSettings("approved"), training=training)
 
 
 def entry(number: int) -> Entry:
@@ -276,7 +276,7 @@ def test_counts_that_add_up_although_all_send_zeros_are_not_believed(tmp_path, l
         found.commits[client] = SimpleNamespace(digest=judged.store.put(words.tobytes()).digest)
     found.commits[JUDGE], found.shares = SimpleNamespace(digest=bytes(32)), dict.fromkeys((*MEMBERS, JUDGE))
     record = judged.masks.record({p: judged.masks.blob(p) for p in everybody}, everybody, everybody)
-    assert ClusterUploads(judged.config).outcome(judged.place(found), record).model.labels[0] == believed
+    assert ClusterCodec(judged.config).outcome(judged.place(found), record).model.labels[0] == believed
 
 
 def test_who_takes_its_first_message_away_stops_one_round_and_not_the_next(tmp_path):
@@ -299,17 +299,17 @@ def test_overlaps_that_nobody_would_read_close_no_round():
     state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
     overlaps = Stated(overlaps=((100,) * 600,) * 600)
     signature = sign_message(COORDINATOR, overlaps.message(cid_of(state.to_bytes()).digest))
-    stated = Metrics(2, 0.0, 0.0, 0, None, replace(overlaps, signature=signature))
-    assert "too many clients" in ClusterUploads(terms("upload")).fault_of(state, stated)
+    stated = Metrics(2, 0.0, 0.0, 0, None, replace(overlaps, signature=signature).to_table())
+    assert "too many clients" in method_of(terms("upload")).statement_fault(state, stated)
 
 
 def test_models_that_nobody_would_read_close_no_round():
     config = terms("upload")
     config = replace(config, federation=replace(config.federation, max_blob_mib=1))
     first = ClusterState.first({"w": np.zeros(1 << 17, np.float32)})
-    assert not ClusterUploads(config).fault_of(first, Metrics(2, 0.0, 0.0, 0))
+    assert not method_of(config).statement_fault(first, Metrics(2, 0.0, 0.0, 0))
     state = replace(first, stage="train", models=first.models * 2)
-    assert "too many clusters" in ClusterUploads(config).fault_of(state, Metrics(2, 0.0, 0.0, 0))
+    assert "too many clusters" in method_of(config).statement_fault(state, Metrics(2, 0.0, 0.0, 0))
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------

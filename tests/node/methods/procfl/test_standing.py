@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.course import Course
-from fedgrove.node.methods.procfl.settings import ClusterTerms
 from fedgrove.node.methods.procfl.standing import cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 
-TERMS = ClusterTerms(seats=2, global_share=0.5, counter="ab" * 32, signer="0x" + "ab" * 20)
+TERMS = ProCflTerms(seats=2, global_share=0.5, counter="ab" * 32, signer="0x" + "ab" * 20)
 COURSE = Course(TERMS, rounds=7, labels=2)
 CLUSTERS = ((1, 2, 3), (4, 5, 6))
 CASE = Case(0, (1, 2, 3), (4, 5, 6), (1, 3), (4, 6))

@@ -11,11 +11,12 @@ from fedgrove.chain.records import Closed, Committed, Drawn, Failed, FailureReas
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, flatten, load
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.accounting import Spending
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
 
@@ -48,7 +49,7 @@ def spending(federation, config=None):
     view.refresh()
     first = view.rounds.rounds[1].opened.model_digest
     parameters = Layout.of(load(federation.store.fetch(first, 1 << 24))).length
-    return Spending(config or federation.config, federation.store, view.rounds, parameters)
+    return Spending(method_of(config or federation.config), federation.store, view.rounds, parameters)
 
 
 def test_training_ends_when_the_budget_is_spent_also_for_clients_that_restart_before_every_step(found):
@@ -79,7 +80,7 @@ def test_a_client_refuses_to_draw_beyond_its_budget_whatever_the_ledger_hides(fo
     view.refresh()
     for entry in view.rounds.rounds.values():
         entry.commits.pop(1)
-    forgetful = Spending(federation.config, federation.store, view.rounds, 1000)
+    forgetful = Spending(method_of(federation.config), federation.store, view.rounds, 1000)
     own = Journal(federation.directory / "client-1", federation.keys[0].storage).uploads()
     assert own == (1, 2)
     assert not forgetful.refusal(1, 3) and "would make it 6.284" in forgetful.refusal(1, 3, own)
@@ -184,8 +185,8 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
     monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
-    for role in ("disclosure", "closings"):
-        monkeypatch.setattr(f"node.{role}.overspent", lambda round: "")
+    for module in ("roles.disclosure", "protocol.closing"):
+        monkeypatch.setattr(f"fedgrove.node.{module}.overspent", lambda method, round: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     verdict = federation.audit()
@@ -316,13 +317,13 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     """The same masks and, for the test, the same noise: what is left between two uploads are the updates."""
     client, entry = sharing
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    place, secrets = client._place(entry), client._disclosure.secrets(1)
+    place, secrets = client._inputs(entry), client._disclosure.secrets(1)
     update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in place.previous.items()}
     zero, hostile = (
-        np.frombuffer(client._kind.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update)
+        np.frombuffer(client._method.codec.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update)
     )
     moved = (hostile - zero).view(np.int32).astype(np.float64)
-    grid = client._kind._grid(place)
+    grid = client._method.codec._grid(place)
     reach = float(np.sqrt(moved @ moved)) * grid.unit
     assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
     assert (reach > 0.98) == (kind in ("huge", "alternating"))
@@ -330,9 +331,9 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
 
 def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing, monkeypatch):
     client, entry = sharing
-    place, secrets = client._place(entry), client._disclosure.secrets(1)
-    fresh = [client._kind.encode(place, 1, secrets, place.previous) for _ in range(2)]
+    place, secrets = client._inputs(entry), client._disclosure.secrets(1)
+    fresh = [client._method.codec.encode(place, 1, secrets, place.previous) for _ in range(2)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    fixed = [client._kind.encode(client._place(entry), 1, secrets, place.previous) for _ in range(2)]
-    assert fixed[0] == fixed[1] and len(fixed[0]) == client._kind.upload_bytes(place.layout)
+    fixed = [client._method.codec.encode(client._inputs(entry), 1, secrets, place.previous) for _ in range(2)]
+    assert fixed[0] == fixed[1] and len(fixed[0]) == client._method.codec.upload_bytes(place.layout)

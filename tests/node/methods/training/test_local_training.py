@@ -15,7 +15,7 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.moon import Moon
 from fedgrove.node.learning.training import train
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.local_training import LocalTraining, StateLost
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.terms import FederationConfig, StrategySettings
@@ -61,7 +61,7 @@ def store(tmp_path):
 @pytest.fixture
 def model(config, store):
     """The global model of all rounds."""
-    return store.put(initial_model(config)).digest
+    return store.put(method_of(config).first_model()).digest
 
 
 def entry(number, model):
@@ -73,7 +73,7 @@ def alone(config, samples, rounds) -> list[Tensors]:
     state, updates = {}, []
     for number in rounds:
         place = {"round": number, "rounds": 4, "client": 1, "seed": config.federation.seed, "state": state}
-        update = train(config.model, load(initial_model(config)), samples, None, Moon(), QUICK, **place)
+        update = train(config.model, load(method_of(config).first_model()), samples, None, Moon(), QUICK, **place)
         state = update.state
         updates.append(update.tensors)
     return updates

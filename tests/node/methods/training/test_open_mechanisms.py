@@ -11,7 +11,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import flatten, load
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
@@ -217,7 +217,7 @@ NO_SELECTIONS = {
 def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small, garble):
     federation = small(SIGNDS)
     clients = federation.clients()
-    kind = clients[3]._disclosure._kind
+    kind = clients[3]._disclosure._method.codec
     encode = kind.encode
     kind.encode = lambda *arguments: NO_SELECTIONS[garble](encode(*arguments))
     federation.run(clients=clients)
@@ -245,11 +245,11 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
         federation.turn(coordinator, clients)
     clients[1].view.refresh()
     client, entry = clients[1], clients[1].view.rounds.latest
-    place = client._place(entry)
+    place = client._inputs(entry)
     bound = federation.config.masking.bound
     for value in (math.nan, math.inf, 3e38, -3e38):
         update = {name: np.full_like(tensor, value) for name, tensor in place.previous.items()}
-        vector = client._kind.vector(place, update)
+        vector = client._method.codec.vector(place, update)
         assert np.isfinite(vector).all() and np.abs(vector).max() <= bound
         sigma = local.mechanism_for(LOCAL, len(vector)).sigma
         assert np.sqrt(vector.astype(np.float64) @ vector) < LOCAL.clip + sigma * (math.sqrt(len(vector)) + 5)
@@ -259,7 +259,7 @@ def test_terms_that_do_not_suit_the_model_are_refused_at_once(small, monkeypatch
     monkeypatch.setattr(local, "_GRID", 12)  # all models of today are small enough for the real one
     terms = {**vars(small(LOCAL).config), "privacy": LocalSettings(epsilon=1e-3, delta=1e-12)}
     with pytest.raises(InvalidConfig, match="too large for local privacy"):
-        initial_model(FederationConfig(**terms))
+        method_of(FederationConfig(**terms)).first_model()
 
 
 def test_votes_need_whole_masks_and_move_weights_only(small):

@@ -12,7 +12,7 @@ from fedgrove.node.learning.shared import draw_shared, shared_to_bytes
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import train
 from fedgrove.node.masking.ring import decode, encode
-from fedgrove.node.methods.training.evaluation import initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.terms import SharedSettings, StrategySettings
 
 from tests.node.federation import Federation
@@ -48,7 +48,7 @@ def closed(federation):
 
 def in_the_open(federation, shared, forgetful=False):
     """The models of all rounds, from plain training and a plain sum; ``forgetful`` clients have no state."""
-    config, models, states = federation.config, [load(initial_model(federation.config))], {}
+    config, models, states = federation.config, [load(method_of(federation.config).first_model())], {}
     strategy = make_strategy(config.strategy.name, config.strategy.options)
     layout, total = Layout.of(models[0]), sum(map(len, federation.samples))
     for number in range(1, ROUNDS + 1):

@@ -14,11 +14,11 @@ from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.layout import TestnetPlan
 from fedgrove.node.devnet.testnet.processes import _write_config
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.methods.terms import load_config, parse_config
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.records import InvalidRecord, difference, record_from
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import FederationConfig, load_config
 from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
@@ -30,7 +30,7 @@ def test_the_report_has_what_every_round_released_and_is_audited(run, tmp_path):
     report = build_report(federation.history(), federation.store, {1: 0.0, 2: 0.0})
     assert [entry["privacy"] for entry in report["rounds"]] == [m.privacy.to_table() for m in run.metrics()]
     assert report["config"]["privacy"]["mechanism"] == "client"
-    assert FederationConfig.from_bytes(federation.config.to_bytes()).to_tables() == report["config"]
+    assert parse_config(federation.config.to_bytes()).to_tables() == report["config"]
     report["audit"] = {"verdict": "verified", "first_bad_record": None}
     shutil.copytree(federation.directory / "store", tmp_path / "store")
     write_archive(tmp_path, federation.history(), report)

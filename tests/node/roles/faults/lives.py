@@ -35,7 +35,7 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.evaluation import evaluator, initial_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.step import Step
@@ -149,7 +149,7 @@ class Idle(NamedTuple):
 def live(life: Life) -> None:
     """The process: goes on where the life before was killed, until all rounds are over or a step kills it."""
     torch.set_num_threads(1)
-    initial = initial_model(life.config)
+    initial = method_of(life.config).first_model()
     install(Injector(steps_of(life.root, life.name), life.kills, initial))
     keys = load(keystore_of(life.root, life.name), PASSWORD)
     with connect(life.url) as network, Heads(life.url) as heads, log_of(life.root, life.name).open("a") as log:
@@ -158,8 +158,8 @@ def live(life: Life) -> None:
         if life.kind is Client:
             role = Client(ledger, store, keys, life.config, life.samples, journal_of(life.root, life.name))
         else:
-            score = evaluator(life.config, life.samples)
-            role = life.kind(ledger, store, life.config, initial, score, members=life.members)
+            aides = method_of(life.config).aides(None, life.samples)
+            role = life.kind(ledger, store, life.config, initial, aides, members=life.members)
         store.view = role.view
         name = life.name.split("-")[0]
         roles = {name: role}

@@ -5,46 +5,41 @@ and their recovery are those of all other rounds; only the group differs that th
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import InvalidUpdate, left_over
 from fedgrove.node.masking.client import MaskingRefused, MaskKey, mask_keys
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.exchange import InvalidSum
 from fedgrove.node.methods.kmeans.masks import apply_masks
-from fedgrove.node.methods.kmeans.round_inputs import checked, due, exchange_of
+from fedgrove.node.methods.kmeans.round_inputs import exchange_of
 from fedgrove.node.methods.kmeans.state import State
-from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
+from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
 _CLUSTERING = b"fedgrove clustering seed 1"
 
 
-class ClusteringUploads(UploadKind):
+class CountCodec(Codec):
     """Sums of counts over bins; what everybody adds is in the clear nowhere."""
-
-    def upload_bytes(self, layout: Layout) -> int:
-        raise NotImplementedError("the size of an upload depends on the round: see expected_bytes")
 
     def check_model(self, model: State, number: int) -> None:
         if number == 1 and model.clients:
             raise ValueError("the first round starts from points that nobody contributed")
 
-    def expected_bytes(self, round: UploadRound, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
         own = exchange_of(round).sum_of(client)
         return own.code.upload_bytes if own is not None else 0
 
-    def encode(self, round: UploadRound, client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
+    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
         """A client's vector under masks; nothing where the round sums nothing of it."""
         own = exchange_of(round).sum_of(client)
         if own is None:
@@ -52,9 +47,13 @@ class ClusteringUploads(UploadKind):
         keys = mask_keys(round.graph, round.entry.order.index(client), secrets, round.sharers)
         if len(keys) == 1:
             raise MaskingRefused(f"no partner of client {client} shared: nothing would hide what it sends")
-        return _lay(own.code.encode(update), keys).astype(gf.ELEMENT).tobytes()
+        try:
+            elements = own.code.encode(update)
+        except CapacityExceeded as fault:
+            raise MaskingRefused(str(fault)) from None
+        return _lay(elements, keys).astype(gf.ELEMENT).tobytes()
 
-    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         planned, entry = exchange_of(round), round.entry
         if not planned.sums:
             return Outcome(planned.before)
@@ -72,21 +71,8 @@ class ClusteringUploads(UploadKind):
         except InvalidSum as fault:
             raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
 
-    def due(self, rounds: Rounds, model: Callable[[], State], block: int) -> int | None:
-        """When somebody new is there, or somebody asked for something; see the base class."""
-        state = checked(rounds, model(), rounds.latest.number + 1)
-        return due(rounds, state, block, self.config.clustering)
 
-    # --- accounting -------------------------------------------------------------------------------------------------
-
-    def planned_release(self, number: int, parameters: int) -> Release:
-        return GaussianRelease(0.0)
-
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
-        return GaussianRelease(0.0)
-
-
-def _change(round: UploadRound, record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
+def _change(round: RoundInputs, record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
     """The decoded sum over the survivors of a group.
 
     Raises
@@ -118,7 +104,7 @@ def _lay(elements: np.ndarray, keys: list[MaskKey]) -> np.ndarray:
     return apply_masks(elements, add, [each.key for each in keys if each.subtract])
 
 
-def _uploads(round: UploadRound, positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
+def _uploads(round: RoundInputs, positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
     entry = round.entry
     for position in positions:
         client = entry.order[position]
@@ -131,7 +117,7 @@ def _uploads(round: UploadRound, positions: Collection[int], size: int) -> Itera
         yield client, np.frombuffer(data, gf.ELEMENT)
 
 
-def _generator(round: UploadRound) -> np.random.Generator:
+def _generator(round: RoundInputs) -> np.random.Generator:
     """What the server draws from: the same for everybody, and fixed by a block that nobody chose."""
     digest = hashlib.sha256(_CLUSTERING + round.graph.context.to_bytes() + round.entry.seed.seed).digest()
     return np.random.default_rng(int.from_bytes(digest))

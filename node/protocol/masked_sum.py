@@ -10,10 +10,10 @@ from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.protocol.uploads import UploadRound
+from fedgrove.node.protocol.round_inputs import RoundInputs
 
 
-def masked_bytes(round: UploadRound, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
+def masked_bytes(round: RoundInputs, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
     """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload."""
     position = round.entry.order.index(client)
     mask_words(round.graph, position, secrets, round.sharers, words, layout, kappa=round.config.masking.kappa)
@@ -21,7 +21,7 @@ def masked_bytes(round: UploadRound, client: int, secrets: RoundSecrets, words: 
 
 
 def unmasked_sum(
-    round: UploadRound, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
+    round: RoundInputs, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
 ) -> np.ndarray:
     """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length,).
 

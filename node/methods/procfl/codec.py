@@ -11,10 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from fedgrove.chain.vrf import proof_to_hash
 from fedgrove.ipfs.store import Malformed, TooLarge
-from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, flatten, unflatten
+from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.recovery import RecoveryRecord
@@ -23,11 +21,9 @@ from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
 from fedgrove.node.methods.procfl.comparing import comparing
 from fedgrove.node.methods.procfl.course import FEWEST
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
-from fedgrove.node.methods.procfl.leaders import draw_leader
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import (
-    accepted,
     ballots_in,
     counts_sent_before,
     course_of,
@@ -35,40 +31,34 @@ from fedgrove.node.methods.procfl.round_inputs import (
     numbers_in,
     session_of,
     shown_bytes,
-    state_after,
 )
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
-from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
-from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.sums import GroupSum, checked, group_sums, share_of, together
 from fedgrove.node.methods.procfl.suspicion import shown, without
+from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
-from fedgrove.node.methods.training.ring import masked_bytes
-from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
-from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.masked_sum import masked_bytes
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.protocol.uploads import Outcome, UploadKind, UploadRound
 
 
-class ClusterUploads(UploadKind):
+class ClusterCodec(Codec):
     """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
-
-    has_leaders = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._course = course_of(config)
-        self._comparing = comparing(config.clusters.psi)
-
-    def upload_bytes(self, layout: Layout) -> int:
-        return WORD.itemsize * layout.length
+        self._comparing = comparing(terms_of(config).psi)
 
     def check_model(self, model: ClusterState, number: int) -> None:
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
             raise ValueError("the first round starts from clusters that nobody formed")
 
-    def expected_bytes(self, round: UploadRound, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
         state = round.previous
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
@@ -81,10 +71,10 @@ class ClusterUploads(UploadKind):
             case "vote":
                 return sum(vote_bytes(len(case.members)) for case in state.cases if client in case.committee)
         layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
-        return self.upload_bytes(layout) if _masks(round, client) else 0
+        return WORD.itemsize * layout.length if _masks(round, client) else 0
 
     def encode(
-        self, round: UploadRound, client: int, secrets: RoundSecrets, update: Tensors | np.ndarray | bytes
+        self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors | np.ndarray | bytes
     ) -> bytes:
         """An open message as it is, a vector under masks; nothing of a client that is in no group."""
         if isinstance(update, bytes):
@@ -98,7 +88,7 @@ class ClusterUploads(UploadKind):
         words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
         return masked_bytes(round, client, secrets, words, state.layout)
 
-    def outcome(self, round: UploadRound, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
         state = round.previous
         match state.stage:
             case "blind":
@@ -113,38 +103,14 @@ class ClusterUploads(UploadKind):
                 return Outcome(shown(state))
         return Outcome(self._course.voted(state, self._ballots(round, state)))
 
-    def fault_of(self, model: ClusterState, metrics: Metrics) -> str:
-        state = model.to_bytes()
-        try:
-            accepted(self.config, model, cid_of(state).digest, metrics.clusters)
-        except InvalidStatement as fault:
-            return str(fault)
-        size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
-        if size > most:
-            return f"they take {size} bytes, {most} are read: too many clients"
-        size, most = len(model.head()), MAX_HEAD_BYTES
-        if size > most:
-            return f"what the state says of clusters takes {size} bytes, {most} are read: too many clusters"
-        size, most = len(state), self.config.max_blob_bytes
-        if size > most:
-            return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
-        return ""
-
-    def standing(self, model: ClusterState, stated: Stated | None) -> ClusterState:
-        """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
-        try:
-            return self._course.heard(model, stated)
-        except InvalidStatement:
-            return model
-
     def opened(
-        self, round: UploadRound, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+        self, round: RoundInputs, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
     ) -> dict[int, np.ndarray]:
         """The very models that members of a group sent in a round of training, as far as they can be opened.
 
         Parameters
         ----------
-        round : UploadRound
+        round : RoundInputs
             Of training, closed.
         record : RecoveryRecord
             Its recovery, checked.
@@ -162,45 +128,16 @@ class ClusterUploads(UploadKind):
         secrets = valid_secrets(round.graph, {entry.order.index(member): secret for member, secret in told.items()})
         digests = {member: entry.commits[member].digest for member in members}
         weights, models = self._weights(round, round.previous), {}
-        for member, data in fetch_available(round.store, digests, self.upload_bytes(layout)).items():
+        for member, data in fetch_available(round.store, digests, WORD.itemsize * layout.length).items():
             place, masked = entry.order.index(member), np.frombuffer(data, WORD)
             words = open_update(round.graph, place, secrets, round.sharers, record, masked)
             if words is not None:
                 models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
         return models
 
-    def leaders(self, round: UploadRound) -> tuple[int, ...]:
-        """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
-        state = round.previous
-        if state.stage != "train":
-            return ()
-        groups = [_clients(round, positions) for positions in round.graph.groups]
-        clusters = state.clusters if self._course.is_global(state) else groups
-        outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
-        drawn = [draw_leader(members, outputs) for members in clusters]
-        return tuple(leader for leader in drawn if leader is not None)
-
-    def repeats(self, round: UploadRound, client: int) -> bool:
-        """Leaders do; and who is to show, to judge, or to answer others' sets.
-
-        Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.
-        """
-        if super().repeats(round, client):
-            return True
-        try:
-            state = state_after(round.entry, self.config, round.store)
-        except (TooLarge, Malformed, InvalidBlob, InvalidModel):
-            return True  # whatever it is, it does not follow
-        match state.stage:
-            case "ask" | "answer" | "report":
-                return client in state.sets
-            case "show" | "vote":
-                return any(client in case.named for case in state.cases)
-        return False
-
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _blinded(self, round: UploadRound, state: ClusterState) -> ClusterState:
+    def _blinded(self, round: RoundInputs, state: ClusterState) -> ClusterState:
         """Whose sets can be compared."""
         session, sets = session_of(round), {}
         for client, data in _read(round, self).items():
@@ -219,7 +156,7 @@ class ClusterUploads(UploadKind):
         size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
         return size + OVERHEAD if self._comparing.sealed else size
 
-    def _answered(self, round: UploadRound, state: ClusterState) -> ClusterState:
+    def _answered(self, round: RoundInputs, state: ClusterState) -> ClusterState:
         """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
         stages = self._comparing.stages
         if state.stage != stages[-1]:
@@ -232,7 +169,7 @@ class ClusterUploads(UploadKind):
             return answered
         return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
-    def _labelled(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _labelled(self, round: RoundInputs, state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The label shares of each part together, if they add up to what its members' come to.
 
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
@@ -249,7 +186,7 @@ class ClusterUploads(UploadKind):
             found = [(1,) * self._course.labels] * len(found)
         return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
 
-    def _trained(self, round: UploadRound, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _trained(self, round: RoundInputs, state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or what they sent makes none.
 
         What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
@@ -283,7 +220,7 @@ class ClusterUploads(UploadKind):
         vector = decode(each.words, share.numerator, share.denominator, bound)
         return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
 
-    def _ballots(self, round: UploadRound, state: ClusterState) -> dict[int, list[Ballot]]:
+    def _ballots(self, round: RoundInputs, state: ClusterState) -> dict[int, list[Ballot]]:
         """What judges voted; who sends no ballot whose evidence opens has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
         for client, data in _read(round, self).items():
@@ -291,30 +228,22 @@ class ClusterUploads(UploadKind):
                 found[cluster].append(ballot)
         return found
 
-    def _weights(self, round: UploadRound, state: ClusterState) -> Mapping[int, Fraction]:
+    def _weights(self, round: RoundInputs, state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
-        return self._course.weights(state, [_clients(round, positions) for positions in round.graph.groups])
-
-    # --- accounting -------------------------------------------------------------------------------------------------
-
-    def planned_release(self, number: int, parameters: int) -> Release:
-        return GaussianRelease(0.0)
-
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
-        return GaussianRelease(0.0)
+        return self._course.weights(state, [clients_at(round, positions) for positions in round.graph.groups])
 
 
-def _masks(round: UploadRound, client: int) -> bool:
+def _masks(round: RoundInputs, client: int) -> bool:
     """Whether a client is in a group."""
     position = round.entry.order.index(client)
     return any(position in group for group in round.graph.groups)
 
 
-def _clients(round: UploadRound, positions: frozenset[int] | tuple[int, ...]) -> Cluster:
+def clients_at(round: RoundInputs, positions: frozenset[int] | tuple[int, ...]) -> Cluster:
     return tuple(sorted(round.graph.client(position) for position in positions))
 
 
-def _read(round: UploadRound, kind: ClusterUploads) -> dict[int, bytes]:
+def _read(round: RoundInputs, kind: ClusterCodec) -> dict[int, bytes]:
     """Open uploads of the right size, by client; others count as none."""
     found = {}
     for client, commit in round.entry.commits.items():

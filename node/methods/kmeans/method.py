@@ -1,0 +1,71 @@
+"""Federated K-means with exact unlearning (seed 000, spec 06), as a method of federations."""
+
+from collections.abc import Callable, Sized
+from pathlib import Path
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.methods.kmeans.codec import CountCodec
+from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
+from fedgrove.node.methods.kmeans.round_inputs import groups_of, state_before
+from fedgrove.node.methods.kmeans.schedule import OnRequest
+from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.terms import terms_of
+from fedgrove.node.protocol.accounting import NoMechanism
+from fedgrove.node.protocol.local_work import LocalWork
+from fedgrove.node.protocol.method import Aides, Method, Workplace
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class KMeans(Method):
+    """Members' points, counted in bins; whoever takes points back is forgotten exactly."""
+
+    def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
+        super().__init__(config, read_terms)
+        self.codec = CountCodec(config)
+        self.accounting = NoMechanism(config)
+        self.schedule = OnRequest(config)
+
+    def first_model(self) -> bytes:
+        return State.empty(terms_of(self.config).dimensions).to_bytes()
+
+    def read_model(self, data: bytes, layout: Layout | None = None) -> State:
+        return State.from_bytes(data, terms_of(self.config))
+
+    def model_bytes(self, model: State) -> bytes:
+        return model.to_bytes()
+
+    def layout_of(self, model: State) -> None:
+        return None
+
+    def inputs(
+        self,
+        rounds: Rounds,
+        entry: RoundRecords,
+        ledger: tuple[int, str],
+        store: ContentStore,
+        model: State | None = None,
+    ) -> RoundInputs:
+        state = state_before(rounds, entry, self.config, store, model)
+        groups = groups_of(rounds, entry, state, terms_of(self.config))
+        graph = entry.graph(*ledger, self.config.masking, groups)
+        return RoundInputs(rounds, entry, graph, self.config, store, lambda: state)
+
+    def member_data(self, path: Path) -> Sized:
+        try:
+            return points_from_file(path, terms_of(self.config).grid)
+        except PointsError as fault:
+            raise InvalidConfig(str(fault)) from None
+
+    def work(self, workplace: Workplace) -> LocalWork:
+        from fedgrove.node.methods.kmeans.client_work import LocalClustering
+
+        own = (self.config, workplace.data, workplace.journal)
+        return LocalClustering(*own, workplace.rounds, workplace.inputs)
+
+    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+        return Aides()

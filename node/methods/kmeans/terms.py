@@ -1,0 +1,47 @@
+"""What the members of a federation that does K-means agree on."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedgrove.node.base.strict_tables import InvalidConfig, check_value
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.kmeans.settings import KMeansSettings
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, SharedSettings, StrategySettings
+
+
+@dataclass(frozen=True)
+class KMeansTerms(KMeansSettings, MethodTerms):
+    """The ``[kmeans]`` table of a federation."""
+
+    name: ClassVar[str] = "kmeans"
+    silent: ClassVar[tuple[str, ...]] = ("model", "training", "strategy", "shared", "privacy")
+
+    def check(self, config: FederationConfig) -> None:
+        """What K-means needs of the other terms."""
+        table = "where there is a [kmeans] table"
+        silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
+        for name in self.silent:
+            fine = getattr(config, name) == silent.get(name)
+            check_value(fine, name, f"left out {table}: it says how models are trained")
+        check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
+        # Field elements are masked as one vector, by every pair.
+        check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}")
+        largest = self.largest_upload(config.ledger.max_clients)
+        fine = largest <= config.max_blob_bytes
+        allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients are summed"
+        check_value(fine, "federation.max_blob_mib", allowed)
+        # Else members could claim more points than the server can cluster.
+        most = self.most_points // config.ledger.max_clients
+        fine = config.ledger.max_samples <= most
+        check_value(fine, "ledger.max_samples", f"at most {most} for so many clients and this grid")
+
+    def to_table(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def terms_of(config: FederationConfig) -> KMeansTerms:
+    """The ``[kmeans]`` table of terms that have one."""
+    if not isinstance(config.method, KMeansTerms):
+        raise InvalidConfig("these terms have no [kmeans] table")
+    return config.method

@@ -1,0 +1,71 @@
+"""What a coordinator of a federation with clusters does with models: it evaluates them, and states what they score."""
+
+from collections.abc import Callable
+
+import numpy as np
+from fedgrove.chain.keys import Keys
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.training import evaluate
+from fedgrove.node.masking.keys import public_key
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import Counts
+from fedgrove.node.methods.procfl.statements import ClusterStatements
+from fedgrove.node.methods.procfl.terms import terms_of
+from fedgrove.node.methods.training.evaluation import finite
+from fedgrove.node.protocol.method import Aides, Evaluator
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> Aides:
+    """What the coordinator does beside driving rounds; see ``Method.aides``."""
+    terms = terms_of(config)
+    if keys is None:
+        return Aides() if test is None else Aides(mean_evaluator(config, split_public(config, test)[0]))
+    if terms.psi == "ecdh" and terms.counter_key not in map(public_key, (keys.mailbox, *keys.past_mailboxes)):
+        raise InvalidConfig("procfl.counter is not the mailbox key of the coordinator: see fedgrove keys show")
+    if terms.states and terms.signer.lower() != keys.address.lower():
+        raise InvalidConfig("procfl.signer is not the account of the coordinator: see fedgrove keys show")
+    if test is None and terms.seats:
+        raise InvalidConfig("procfl.seats is above 0: give test data, on which models are watched")
+    statements = ClusterStatements(keys, public_test(config, test) if terms.seats else None)
+    if test is None:
+        return Aides(statements=statements)
+    return Aides(mean_evaluator(config, split_public(config, test)[0]), statements)
+
+
+def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:
+    """Maps a cluster's model to right answers on the public samples, and the number of these, of each label."""
+    public = split_public(config, test)[1]
+
+    def right(model: Tensors) -> tuple[Counts, Counts]:
+        result = evaluate(config.model, model, public)
+        return tuple(map(int, result.right)), tuple(map(int, result.per_label))
+
+    return right
+
+
+def split_public(config: FederationConfig, test: Samples) -> tuple[Samples, Samples]:
+    """Test samples for evaluation, and those on which clusters' models are watched: as in a simulation."""
+    if not terms_of(config).seats:
+        return test, test.take(np.empty(0, np.intp))
+    order = np.random.default_rng([config.federation.seed, 3]).permutation(len(test))
+    cut = min(terms_of(config).public_samples, len(test) // 2)
+    return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
+
+
+def mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator:
+    """The mean over those who trained the models of clusters, without the public samples."""
+
+    def score(state: ClusterState) -> tuple[float, float, int]:
+        if not state.trained:
+            return 0.0, 0.0, 0
+        results = [evaluate(config.model, model, test) for model in state.models]
+        members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
+        share = [count / max(1, sum(members)) for count in members]
+        accuracy = sum(part * result.accuracy for part, result in zip(share, results, strict=True))
+        loss = sum(part * finite(result.loss) for part, result in zip(share, results, strict=True))
+        return min(1.0, accuracy), loss, len(test)
+
+    return score

@@ -1,0 +1,117 @@
+"""ProCFL (Xu et al. 2025; spec 05): a model for each of several clusters, as a method of federations."""
+
+from collections.abc import Callable, Sized
+from pathlib import Path
+from typing import Any
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.methods.procfl.codec import ClusterCodec
+from fedgrove.node.methods.procfl.round_inputs import accepted, groups_of, seated, state_after, state_before
+from fedgrove.node.methods.procfl.schedule import ClusterSchedule
+from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
+from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.protocol.accounting import NoMechanism
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
+from fedgrove.node.protocol.local_work import LocalWork
+from fedgrove.node.protocol.method import Aides, Method, Workplace
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class ProCfl(Method):
+    """Members find out who is like whom, train in two stages, and judge clusters whose models fell."""
+
+    def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
+        super().__init__(config, read_terms)
+        self.codec = ClusterCodec(config)
+        self.accounting = NoMechanism(config)
+        self.schedule = ClusterSchedule(config)
+
+    def first_model(self) -> bytes:
+        from fedgrove.node.methods.training.initial import initial_model
+
+        return ClusterState.first(initial_model(self.config)).to_bytes()
+
+    def read_model(self, data: bytes, layout: Layout | None = None) -> ClusterState:
+        return ClusterState.from_bytes(data, layout)
+
+    def model_bytes(self, model: ClusterState) -> bytes:
+        return model.to_bytes()
+
+    def layout_of(self, model: ClusterState) -> Layout:
+        return model.layout
+
+    def inputs(
+        self,
+        rounds: Rounds,
+        entry: RoundRecords,
+        ledger: tuple[int, str],
+        store: ContentStore,
+        model: ClusterState | None = None,
+    ) -> RoundInputs:
+        config = self.config
+        state = state_before(rounds, entry, config, store, model)
+
+        def trained() -> RoundInputs:
+            return self.inputs(rounds, rounds.base_of(entry.number), ledger, store)
+
+        state = seated(rounds, entry, config, state, trained)
+        graph = entry.graph(*ledger, config.masking, groups_of(entry, state, config))
+        return RoundInputs(rounds, entry, graph, config, store, lambda: state)
+
+    def statement_fault(self, model: ClusterState, metrics: Metrics) -> str:
+        state = model.to_bytes()
+        try:
+            accepted(self.config, model, cid_of(state).digest, Stated.of(metrics.stated))
+        except InvalidStatement as fault:
+            return str(fault)
+        size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
+        if size > most:
+            return f"they take {size} bytes, {most} are read: too many clients"
+        size, most = len(model.head()), MAX_HEAD_BYTES
+        if size > most:
+            return f"what the state says of clusters takes {size} bytes, {most} are read: too many clusters"
+        size, most = len(state), self.config.max_blob_bytes
+        if size > most:
+            return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
+        return ""
+
+    def member_data(self, path: Path) -> Sized:
+        from fedgrove.node.learning.training import keep_freed_memory
+        from fedgrove.node.learning.userdata import part_from_file
+
+        samples = part_from_file(path, "train", self.config.model)
+        keep_freed_memory()
+        return samples
+
+    def test_data(self, path: Path) -> object:
+        from fedgrove.node.learning.userdata import part_from_file
+
+        return part_from_file(path, "test", self.config.model)
+
+    def work(self, workplace: Workplace) -> LocalWork:
+        from fedgrove.node.methods.procfl.client_work import LocalClusters
+
+        own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
+        return LocalClusters(*own, workplace.rounds, workplace.inputs, workplace.keys)
+
+    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+        from fedgrove.node.methods.procfl.aides import aides
+
+        return aides(self.config, keys, test)
+
+    def report(self, rounds: Rounds, store: ContentStore) -> dict[str, Any]:
+        """``clusters``: who is in which at the end, what follows from whom they are like, and who was expelled."""
+        base = rounds.base
+        state = state_after(base, self.config, store) if base else self.fetch_model(store, rounds.model_digest)
+        found = {
+            "members": [list(members) for members in state.clusters],
+            "clients": list(state.clients),
+            "overlaps": [list(row) for row in state.overlaps],
+            "expelled": sorted(state.expelled),
+        }
+        return {"clusters": found}

@@ -1,0 +1,63 @@
+"""Who repeats the sums of a federation with clusters, and what goes on from its rounds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedgrove.chain.vrf import proof_to_hash
+from fedgrove.ipfs.store import Malformed, TooLarge
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.methods.procfl.codec import clients_at
+from fedgrove.node.methods.procfl.leaders import draw_leader
+from fedgrove.node.methods.procfl.round_inputs import course_of, state_after
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.schedule import Schedule
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class ClusterSchedule(Schedule):
+    """Rounds follow each other at once; leaders of clusters, and who is to show or judge, repeat them."""
+
+    has_leaders = True
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._course = course_of(config)
+
+    def leaders(self, round: RoundInputs) -> tuple[int, ...]:
+        """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
+        state = round.previous
+        if state.stage != "train":
+            return ()
+        groups = [clients_at(round, positions) for positions in round.graph.groups]
+        clusters = state.clusters if self._course.is_global(state) else groups
+        outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
+        drawn = [draw_leader(members, outputs) for members in clusters]
+        return tuple(leader for leader in drawn if leader is not None)
+
+    def repeats(self, round: RoundInputs, client: int) -> bool:
+        """Leaders do; and who is to show, to judge, or to answer others' sets.
+
+        Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.
+        """
+        if client in self.leaders(round):
+            return True
+        try:
+            state = state_after(round.entry, self.config, round.store)
+        except (TooLarge, Malformed, InvalidBlob, InvalidModel):
+            return True  # whatever it is, it does not follow
+        match state.stage:
+            case "ask" | "answer" | "report":
+                return client in state.sets
+            case "show" | "vote":
+                return any(client in case.named for case in state.cases)
+        return False
+
+    def standing(self, model: ClusterState, stated: Mapping[str, Any] | None) -> ClusterState:
+        """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
+        try:
+            return self._course.heard(model, Stated.of(stated))
+        except InvalidStatement:
+            return model

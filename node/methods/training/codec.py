@@ -1,0 +1,39 @@
+"""Uploads that are made of one model's tensors."""
+
+from abc import abstractmethod
+
+from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.round_inputs import RoundInputs
+
+
+class ModelCodec(Codec):
+    """One mechanism's uploads of a model of some layout."""
+
+    @abstractmethod
+    def upload_bytes(self, layout: Layout) -> int:
+        """Exact size of every upload for a model of this layout.
+
+        Raises
+        ------
+        ValueError
+            The terms' mechanism does not suit such a model; the message says why.
+        """
+
+    def check_model(self, model: Tensors, number: int) -> None:
+        try:
+            self.upload_bytes(Layout.of(model))
+        except ValueError as fault:
+            raise ValueError(f"privacy: {fault}") from None
+
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+        return self.upload_bytes(round.layout)
+
+    def parts(self, n: int) -> Adjacency:
+        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        return ()
+
+    def least(self, n: int) -> int:
+        """How many of such a part must survive for it to be summed."""
+        return MIN_CLIENTS

@@ -1,0 +1,102 @@
+"""One model for everybody, as a method of federations."""
+
+from collections.abc import Callable, Sized
+from pathlib import Path
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Layout, Tensors, dump, load
+from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.local import LocalUploads
+from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.signds import SignDsUploads
+from fedgrove.node.protocol.local_work import LocalWork
+from fedgrove.node.protocol.method import Aides, Method, Workplace
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.schedule import Schedule
+from fedgrove.node.protocol.terms import FederationConfig
+
+_MECHANISMS: dict[str, type[ModelCodec]] = {
+    "none": MaskedUploads,
+    "client": ClientLevelUploads,
+    "local": LocalUploads,
+    "signds": SignDsUploads,
+}
+
+
+class Training(Method):
+    """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
+
+    codec: ModelCodec
+
+    def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
+        super().__init__(config, read_terms)
+        self.codec = self.accounting = _MECHANISMS[config.mechanism](config)
+        self.schedule = Schedule(config)
+
+    def first_model(self) -> bytes:
+        from fedgrove.node.methods.training.initial import initial_model
+
+        model = initial_model(self.config)
+        try:
+            self.codec.upload_bytes(Layout.of(model))
+        except ValueError as fault:
+            raise InvalidConfig(f"privacy: {fault}") from None
+        return dump(model)
+
+    def read_model(self, data: bytes, layout: Layout | None = None) -> Tensors:
+        return load(data, layout)
+
+    def model_bytes(self, model: Tensors) -> bytes:
+        return dump(model)
+
+    def layout_of(self, model: Tensors) -> Layout:
+        return Layout.of(model)
+
+    def inputs(
+        self,
+        rounds: Rounds,
+        entry: RoundRecords,
+        ledger: tuple[int, str],
+        store: ContentStore,
+        model: Tensors | None = None,
+    ) -> RoundInputs:
+        n = len(entry.order)
+        groups, least = (self.parts(n), self.codec.least(n)) if entry.regrouped else ((), MIN_CLIENTS)
+        graph = entry.graph(*ledger, self.config.masking, groups, least)
+
+        def read() -> Tensors:
+            return model if model is not None else self.fetch_model(store, entry.opened.model_digest)
+
+        return RoundInputs(rounds, entry, graph, self.config, store, read)
+
+    def parts(self, n: int) -> Adjacency:
+        return self.codec.parts(n)
+
+    def member_data(self, path: Path) -> Sized:
+        from fedgrove.node.learning.training import keep_freed_memory
+        from fedgrove.node.learning.userdata import part_from_file
+
+        samples = part_from_file(path, "train", self.config.model)
+        keep_freed_memory()
+        return samples
+
+    def test_data(self, path: Path) -> object:
+        from fedgrove.node.learning.userdata import part_from_file
+
+        return part_from_file(path, "test", self.config.model)
+
+    def work(self, workplace: Workplace) -> LocalWork:
+        from fedgrove.node.methods.training.local_training import LocalTraining
+
+        own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
+        return LocalTraining(*own)
+
+    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+        from fedgrove.node.methods.training.evaluation import evaluator
+
+        return Aides() if test is None else Aides(evaluator(self.config, test))

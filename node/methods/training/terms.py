@@ -1,0 +1,22 @@
+"""What the members of a federation that trains one model agree on: no table of its own, but a model."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
+
+
+@dataclass(frozen=True)
+class TrainingTerms(MethodTerms):
+    """One model for everybody, trained as the tables model, training, strategy, shared and privacy say."""
+
+    name: ClassVar[str] = "training"
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise InvalidConfig without a model."""
+        if config.model is None:
+            raise InvalidConfig("model is missing: add the [model] table, or [kmeans] for K-means")
+
+    def to_table(self) -> dict[str, Any] | None:
+        return None

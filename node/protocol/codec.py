@@ -1,0 +1,86 @@
+"""How an update becomes what a client uploads, and how uploads become the next model."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.protocol.content import Model, Update
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class Codec(ABC):
+    """One mechanism's uploads. Stateless but for the terms; every method is a function of its arguments.
+
+    Whatever is computed from uploads is computed from public records alone, so that the coordinator, every client and
+    the auditor get the same bytes.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        The terms.
+
+    Attributes
+    ----------
+    weighs_samples : bool
+        Updates are weighted by the clients' sample counts; else a client need not state its own.
+    """
+
+    weighs_samples: ClassVar[bool] = True
+
+    def __init__(self, config: FederationConfig) -> None:
+        self.config = config
+
+    @abstractmethod
+    def check_model(self, model: Model, number: int) -> None:
+        """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
+
+    @abstractmethod
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+        """Exact size of a client's upload in a round, whose list of shares is final."""
+
+    @abstractmethod
+    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Update) -> bytes:
+        """Make a client's upload. Called once a round: what it returns is in the journal before anybody sees it.
+
+        Parameters
+        ----------
+        client : int
+            Index on the ledger.
+        secrets : RoundSecrets
+            Its secrets of the round.
+        update : Update
+            The locally trained model, or what else a client computed.
+
+        Raises
+        ------
+        MaskingRefused, InvalidVector
+            The client cannot take part; the message says why.
+        """
+
+    def remark(self, round: RoundInputs, update: Update) -> str:
+        """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
+        return ""
+
+    def in_place_of_diverged(self, round: RoundInputs) -> Tensors | None:
+        """The update of a client whose training diverged; None: it sits out, and others learn of it."""
+        return None
+
+    @abstractmethod
+    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+        """Sum the uploads that the ledger lists and return the next model; the same bytes for everybody.
+
+        Parameters
+        ----------
+        record : RecoveryRecord
+            The round's recovery, checked.
+
+        Raises
+        ------
+        StoreError
+            An upload cannot be fetched.
+        InvalidUpdate
+            An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
+        """

@@ -1,0 +1,224 @@
+"""What a federation's rounds compute, as the protocol sees it. Methods themselves are in ``node.methods``."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sized
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.graph import Adjacency
+from fedgrove.node.protocol.accounting import Accounting
+from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.content import Metrics, Model
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.local_work import LocalWork
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.schedule import Schedule
+from fedgrove.node.protocol.terms import FederationConfig
+
+Evaluator = Callable[[Model], tuple[float, float, int]]
+"""Maps a model to accuracy in [0, 1], mean loss and number of test samples; 0 samples: it was not evaluated."""
+
+Statements = Callable[[RoundInputs, Model], Mapping[str, Any] | None]
+"""What a coordinator states of a round that ends with a model, beside it; None where nothing is called for."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a client's own work needs of the client.
+
+    Attributes
+    ----------
+    store : ContentStore
+        For models, and what other members published.
+    data : object
+        The private data: whatever the method computes with.
+    journal : Journal
+        Keeps results and secrets, encrypted.
+    executor : Executor or None
+        Where long computations run; without one they run inside ``LocalWork.result``.
+    rounds : callable
+        The ledger as the client sees it now.
+    inputs : callable
+        The public inputs of a sealed round.
+    keys : Keys
+        The client's own.
+    """
+
+    store: ContentStore
+    data: object
+    journal: Journal
+    executor: Executor | None
+    rounds: Callable[[], Rounds]
+    inputs: Callable[[RoundRecords], RoundInputs]
+    keys: Keys
+
+
+@dataclass(frozen=True)
+class Aides:
+    """What a coordinator does beside driving rounds.
+
+    Attributes
+    ----------
+    evaluate : callable
+        How well a closed model does.
+    statements : callable
+        What it states of a round beside the model.
+    """
+
+    evaluate: Evaluator = lambda model: (0.0, 0.0, 0)
+    statements: Statements = lambda round, model: None
+
+
+class Method(ABC):
+    """What the rounds of a federation compute. Stateless but for the terms.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        The terms.
+    read_terms : callable
+        Maps the bytes of other terms to their method; InvalidConfig if they are none. An earlier round may have been
+        held under others.
+
+    Attributes
+    ----------
+    codec : Codec
+        How an update becomes an upload, and uploads the next model.
+    accounting : Accounting
+        What rounds tell of the clients.
+    schedule : Schedule
+        When rounds are opened, and what goes on from them.
+    """
+
+    codec: Codec
+    accounting: Accounting
+    schedule: Schedule
+
+    def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], "Method"]) -> None:
+        self.config = config
+        self.read_terms = read_terms
+
+    # --- models -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def first_model(self) -> bytes:
+        """The bytes that round 1 starts from, a function of the terms.
+
+        Raises
+        ------
+        InvalidConfig
+            The terms' mechanism does not suit the model.
+        """
+
+    @abstractmethod
+    def read_model(self, data: bytes, layout: Layout | None = None) -> Model:
+        """The model, or state, in bytes that came from a peer; InvalidModel for anything else.
+
+        ``layout`` is that of the federation's other models, where it is known.
+        """
+
+    @abstractmethod
+    def model_bytes(self, model: Model) -> bytes:
+        """The bytes of a model, or state, whose digest is on the ledger."""
+
+    @abstractmethod
+    def layout_of(self, model: Model) -> Layout | None:
+        """The tensors that all models of the federation have; None if they have none in common."""
+
+    def fetch_model(self, store: ContentStore, digest: bytes, layout: Layout | None = None) -> Model:
+        """Fetch and check a global model, or state.
+
+        Raises
+        ------
+        StoreError, InvalidModel
+        """
+        return self.read_model(store.fetch(digest, self.config.max_blob_bytes), layout)
+
+    def parameters_of(self, model: Model) -> int:
+        """d, the number of parameters of a model; 0 where there is none."""
+        layout = self.layout_of(model)
+        return layout.length if layout is not None else 0
+
+    # --- rounds -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def inputs(
+        self,
+        rounds: Rounds,
+        entry: RoundRecords,
+        ledger: tuple[int, str],
+        store: ContentStore,
+        model: Model | None = None,
+    ) -> RoundInputs:
+        """The public inputs of a sealed round.
+
+        Parameters
+        ----------
+        ledger : (int, str)
+            Chain id and address.
+        model : Model, optional
+            The global model that the round trains from, where it is at hand.
+
+        Raises
+        ------
+        StoreError, InvalidModel, InvalidBlob
+            What came before the round cannot be read.
+        """
+
+    def parts(self, n: int) -> Adjacency:
+        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        return ()
+
+    def statement_fault(self, model: Model, metrics: Metrics) -> str:
+        """What is wrong with what is stated beside a closed round's model, in one clause; empty if nothing."""
+        return "they state what no such round calls for" if metrics.stated is not None else ""
+
+    # --- members and coordinator ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def member_data(self, path: Path) -> Sized:
+        """A member's private data out of a file.
+
+        Raises
+        ------
+        ValueError
+            The file is not what this federation's terms ask for; the message says what would be.
+        """
+
+    def test_data(self, path: Path) -> object:
+        """What a coordinator evaluates models on, out of a file; raises as ``member_data``."""
+        raise InvalidConfig("--data is for models: this federation has none to evaluate, leave it out")
+
+    @abstractmethod
+    def work(self, workplace: Workplace) -> LocalWork:
+        """A client's own part of every round."""
+
+    @abstractmethod
+    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+        """What a coordinator does beside driving rounds.
+
+        Parameters
+        ----------
+        keys : Keys or None
+            The coordinator's; None for a stand-by, which states nothing.
+        test : object or None
+            Test data; without, nothing is evaluated.
+
+        Raises
+        ------
+        InvalidConfig
+            The method cannot do without the test data, or the keys are not those that the terms name.
+        """
+
+    # --- people -----------------------------------------------------------------------------------------------------
+
+    def report(self, rounds: Rounds, store: ContentStore) -> dict[str, Any]:
+        """What ``report.json`` says of a run beside its rounds, JSON-ready, by key."""
+        return {}

@@ -1,0 +1,105 @@
+"""The public inputs of a round: all that uploads and their sum depend on beside the updates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, flatten
+from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.privacy.records import PrivacyRecord
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+@dataclass(frozen=True)
+class RoundInputs:
+    """Everything that a round is computed from but the updates; everybody has it.
+
+    Attributes
+    ----------
+    rounds : Rounds
+        The ledger, at least up to this round.
+    entry : RoundRecords
+        The round, with its order sealed.
+    graph : MaskGraph
+        Who masks with whom in it.
+    config : FederationConfig
+        The terms.
+    store : ContentStore
+        Where models, metrics and uploads are.
+    read : callable
+        Returns the global model that the round trains from, or the state.
+    """
+
+    rounds: Rounds
+    entry: RoundRecords
+    graph: MaskGraph
+    config: FederationConfig
+    store: ContentStore
+    read: Callable[[], Model]
+
+    @cached_property
+    def previous(self) -> Model:
+        """The global model that the round trains from."""
+        return self.read()
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The model's tensors."""
+        return Layout.of(self.previous)
+
+    def change(self, update: Tensors) -> np.ndarray:
+        """Δ, the trained tensors less the global model's: float32 (d,), not finite where they are too large.
+
+        Raises
+        ------
+        InvalidModel
+            Other tensors than the model's.
+        """
+        if Layout.of(update) != self.layout:
+            raise InvalidModel("the trained model has other tensors than the round's global model")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return flatten(update) - flatten(self.previous)
+
+    @cached_property
+    def base(self) -> PrivacyRecord | None:
+        """What the round recorded that left the model; None for the first model.
+
+        Raises
+        ------
+        InvalidBlob
+            Its metrics are none.
+        """
+        entry = self.rounds.base_of(self.entry.number)
+        if entry is None:
+            return None
+        return Metrics.from_bytes(self.store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)).privacy
+
+    @property
+    def sharers(self) -> tuple[int, ...]:
+        """Positions of those who are to upload."""
+        return self.entry.positions(self.entry.shares)
+
+    def sums(self, client: int) -> bool:
+        """Whether a client's upload is to be part of a sum: where groups are summed apart, it may be in none."""
+        position = self.entry.order.index(client)
+        return not self.graph.groups or any(position in group for group in self.graph.groups)
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """Positions of those whose uploads are listed."""
+        return self.entry.positions(self.entry.commits)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round came to: the next global model, and what was released about the clients (None: no mechanism).
+
+    A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.protocol.aggregation``).
+    """
+
+    model: Model
+    privacy: PrivacyRecord | None = None

@@ -1,0 +1,59 @@
+"""When rounds are opened, who repeats their sums, and what goes on from them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from fedgrove.node.protocol.content import Model
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class Schedule:
+    """Rounds follow each other at once, nobody leads, and what goes on is the model that a round closed with.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        The terms.
+
+    Attributes
+    ----------
+    on_request : bool
+        After the first model a round is opened only when a member asks for one.
+    has_leaders : bool
+        Some clients repeat the sum of a closed round in any case.
+    """
+
+    on_request: ClassVar[bool] = False
+    has_leaders: ClassVar[bool] = False
+
+    def __init__(self, config: FederationConfig) -> None:
+        self.config = config
+
+    def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
+        """From which block on the next round is to be opened, past or to come; None: nobody needs one.
+
+        Parameters
+        ----------
+        rounds : Rounds
+            The ledger; its latest round has ended.
+        model : callable
+            Fetches the model that stands.
+        block : int
+            The latest.
+        """
+        return 0
+
+    def repeats(self, round: RoundInputs, client: int) -> bool:
+        """Whether a client repeats the sum of a closed round, whatever else it looks at.
+
+        Raises
+        ------
+        StoreError
+        """
+        return False
+
+    def standing(self, model: Model, stated: Mapping[str, Any] | None) -> Model:
+        """What goes on from a round that closes with a model, and with what is stated of it."""
+        return model

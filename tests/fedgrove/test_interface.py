@@ -1,0 +1,67 @@
+"""What ``import fedgrove`` offers, on a run that a demonstration left."""
+
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+from fedgrove.chain.history import BadHistory
+from fedgrove.node.audit.archive import export_car
+
+import fedgrove as fg
+
+
+def test_a_run_is_audited_as_a_directory_and_as_an_archive(run, tmp_path):
+    export_car(run.directory, tmp_path / "run.car")
+    assert fg.audit(run.directory).verdict == fg.audit(tmp_path / "run.car").verdict == "verified"
+
+
+def test_a_changed_history_is_no_history(run, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run.directory, copy)
+    ledger = copy / "ledger.jsonl"
+    data = bytearray(ledger.read_bytes())
+    data[len(data) // 2] ^= 1
+    ledger.write_bytes(data)
+    assert fg.audit(copy).verdict == "bad record"
+    with pytest.raises((BadHistory, ValueError)):
+        _ = fg.History(copy).records
+
+
+def test_rounds_say_what_the_report_says(run):
+    history = fg.History(run.directory)
+    told = [(each.number, each.metrics.accuracy, each.model_cid, len(each.drawn)) for each in history.rounds]
+    assert told == [
+        (each["round"], each["accuracy"], each["model_cid"], each["drawn"]) for each in run.report["rounds"]
+    ]
+    assert {each.outcome for each in history.rounds} == {"closed"} and len(history.records) == len(run.records)
+    assert history.terms == run.report["config"]
+
+
+def test_models_are_those_of_their_rounds(run):
+    history = fg.History(run.directory)
+    last = max(each.number for each in history.rounds)
+    final, first = history.model(), history.model(1)
+    assert all(np.array_equal(final[name], history.model(last)[name]) for name in final)
+    assert any(not np.array_equal(final[name], first[name]) for name in final)
+    with pytest.raises(KeyError, match="round 99 did not close"):
+        history.model(99)
+
+
+def test_what_is_no_run_is_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match="holds no run"):
+        fg.History(tmp_path)
+    with pytest.raises(ValueError, match="holds no run"):
+        fg.audit(tmp_path)
+    with pytest.raises(ValueError, match="cannot read"):
+        fg.audit(tmp_path / "nothing.car")
+
+
+def test_the_import_brings_nothing_heavy_and_knows_its_version():
+    assert fg.__version__ == version("fedgrove")
+    with pytest.raises(AttributeError, match="no attribute 'simulate_everything'"):
+        _ = fg.simulate_everything
+    code = "import fedgrove, sys; print(sorted({'torch', 'web3', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -1,0 +1,117 @@
+"""A fourth method: the mean of one vector of each member. All that it takes is this file and a line of the registry."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from fedgrove.node.base.tensors import InvalidModel, Layout
+from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.protocol.accounting import NoMechanism
+from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
+from fedgrove.node.protocol.method import Aides, Method
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.schedule import Schedule
+from fedgrove.node.protocol.terms import MethodTerms
+
+
+@dataclass(frozen=True)
+class MeanTerms(MethodTerms):
+    """The ``[mean]`` table: how long vectors are."""
+
+    name: ClassVar[str] = "mean"
+    silent: ClassVar[tuple[str, ...]] = ("model", "training", "strategy", "shared", "privacy")
+
+    length: int = 1
+
+    def check(self, config) -> None: ...
+
+    def to_table(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """What a round leaves."""
+
+    values: tuple[float, ...]
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.values).encode()
+
+
+class MeanCodec(Codec):
+    def _layout(self) -> Layout:
+        return Layout(("mean",), ((self.config.method.length,),))
+
+    def check_model(self, model: Mean, number: int) -> None: ...
+
+    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+        return WORD.itemsize * self.config.method.length
+
+    def encode(self, round: RoundInputs, client: int, secrets, update: np.ndarray) -> bytes:
+        samples, total = round.entry.draws[client].samples, round.graph.total_samples
+        words = encode(update, self._layout(), samples, total, self.config.masking.bound)
+        return masked_bytes(round, client, secrets, words, self._layout())
+
+    def outcome(self, round: RoundInputs, record) -> Outcome:
+        words, total = unmasked_sum(round, record, self._layout()), round.graph.total_samples
+        summed = sum(round.graph.participants[position].samples for position in round.survivors)
+        return Outcome(Mean(tuple(map(float, decode(words, summed, total, self.config.masking.bound)))))
+
+
+class MeanWork:
+    """A client's part: it hands in its vector."""
+
+    def __init__(self, vector: np.ndarray) -> None:
+        self._vector = vector
+
+    def samples(self, entry, client: int) -> int:
+        return 1
+
+    def result(self, entry, client: int) -> np.ndarray:
+        return self._vector
+
+    def settle(self, client: int) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+class MeanMethod(Method):
+    def __init__(self, config, read_terms) -> None:
+        super().__init__(config, read_terms)
+        self.codec, self.accounting, self.schedule = MeanCodec(config), NoMechanism(config), Schedule(config)
+
+    def first_model(self) -> bytes:
+        return Mean((0.0,) * self.config.method.length).to_bytes()
+
+    def read_model(self, data: bytes, layout=None) -> Mean:
+        values = tuple(json.loads(data))
+        if len(values) != self.config.method.length:
+            raise InvalidModel("the mean has another length than the terms say")
+        return Mean(values)
+
+    def model_bytes(self, model: Mean) -> bytes:
+        return model.to_bytes()
+
+    def layout_of(self, model: Mean) -> None:
+        return None
+
+    def inputs(self, rounds, entry, ledger, store, model=None) -> RoundInputs:
+        def read() -> Mean:
+            return model or self.fetch_model(store, entry.opened.model_digest)
+
+        return RoundInputs(rounds, entry, entry.graph(*ledger, self.config.masking), self.config, store, read)
+
+    def member_data(self, path) -> np.ndarray:
+        return np.load(path)
+
+    def work(self, workplace) -> MeanWork:
+        return MeanWork(workplace.data)
+
+    def aides(self, keys, test) -> Aides:
+        return Aides()
+
+    def report(self, rounds, store) -> dict[str, Any]:
+        return {"mean": list(self.fetch_model(store, rounds.model_digest).values)}
