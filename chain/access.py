@@ -3,21 +3,33 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from eth_account.signers.local import LocalAccount
-from fedgrove.chain.agreed_index import AgreedIndex
 from fedgrove.chain.blocks import MIX_FIELD, Body, header_fields
-from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import BlockTimeout
-from fedgrove.chain.log_index import LogIndex
-from fedgrove.chain.record_index import RecordIndex
 from fedgrove.chain.records import Log
-from fedgrove.chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Sender
 
 if TYPE_CHECKING:
     from web3 import Web3
+
+GWEI = 10**9
+MAX_FEE_GWEI = 500.0
+RESEND_SECONDS = 30.0
+
+_Shared = TypeVar("_Shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """A transaction in a block, whether or not it took effect; ``contract`` is the address that it created."""
+
+    transaction: bytes
+    block: int
+    gas_used: int
+    succeeded: bool
+    contract: str | None
 
 
 class Network(ABC):
@@ -54,9 +66,8 @@ class Network(ABC):
     proofs: str = "headers"
 
     def __init__(self) -> None:
-        self._shared = threading.Lock()
-        self._senders: dict[str, Sender] = {}
-        self._indexes: dict[Deployment, RecordIndex] = {}
+        self._sharing = threading.Lock()
+        self._shared: dict[Hashable, object] = {}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -169,16 +180,13 @@ class Network(ABC):
                 )
             time.sleep(self.poll_seconds)
 
-    def sender(self, account: LocalAccount) -> Sender:
-        """The one sender of this account, which counts its nonces."""
-        with self._shared:
-            return self._senders.setdefault(account.address, Sender(self, account))
-
-    def log_index(self, deployment: Deployment) -> RecordIndex:
-        """The one index of a federation's records, so that no block is read twice."""
-        kind = LogIndex if self.proofs == "headers" else AgreedIndex
-        with self._shared:
-            return self._indexes.setdefault(deployment, kind(self, deployment))
+    def shared(self, kind: type[_Shared], key: Hashable, make: Callable[[], _Shared]) -> _Shared:
+        """The one object of a kind, by a key, that all facades on this chain use; made when it is asked for first."""
+        with self._sharing:
+            found = self._shared.setdefault((kind, key), None) or make()
+            self._shared[kind, key] = found
+        assert isinstance(found, kind)
+        return found
 
     def __enter__(self) -> Self:
         return self

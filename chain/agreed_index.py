@@ -6,15 +6,12 @@ signed. Used only on request (``network.proofs``).
 """
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from fedgrove.chain.access import Network
 from fedgrove.chain.blocks import BadHistory, decoded_transaction, records_in
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.record_index import RecordIndex
 from fedgrove.chain.records import Record
-
-if TYPE_CHECKING:
-    from fedgrove.chain.access import Network
 
 KEPT_HEADS = 1_000
 
@@ -25,7 +22,7 @@ class AgreedIndex(RecordIndex):
     ``_heads`` are the latest blocks of past readings, with their hashes: by them abandoned blocks are found.
     """
 
-    def __init__(self, network: "Network", deployment: Deployment) -> None:
+    def __init__(self, network: Network, deployment: Deployment) -> None:
         super().__init__(network, deployment)
         self._heads: list[tuple[int, bytes]] = []
         self._facts: dict[int, tuple[bytes, bytes]] = {}

@@ -14,11 +14,11 @@ from eth.vm.message import Message
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
-from fedgrove.chain.access import Network
+from fedgrove.chain.access import Mined, Network
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.records import Log, Position
-from fedgrove.chain.transactions import Mined
+from fedgrove.chain.transactions import sender_of
 from web3 import EthereumTesterProvider, Web3
 
 CALL_GAS = 16_000_000
@@ -133,7 +133,7 @@ class EmbeddedNetwork(Network):
         return True
 
     def fund(self, address: str, ether: float) -> None:
-        self.sender(self._funder).transact(address, b"", 21_000, value=int(to_wei(ether, "ether")))
+        sender_of(self, self._funder).transact(address, b"", 21_000, value=int(to_wei(ether, "ether")))
 
     def mine(self, blocks: int = 1) -> None:
         with self._lock:

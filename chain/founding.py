@@ -8,6 +8,7 @@ from fedgrove.chain.access import Network
 from fedgrove.chain.contract import Contract
 from fedgrove.chain.deployment import Deployment, Settings, Terms, created_address, creation_data, deployed_code
 from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
+from fedgrove.chain.transactions import sender_of
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000
@@ -37,7 +38,7 @@ def deploy(
     ChainError
         The chain refused a transaction; the error says why.
     """
-    sender = network.sender(deployer)
+    sender = sender_of(network, deployer)
     admin = to_checksum_address(admin or deployer.address)
     nonce = sender.next_nonce()
     founded = Deployment(

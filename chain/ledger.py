@@ -15,9 +15,10 @@ from fedgrove.chain.contract import Contract
 from fedgrove.chain.deployment import Deployment, Settings
 from fedgrove.chain.draws import SignedDraw, key_tag
 from fedgrove.chain.errors import ChainError
+from fedgrove.chain.indexes import index_of
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.records import FailureReason, Phase, Position, Record
-from fedgrove.chain.transactions import Receipt
+from fedgrove.chain.transactions import Receipt, sender_of
 
 # Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
 GAS = {
@@ -96,8 +97,8 @@ class Ledger:
         self._network = network
         self._ledger = Contract(network, "TrainingLedger", deployment.ledger)
         self._registry = Contract(network, "ClientRegistry", deployment.registry)
-        self._sender = network.sender(account) if account is not None else None
-        self._index = network.log_index(deployment)
+        self._sender = sender_of(network, account) if account is not None else None
+        self._index = index_of(network, deployment)
         self.deployment = deployment
 
     @property

@@ -7,9 +7,9 @@ header, and from a transaction that its author signed (``chain.blocks``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from eth_utils import keccak
+from fedgrove.chain.access import Network
 from fedgrove.chain.blocks import (
     MIX_FIELD,
     PARENT_FIELD,
@@ -24,9 +24,6 @@ from fedgrove.chain.blocks import (
 )
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.record_index import RecordIndex
-
-if TYPE_CHECKING:
-    from fedgrove.chain.access import Network
 
 HEADERS_AT_ONCE = 500
 BODIES_AT_ONCE = 20
@@ -80,7 +77,7 @@ class Span:
 class LogIndex(RecordIndex):
     """Proven records; see ``RecordIndex``. Nothing enters before it is proven up to the agreed hash."""
 
-    def __init__(self, network: "Network", deployment: Deployment) -> None:
+    def __init__(self, network: Network, deployment: Deployment) -> None:
         super().__init__(network, deployment)
         self._addresses = addresses_of(deployment)
         self._hashes = bytearray()  # 32 bytes a block, and its RANDAO mix beside it
@@ -174,7 +171,7 @@ class LogIndex(RecordIndex):
         return bytes(words[start : start + _HASH])
 
 
-def read_blocks(network: "Network", deployment: Deployment, headers: Sequence[bytes], first: int) -> tuple[Block, ...]:
+def read_blocks(network: Network, deployment: Deployment, headers: Sequence[bytes], first: int) -> tuple[Block, ...]:
     """Blocks with these headers, from number ``first`` on, and the bodies of those that may hold records; unchecked."""
     addresses = addresses_of(deployment)
     numbered = list(enumerate(headers, first))

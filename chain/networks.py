@@ -14,10 +14,9 @@ from pathlib import Path
 from subprocess import DEVNULL
 
 from fedgrove.chain import anvil_state
-from fedgrove.chain.access import Network
+from fedgrove.chain.access import MAX_FEE_GWEI, RESEND_SECONDS, Network
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.rpc import RpcNetwork
-from fedgrove.chain.transactions import MAX_FEE_GWEI, RESEND_SECONDS
 
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 

@@ -2,14 +2,11 @@
 
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
+from fedgrove.chain.access import Network
 from fedgrove.chain.blocks import BadHistory
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.records import Record
-
-if TYPE_CHECKING:
-    from fedgrove.chain.access import Network
 
 READINGS = 5
 
@@ -21,7 +18,7 @@ class RecordIndex(ABC):
     a few blocks behind the one asked before (``Network.head_tolerance``) abandons nothing.
     """
 
-    def __init__(self, network: "Network", deployment: Deployment) -> None:
+    def __init__(self, network: Network, deployment: Deployment) -> None:
         self._network = network
         self._deployment = deployment
         self._records: list[Record] = []

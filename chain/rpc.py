@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-from fedgrove.chain.access import Network
+from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Network
 from fedgrove.chain.block_rlp import header_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
@@ -33,7 +33,6 @@ from fedgrove.chain.rpc_reading import (
     place_of,
     signed_transaction,
 )
-from fedgrove.chain.transactions import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined
 
 if TYPE_CHECKING:
     from web3 import Web3

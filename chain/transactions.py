@@ -9,9 +9,9 @@ are replaced, not waited for.
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from eth_account.signers.local import LocalAccount
+from fedgrove.chain.access import GWEI, Mined, Network
 from fedgrove.chain.errors import (
     ChainError,
     ContractRevert,
@@ -24,15 +24,9 @@ from fedgrove.chain.errors import (
     Underpriced,
 )
 
-if TYPE_CHECKING:
-    from fedgrove.chain.access import Network
-
-GWEI = 10**9
 TIP = GWEI
-MAX_FEE_GWEI = 500.0
 FEE_SECONDS = 10.0
 RECEIPT_SECONDS = 120.0
-RESEND_SECONDS = 30.0
 LOOK_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 0.5
 LOOKS_UNTIL_LOST = 3
@@ -46,17 +40,6 @@ class Receipt:
     block: int
     gas_used: int
     transaction: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Mined:
-    """A transaction in a block, whether or not it took effect; ``contract`` is the address that it created."""
-
-    transaction: bytes
-    block: int
-    gas_used: int
-    succeeded: bool
-    contract: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +103,7 @@ class Attempt:
 class Sender:
     """Signs and sends for one account; safe to share among threads."""
 
-    def __init__(self, network: "Network", account: LocalAccount) -> None:
+    def __init__(self, network: Network, account: LocalAccount) -> None:
         self._network = network
         self._account = account
         self._lock = threading.Lock()
@@ -344,3 +327,8 @@ class Sender:
                 continue
             break
         return ContractRevert("")
+
+
+def sender_of(network: Network, account: LocalAccount) -> Sender:
+    """The one sender of an account on a network, which counts its nonces."""
+    return network.shared(Sender, account.address, lambda: Sender(network, account))

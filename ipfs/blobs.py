@@ -2,10 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
-from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, TooLarge
+from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, Root, TooLarge
 from fedgrove.ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
@@ -21,16 +20,6 @@ from fedgrove.ipfs.unixfs import (
 
 MAX_UNFOLDING = 16  # an upload has at most a few times the bytes of the model that the same archive holds
 FREE_UNFOLDING = 64 << 20
-
-
-@dataclass(frozen=True)
-class Root:
-    """A blob's verified root block: its CID, its bytes, the size of the blob, its children (none: raw content)."""
-
-    cid: CID
-    data: bytes
-    size: int
-    links: tuple[Link, ...]
 
 
 class BlockReader(ABC):

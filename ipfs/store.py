@@ -1,12 +1,11 @@
 """The protocol of every content store, and its errors: one sentence each, naming what is meant by its CID."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from fedgrove.ipfs.cid import CID
-
-if TYPE_CHECKING:
-    from fedgrove.ipfs.blobs import Root
+from fedgrove.ipfs.unixfs import Link
 
 
 class StoreError(Exception):
@@ -56,6 +55,16 @@ class Unreachable(StoreError):
     """The store's service did not answer, or not in time."""
 
 
+@dataclass(frozen=True)
+class Root:
+    """A blob's verified root block: its CID, its bytes, the size of the blob, its children (none: raw content)."""
+
+    cid: CID
+    data: bytes
+    size: int
+    links: tuple[Link, ...]
+
+
 class ContentStore(Protocol):
     """Blobs by content. A digest is the sha2-256 digest (32 bytes) of a blob's root block, as the ledger records it.
 
@@ -83,7 +92,7 @@ class ContentStore(Protocol):
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
         """Return the blob whose root block has this digest (same errors as ``get``)."""
 
-    def root(self, digest: bytes, max_bytes: int | None = None) -> "Root":
+    def root(self, digest: bytes, max_bytes: int | None = None) -> Root:
         """Return a blob's verified root block, which tells its CID and its size (same errors as ``get``)."""
 
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:

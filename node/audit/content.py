@@ -18,7 +18,6 @@ from fedgrove.chain.records import (
     Voided,
 )
 from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
@@ -36,14 +35,13 @@ from fedgrove.node.masking.release import InvalidRelease, most_release_bytes, pa
 from fedgrove.node.masking.sealing import InvalidShares, parse_shares, shares_bytes
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.privacy.records import difference as privacy_difference
 from fedgrove.node.protocol.aggregation import outcome, recovered, recovery, released_shares, sealed_shares
+from fedgrove.node.protocol.closing import closing_fault
 from fedgrove.node.protocol.content import (
     MAX_JSON_BYTES,
     InvalidBlob,
     Metrics,
     Model,
-    head_fault,
 )
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
@@ -309,32 +307,24 @@ class ContentRules:
         number = record.round
         if self._recovery is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
-        data = self._fetch(record.model_digest, self._method.config.max_blob_bytes, "closed.model", number)
+        self._fetch(record.model_digest, self._method.config.max_blob_bytes, "closed.model", number)
         try:
             right = self._get(lambda: outcome(self._method, self._inputs(), self._recovery), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
-        if self._method.model_bytes(right.model) != data or cid_of(data).digest != record.model_digest:
-            raise bad("closed.model", "it is not the sum of the survivors' updates, bit for bit", number)
-        blob = self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
-        try:
-            metrics = Metrics.from_bytes(blob)
-        except InvalidBlob as fault:
-            raise bad("closed.metrics", str(fault), number) from None
-        if metrics.round != number:
-            raise bad("closed.metrics", f"they are those of round {metrics.round}", number)
-        wrong = privacy_difference(metrics.privacy, right.privacy)
-        wrong = wrong or self._method.statement_fault(right.model, metrics)
-        wrong = wrong or head_fault(metrics, self.facts.block_hash, self.facts.deployment.block, record)
-        if wrong:
-            raise bad("closed.metrics", wrong, number)
-        self.vouched = metrics.head[0] if metrics.head else self.vouched
+
+        def metrics() -> bytes:
+            return self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
+
         # (8) within everybody's budget
-        spending = self._spending()
-        beyond = self._get(lambda: spending.overspent(self.rounds.latest), "closed.privacy", number)
-        if beyond:
-            raise bad("closed.privacy", beyond, number)
-        self.spent = spending.summary(number)
+        checked = (self._method, self._inputs(), right, record, metrics)
+        known = (self.facts.block_hash, self.facts.deployment.block)
+        wrong = self._get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
+        if wrong is not None:
+            raise bad(f"closed.{wrong.part}", wrong.reason, number)
+        head = Metrics.from_bytes(metrics()).head
+        self.vouched = head[0] if head else self.vouched
+        self.spent = self._spending().summary(number)
 
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:

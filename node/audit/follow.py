@@ -14,6 +14,7 @@ from fedgrove.chain.access import Network
 from fedgrove.chain.blocks import BadHistory
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ChainError, ConnectionFailed
+from fedgrove.chain.indexes import index_of
 from fedgrove.chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.audit.auditor import Auditor
@@ -51,7 +52,7 @@ class Follower:
     ) -> None:
         self._confirmations = confirmations
         self._terms = deployment.terms
-        self._index = network.log_index(deployment)
+        self._index = index_of(network, deployment)
         facts = ChainFacts(deployment, deployment.block, self._index.block_hash, self._index.randomness)
         self._auditor = Auditor(facts, (), store, pins=pins)
         self._held: list[Record] = []

@@ -9,6 +9,7 @@ from fedgrove.chain.abi import creation
 from fedgrove.chain.contract import Contract
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
+from fedgrove.chain.transactions import sender_of
 
 _PROOFS = 24
 _ON_CHAIN = 200
@@ -75,7 +76,7 @@ def _gas() -> tuple[dict[int, list[int]], list[int]]:
     x, y = vrf.coordinates(keys.vrf_public)
     with embedded() as network:
         network.fund(keys.address, 1)
-        created = network.sender(keys.account).transact(None, creation("ECVRFGauge", ()), _DEPLOY_GAS)
+        created = sender_of(network, keys.account).transact(None, creation("ECVRFGauge", ()), _DEPLOY_GAS)
         gauge = Contract(network, "ECVRFGauge", created.contract)
         for number in range(_ON_CHAIN):
             alpha = number.to_bytes(32, "big")

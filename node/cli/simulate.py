@@ -330,7 +330,7 @@ def _options(given: list[str]) -> dict[str, float]:
 def _table(option: str, tag: str, given: str) -> dict[str, object]:
     """Settings from the name of their kind and what a TOML table would hold, on one line."""
     try:
-        kind, table = inline_table(given)
+        kind, table = inline_table(given or "none")
     except tomllib.TOMLDecodeError as fault:
         raise CommandError(f"{option} must be like '{EXAMPLES[option]}', not {given!r}: {fault}") from None
     return {**table, tag: kind}

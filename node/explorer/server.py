@@ -12,8 +12,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from fedgrove.ipfs.blobs import Root
-from fedgrove.ipfs.store import NotFound, StoreError
+from fedgrove.ipfs.store import NotFound, Root, StoreError
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.watch import Watch

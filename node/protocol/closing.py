@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.store import ContentStore, Malformed, StoreError, TooLarge
@@ -13,11 +15,74 @@ from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol.aggregation import outcome, overspent, recovery
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault
 from fedgrove.node.protocol.method import Method
-from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 
 Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
+
+_SENTENCES = {"model": "its model is wrong: {}", "metrics": "its metrics are wrong: {}", "privacy": "{}"}
+
+
+@dataclass(frozen=True)
+class ClosingFault:
+    """What is wrong with a closed round.
+
+    Attributes
+    ----------
+    part : str
+        ``model``, ``metrics`` or ``privacy``.
+    reason : str
+        What is wrong with that part, in one clause.
+    """
+
+    part: Literal["model", "metrics", "privacy"]
+    reason: str
+
+    def __str__(self) -> str:
+        return _SENTENCES[self.part].format(self.reason)
+
+
+def closing_fault(
+    method: Method,
+    round: RoundInputs,
+    right: Outcome,
+    end: Closed,
+    metrics: Callable[[], bytes],
+    block_hash: Callable[[int], bytes],
+    first: int,
+) -> ClosingFault | None:
+    """The one check that a closed round is right, for whoever goes on from it and for whoever audits it.
+
+    Parameters
+    ----------
+    right : Outcome
+        What the round came to, recomputed.
+    end : Closed
+        What the ledger says that it came to.
+    metrics : callable
+        Fetches the bytes that the closing names as its metrics; asked once the model is right.
+    block_hash : callable
+        Maps the number of a block, from ``first`` on, to its hash.
+
+    Raises
+    ------
+    StoreError
+    """
+    if cid_of(method.model_bytes(right.model)).digest != end.model_digest:
+        return ClosingFault("model", "it is not the sum of the survivors' updates, bit for bit")
+    try:
+        stated = Metrics.from_bytes(metrics())
+    except InvalidBlob as fault:
+        return ClosingFault("metrics", str(fault))
+    if stated.round != round.entry.number:
+        return ClosingFault("metrics", f"they are those of round {stated.round}")
+    wrong = difference(stated.privacy, right.privacy) or method.statement_fault(right.model, stated)
+    wrong = wrong or head_fault(stated, block_hash, first, end)
+    if wrong:
+        return ClosingFault("metrics", wrong)
+    beyond = overspent(method, round)
+    return ClosingFault("privacy", beyond) if beyond else None
 
 
 class Closings:
@@ -117,14 +182,11 @@ class Closings:
         entry = round.entry
         record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
         right = outcome(self._method, round, record)
-        metrics = Metrics.from_bytes(self._store.fetch(end.metrics_digest, MAX_JSON_BYTES))
-        if cid_of(self._method.model_bytes(right.model)).digest != end.model_digest:
-            return "its model is not the sum of the survivors' updates"
-        if metrics.round != entry.number:
-            return f"its metrics are those of round {metrics.round}"
-        wrong = difference(metrics.privacy, right.privacy) or self._method.statement_fault(right.model, metrics)
-        wrong = wrong or head_fault(metrics, self._block_hash, self._first, end)
-        return f"its metrics are wrong: {wrong}" if wrong else overspent(self._method, round)
+
+        def metrics() -> bytes:
+            return self._store.fetch(end.metrics_digest, MAX_JSON_BYTES)
+
+        return str(closing_fault(self._method, round, right, end, metrics, self._block_hash, self._first) or "")
 
 
 def evidence(entry: RoundRecords, fault: str) -> bytes:

@@ -12,13 +12,12 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain.access import Network
+from fedgrove.chain.access import Mined, Network
 from fedgrove.chain.block_rlp import decode_header, trie_root
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.history import Block, LedgerHistory
 from fedgrove.chain.records import Log, Position
-from fedgrove.chain.transactions import Mined
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER, TIME, EXTRA = 0, 4, 5, 6, 8, 11, 12
 

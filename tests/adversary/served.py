@@ -9,11 +9,10 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
-from fedgrove.chain.access import Network
+from fedgrove.chain.access import Mined, Network
 from fedgrove.chain.block_rlp import decode_header, decode_receipt
 from fedgrove.chain.errors import ChainError, ContractRevert
 from fedgrove.chain.signed_transactions import decode_transaction
-from fedgrove.chain.transactions import Mined
 
 WORDS = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 NUMBERS = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")

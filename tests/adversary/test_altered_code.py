@@ -17,6 +17,7 @@ from fedgrove.chain.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_cod
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import embedded
+from fedgrove.chain.transactions import sender_of
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.ledger_view import LedgerView
 
@@ -60,7 +61,7 @@ def found_altered(network, founder: Keys, agreed: Keys) -> Deployment:
     addresses = [created_address(founder.address, each) for each in (nonce, nonce + 1)]
     told = Deployment(network.chain_id, *addresses, block, agreed.address, founder.address, True, 1, SETTINGS, TERMS)
     code = altered_code(network, told, founder)
-    sender = network.sender(founder.account)
+    sender = sender_of(network, founder.account)
     sender.transact(None, creation_data("ClientRegistry", told), REGISTRY_GAS)
     made = sender.transact(None, creation(code, storage(network, genuine.ledger)), LEDGER_GAS)
     assert (made.succeeded, made.contract) == (True, told.ledger)
@@ -75,7 +76,7 @@ def altered_code(network, told: Deployment, thief: Keys) -> bytes:
         before = code[span]
         code[span] = to_canonical_address(thief.address).rjust(WORD, b"\0")
         # Another account tries it out, so that the thief's next contracts stay where they are to be.
-        trial = network.sender(funded(network).account).transact(None, creation(bytes(code), {}), LEDGER_GAS)
+        trial = sender_of(network, funded(network).account).transact(None, creation(bytes(code), {}), LEDGER_GAS)
         if stated(network, trial.contract) != told.coordinator:
             code[span] = before
     return bytes(code)

@@ -25,6 +25,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import connect, embedded
 from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded
 from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.chain.transactions import sender_of
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.protocol import ledger_rules
 from fedgrove.node.protocol.ledger_rules import LedgerRules, RuleBroken
@@ -187,7 +188,7 @@ def founded_with_an_early_member() -> bool:
         block = network.block_number() + 1
         rest = (block, founder.address, founder.address, True, 1, SETTINGS, TERMS)
         deployment = Deployment(network.chain_id, *addresses, *rest)
-        sender = network.sender(founder.account)
+        sender = sender_of(network, founder.account)
         sender.transact(None, creation_data("ClientRegistry", deployment), REGISTRY_GAS)
         Ledger(network, deployment, quick.account).register(quick)
         sender.transact(None, creation_data("TrainingLedger", deployment), LEDGER_GAS)

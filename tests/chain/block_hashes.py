@@ -13,6 +13,7 @@ from base64 import b64encode
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak, to_canonical_address
 from fedgrove.chain.access import Network
+from fedgrove.chain.transactions import sender_of
 
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
 FEED_GAS = 100_000
@@ -40,7 +41,7 @@ class Feeder:
 
     def __init__(self, network: Network, account: LocalAccount) -> None:
         self._network = network
-        self._sender = network.sender(account)
+        self._sender = sender_of(network, account)
 
     def feed(self, number: int) -> None:
         """Wait for a block, and hand its hash in; a second time it changes nothing."""

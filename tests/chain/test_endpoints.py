@@ -9,6 +9,7 @@ from fedgrove.chain.errors import ConnectionFailed, WrongChain
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import connect
+from fedgrove.chain.transactions import sender_of
 from nodes import proxy
 
 NOBODY = "http://127.0.0.1:9"
@@ -217,7 +218,7 @@ def test_a_transaction_that_got_there_before_the_answer_was_lost_is_sent_once(an
 
         lossy.answer = lose
         with connect([lossy.url, good.url]) as network:
-            mined = network.sender(keys.account).transact(keys.address, b"", 21_000, value=1)
+            mined = sender_of(network, keys.account).transact(keys.address, b"", 21_000, value=1)
             assert mined.succeeded
             assert "eth_sendRawTransaction" in lossy.methods and "eth_sendRawTransaction" in good.methods
     assert anvil_network.nonce(keys.address) == 1

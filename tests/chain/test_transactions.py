@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import pytest
 from federations import found
+from fedgrove.chain.access import GWEI
 from fedgrove.chain.errors import FeeAboveCap, TransactionReplaced, TransactionTimeout
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import anvil, embedded
-from fedgrove.chain.transactions import GWEI, Sender
+from fedgrove.chain.transactions import Sender, sender_of
 
 FAR = "0x" + "11" * 20
 FULL, ROOMY = 20_000, 30_000_000
@@ -322,7 +323,7 @@ def test_a_node_killed_and_restarted_from_its_state(tmp_path):
     state, keys = tmp_path / "anvil.json", Keys.generate()
     with anvil(state) as network:
         network.fund(keys.address, 10)
-        sender = network.sender(keys.account)
+        sender = sender_of(network, keys.account)
         pay(sender)
         until(lambda: saved_block(state) == 1)
         # What comes after the last saving is lost when the node is killed.
@@ -341,4 +342,4 @@ def test_the_embedded_chain_knows_the_same_errors():
         federation = found(network, clients=0)
         network.max_fee = 1
         with pytest.raises(FeeAboveCap):
-            pay(network.sender(federation.founder.account))
+            pay(sender_of(network, federation.founder.account))

@@ -36,6 +36,7 @@ from fedgrove.chain.records import (
     Shared,
 )
 from fedgrove.chain.rpc import RpcNetwork
+from fedgrove.chain.transactions import sender_of
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.roles.coordinator import Coordinator
@@ -70,7 +71,7 @@ class PaidNetwork(RpcNetwork):
         self._rich = chain.rich
 
     def fund(self, address: str, ether: float) -> None:
-        self.sender(self._rich).transact(address, b"", TRANSFER_GAS, value=int(to_wei(ether, "ether")))
+        sender_of(self, self._rich).transact(address, b"", TRANSFER_GAS, value=int(to_wei(ether, "ether")))
 
     def mine(self, blocks: int = 1) -> None:
         self.advance_to(self.block_number() + blocks)
@@ -199,7 +200,7 @@ def waits_for_them(chain: Validators, watch: Watch) -> None:
     head = chain.wait_until_halted()
     poor, amount = Keys.generate().address, 10**15
     with PaidNetwork(chain) as other:
-        sender = other.sender(chain.rich)
+        sender = sender_of(other, chain.rich)
         with pytest.raises(TransactionTimeout, match="check that the chain makes blocks"):
             sender.transact(poor, b"", TRANSFER_GAS, timeout=2, value=amount)
         with pytest.raises(BlockTimeout, match=f"to reach block {head + 1}, it is at {head}"):

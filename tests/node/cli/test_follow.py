@@ -214,7 +214,7 @@ def garbling(chain):
         lies = True
 
         def __init__(self):
-            self.__dict__.update({**chain.__dict__, "_indexes": {}})  # what it reads is read through itself
+            self.__dict__.update({**chain.__dict__, "_shared": {}})  # what it reads is read through itself
 
         def headers(self, first, last):
             headers = super().headers(first, last)

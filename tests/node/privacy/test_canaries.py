@@ -1,7 +1,7 @@
 """Canaries: what an attacker shows of each mechanism's ε is below what is accounted, and above it where one is broken.
 
-The mechanisms are those of real rounds (``node.methods.training``), without masks, which cancel. The attacker knows all updates
-but whether the victim's is a canary or its neighbour. All draws follow from a seed.
+The mechanisms are those of real rounds (``node.methods.training``), without masks, which cancel. The attacker knows all
+updates but whether the victim's is a canary or its neighbour. All draws follow from a seed.
 """
 
 import math

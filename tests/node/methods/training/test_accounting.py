@@ -14,6 +14,7 @@ from fedgrove.node.base.tensors import Layout, flatten, load
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.spending import Spending
@@ -185,8 +186,8 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
     monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
-    for module in ("roles.disclosure", "protocol.closing"):
-        monkeypatch.setattr(f"fedgrove.node.{module}.overspent", lambda method, round: "")
+    monkeypatch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
+    monkeypatch.setattr(Closings, "fault", lambda *closing: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     verdict = federation.audit()
