@@ -26,6 +26,8 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.close import Close
+from fedgrove.node.roles.coordinator.phase import Phase
 
 from tests.node.federation import Federation
 
@@ -77,11 +79,11 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
 
     ``send`` makes it of the model that it trained, the one that the round began with, and the round of training.
     """
-    training = client._work._training
+    training = client._context.work._training
     honest = training.result
 
     def result(entry: RoundRecords, number: int) -> Tensors | None:
-        trained, state = honest(entry, number), client._inputs(entry).previous
+        trained, state = honest(entry, number), client._context.inputs(entry).previous
         if trained is None or state.stage != "train":
             return trained
         return send(trained, training._begin(entry, number)[0], state.trained + 1)
@@ -109,7 +111,8 @@ def says_only(label: int, start: Tensors, members: int) -> Tensors:
 
 def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterState, Stated], Stated]) -> None:
     """Have the coordinator state something else of models, with its signature."""
-    honest = role._aides.statements
+    context = role._context
+    honest = context.aides.statements
 
     def statements(round, state):
         truth = honest(round, state)
@@ -117,7 +120,8 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
             return truth
         return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
-    role._aides = replace(role._aides, statements=statements)
+    aides = replace(context.aides, statements=statements)
+    role._phases[Phase.CLOSE] = Close(replace(context, aides=aides))
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
@@ -145,15 +149,15 @@ def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes
     """Close the latest round in the coordinator's stead, when its grace is over."""
     entry = client.view.refresh()
     made.network.advance_to(made.network.block_number() + made.config.ledger.coordinator_grace + 1)
-    client._ledger.close(entry.number, made.store.put(model).digest, made.store.put(metrics).digest)
+    client._context.ledger.close(entry.number, made.store.put(model).digest, made.store.put(metrics).digest)
 
 
 def right_state(client: Client) -> ClusterState:
     """What the latest round, recovered, comes to."""
-    round = client._inputs(client.view.refresh())
-    return outcome(
-        client._method, round, recovery(round, client._store.fetch(round.entry.recovered.digest, 1 << 24))
-    ).model
+    context = client._context
+    round = context.inputs(client.view.refresh())
+    record = recovery(round, context.store.fetch(round.entry.recovered.digest, 1 << 24))
+    return outcome(context.method, round, record).model
 
 
 def metrics_with(number: int, clusters: object) -> bytes:

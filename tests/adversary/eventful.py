@@ -1,10 +1,8 @@
 """A federation in which everything happens that the ledger can record."""
 
 import os
-from dataclasses import replace
 from unittest import mock
 
-import numpy as np
 from fedgrove.chain import ledger, tree
 from fedgrove.chain.draws import sign_draw
 from fedgrove.chain.keys import Keys
@@ -12,27 +10,41 @@ from fedgrove.chain.records import FailureReason, Skipped, Voided
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.failure import fail
+from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.recover import Recover
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 
 TERMS = {"membership": MembershipSettings(mode="approved"), "federation": FederationSettings(rounds=3), "repeats": 5}
 
 
-class Erring(Coordinator):
+class Erring(LyingCoordinator):
     """Closes round 2 with a lie, and then has one round fail for nothing."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self._phases[Phase.RECOVER] = self._recover = FailsOnce(self._context)
+
+    @property
+    def failed(self):
+        """The round that failed for nothing; 0 before that."""
+        return self._recover.failed
+
+    def lie(self, entry, model):
+        return super().lie(entry, model) if entry.number == 2 else model
+
+
+class FailsOnce(Recover):
+    """Has one round after the second fail for nothing."""
 
     failed = 0
 
-    def _outcome(self, round, record):
-        right = super()._outcome(round, record)
-        lie = {name: np.zeros_like(tensor) for name, tensor in right.model.items()}
-        return replace(right, model=lie) if round.entry.number == 2 else right
-
-    def _recover(self, round, deadlines):
-        if round.entry.number > 2 and not self.failed:
-            self.failed = round.entry.number
-            return self._fail(round.entry, FailureReason.INVALID_UPDATE, {})
-        return super()._recover(round, deadlines)
+    def _recover(self, turn, round):
+        if turn.entry.number > 2 and not self.failed:
+            self.failed = turn.entry.number
+            return fail(self._context, turn.entry, FailureReason.INVALID_UPDATE, {})
+        return super()._recover(turn, round)
 
 
 def hold(made: Federation) -> None:

@@ -35,31 +35,31 @@ class Watched(Client):
 
     def __init__(self, *parts: object, **options: object) -> None:
         super().__init__(*parts, **options)
-        mask = self._disclosure.masked
+        mask = self._context.disclosure.masked
 
         def masked(entry: RoundRecords, client: int, update: Update) -> bytes:
             self.hidden = update
             return mask(entry, client, update)
 
-        self._disclosure.masked = masked
+        self._context.disclosure.masked = masked
 
     def words(self, entry: RoundRecords) -> np.ndarray:
         """The hidden update as the ring's words, before any mask."""
-        place, client = self._inputs(entry), self.view.rounds.member(self.account).client
+        place, client = self._context.inputs(entry), self.view.rounds.member(self.account).client
         graph, samples = place.graph, entry.draws[client].samples
         return encode(
-            self._method.codec.vector(place, self.hidden),
+            self._context.method.codec.vector(place, self.hidden),
             place.layout,
             samples,
             graph.total_samples,
-            self._config.masking.bound,
+            self._context.config.masking.bound,
         )
 
 
 def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:
     """The victim's words, by the secrets behind the keys that it took for those of all others; nothing of its own."""
     entry = victim.view.rounds.latest
-    place, client = victim._inputs(entry), victim.view.rounds.member(victim.account).client
+    place, client = victim._context.inputs(entry), victim.view.rounds.member(victim.account).client
     graph, owner = place.graph, entry.order.index(client)
     sealed = parse_shares(federation.store.fetch(entry.shares[client].digest, 1 << 20), graph, owner)
     opened = {

@@ -102,8 +102,8 @@ def stay(one: Federation, leaver: int) -> None:
         made = make(number)
         if number == leaver:
             made.view.rounds.left = lambda *_: False
-            made._disclosure._method.codec.encode = lambda round, *_: bytes(8)
-            made._work.result = lambda entry, index: draw_vector(
+            made._context.disclosure._method.codec.encode = lambda round, *_: bytes(8)
+            made._context.work.result = lambda entry, index: draw_vector(
                 everything, one.config.method, np.random.default_rng(1)
             )
         return made

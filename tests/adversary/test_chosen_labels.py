@@ -47,16 +47,16 @@ def attack(
     """Run to the end; the attacker claims so many samples more, or sends these label shares, and then poison."""
     clients = made.clients()
     attacker = clients[ATTACKER]
-    own = attacker._work._samples
+    own = attacker._context.work._samples
     more = np.resize(np.flatnonzero(own.y == LABEL), claims)
-    attacker._work._samples = own.take(np.concatenate([np.arange(len(own)), more]))
+    attacker._context.work._samples = own.take(np.concatenate([np.arange(len(own)), more]))
     clustered.poison(
         attacker, lambda trained, start, number: trained if number < 2 else clustered.says_only(LABEL, start, 3)
     )
     if shares is not None:
-        result = attacker._work.result
-        attacker._work.result = lambda entry, number: (
-            shares(attacker) if attacker._inputs(entry).previous.stage == "labels" else result(entry, number)
+        result = attacker._context.work.result
+        attacker._context.work.result = lambda entry, number: (
+            shares(attacker) if attacker._context.inputs(entry).previous.stage == "labels" else result(entry, number)
         )
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)
@@ -143,7 +143,7 @@ def test_if_nobody_looked_at_the_sum_the_poison_would_stay(federation, monkeypat
 def test_who_doubts_for_no_reason_harms_its_own_cluster_only(federation):
     """As long as labels weigh alike there, a model that specialises may count as one that fell."""
     clients = federation.clients()
-    clients[ATTACKER]._work._course = Doubting(clients[ATTACKER]._work._course)
+    clients[ATTACKER]._context.work._course = Doubting(clients[ATTACKER]._context.work._course)
     federation.run(clustered.coordinator(federation), clients)
     last = clustered.states(federation)[-1]
     k = next(k for k, members in enumerate(last.clusters) if ATTACKER in members)

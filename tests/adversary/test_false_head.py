@@ -12,23 +12,25 @@ from fedgrove.chain.records import Closed, Disputed, Voided
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.close import Close
+from fedgrove.node.roles.coordinator.phase import Phase
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
 
-class NamesAnotherBlock(Coordinator):
+class NamesAnotherBlock(Close):
     """Its first closing names a block with a hash of its own."""
 
-    def _close(self, entry, deadlines):
-        if entry.number != 1:
-            return super()._close(entry, deadlines)
-        self._ledger.block_hash = lambda number: bytes(32)
+    def act(self, turn):
+        if turn.entry.number != 1:
+            return super().act(turn)
+        self._context.ledger.block_hash = lambda number: bytes(32)
         try:
-            return super()._close(entry, deadlines)
+            return super().act(turn)
         finally:
-            del self._ledger.block_hash
+            del self._context.ledger.block_hash
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def federation(tmp_path):
 
 def run(federation):
     """The rounds that were void, how many disputed, and the verdict."""
-    federation.run(coordinator=federation.coordinator(NamesAnotherBlock))
+    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, NamesAnotherBlock)))
     records = federation.history().records()
     void = [record.round for record in records if isinstance(record, Voided)]
     assert sum(isinstance(record, Closed) for record in records) >= 2

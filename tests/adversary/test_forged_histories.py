@@ -10,6 +10,7 @@ out or moved either (step 6). What is left is the end of a history: for that the
 import copy
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,16 @@ from eth_abi import encode as abi_encode
 from fedgrove.chain.abi import functions
 from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.phases import Deadlines
-from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, LedgerFounded, Recovered, RoundOpened
+from fedgrove.chain.records import (
+    Closed,
+    Committed,
+    Failed,
+    FailureReason,
+    LedgerFounded,
+    Recovered,
+    RoundOpened,
+    Voided,
+)
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
@@ -139,7 +149,7 @@ def cut(run: Kept, last: int, target: Path) -> Verdict:
     return audit_directory(target)
 
 
-def check_cuts(run: Kept, blocks: range, directory: Path) -> None:
+def check_cuts(run: Kept, blocks: Sequence[int], directory: Path) -> None:
     """A history that ends early says how far it goes, and that whoever delivered it may have left something out."""
     for last in blocks:
         target = directory / str(last)
@@ -150,9 +160,15 @@ def check_cuts(run: Kept, blocks: range, directory: Path) -> None:
         shutil.rmtree(target)
 
 
-def ends(run: Kept) -> range:
-    """The blocks with which a history can end, once it is founded."""
-    return range(run.tape.number(run.tape.first(LedgerFounded)), run.history.head_block)
+def ends(run: Kept) -> list[int]:
+    """The blocks with which a history can end, once it is founded; where a lie stands that is void later, none."""
+    records = run.history.records()
+    void = {record.round: record.at.block for record in records if isinstance(record, Voided)}
+    lies = [
+        range(each.at.block, void[each.round]) for each in records if isinstance(each, Closed) and each.round in void
+    ]
+    founded = run.tape.number(run.tape.first(LedgerFounded))
+    return [block for block in range(founded, run.history.head_block) if not any(block in lie for lie in lies)]
 
 
 def test_a_history_without_its_end_is_refused_by_a_later_head_alone(runs, tmp_path):

@@ -16,7 +16,7 @@ from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
-from fedgrove.node.roles import client as client_module
+from fedgrove.node.roles.client import seal
 from fedgrove.node.roles.company import known_members, refusal
 
 from tests.node.federation import Federation
@@ -27,7 +27,7 @@ MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
 @pytest.fixture
 def nobody_looks_around(monkeypatch):
     """Takes the mend out: clients take part in whatever company."""
-    monkeypatch.setattr(client_module, "refusal", lambda rounds, entry, config: "")
+    monkeypatch.setattr(seal, "refusal", lambda rounds, entry, config: "")
 
 
 def played(directory) -> Federation:
@@ -71,7 +71,7 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
         client = federation.client(number)
         client.view.rounds, client.view.block = view.rounds, view.block
         member = view.rounds.member(client.account)
-        trained[number] = (flatten(client._work.result(entry, member.client)), weights[member.client])
+        trained[number] = (flatten(client._context.work.result(entry, member.client)), weights[member.client])
     others = sum(update.astype(np.float64) * weight for number, (update, weight) in trained.items() if number != VICTIM)
     victim, weight = trained[VICTIM]
     read = (closed * sum(weights.values()) - others) / weight

@@ -27,9 +27,11 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.recover import Recover as RecoverPhase
 from fedgrove.node.roles.disclosure import Disclosure
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 TWO_ROUNDS = ClientLevelSettings(epsilon=5.0, delta=1e-3)
 """Two rounds of σ = 1 cost 4.85, a third would make it 6.28."""
@@ -80,8 +82,8 @@ class ListsJunk(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._disclosure.released
-        self._disclosure.released = lambda *rest: self.junk if rest[0].number == 2 else honestly(*rest)
+        honestly = self._context.disclosure.released
+        self._context.disclosure.released = lambda *rest: self.junk if rest[0].number == 2 else honestly(*rest)
 
     junk = b""
 
@@ -96,9 +98,9 @@ class ListsItsShares(ListsJunk):
         def regardless(entry, *rest):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
-                return release(self._disclosure, entry, *rest)
+                return release(self._context.disclosure, entry, *rest)
 
-        self._disclosure.released = regardless
+        self._context.disclosure.released = regardless
 
 
 def with_a_liar(federation, liar: type[Client], junk: bytes) -> None:
@@ -139,38 +141,38 @@ def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkey
 # --- shares that a holder keeps to itself -----------------------------------------------------------------------------
 
 
-class Withholds(Client):
+class Withholds(RecoverPhase):
     """Makes its release and keeps it; with those of the others it reads the sum of every round, which then fails."""
 
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
+    def __init__(self, context):
+        super().__init__(context)
         self.read: dict[int, np.ndarray] = {}
 
-    def _release_when_due(self, entry, member, deadlines):
-        waiting = Step.wait("recover", "nobody", deadlines.recover_end)
-        if self.view.block < deadlines.commit_end or len(entry.releases) < 2 or entry.number in self.read:
+    def act(self, turn):
+        entry, waiting = turn.entry, Step.wait("recover", "nobody", turn.deadlines.recover_end)
+        if turn.block < turn.deadlines.commit_end or len(entry.releases) < 2 or entry.number in self.read:
             return waiting
-        place = self._inputs(entry)
+        place = self._context.inputs(entry)
         blobs = {entry.order.index(client): self._published_by(record) for client, record in entry.releases.items()}
-        blobs[entry.order.index(member.client)] = self._disclosure.released(entry, member.client, [])
+        blobs[entry.order.index(turn.client)] = self._context.disclosure.released(entry, turn.client, [])
         try:
             shares = {entry.order.index(client): self._published_by(record) for client, record in entry.shares.items()}
             record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
         except TooFewShares:
             return waiting
-        change = flatten(self._method.codec.outcome(place, record).model) - flatten(place.previous)
+        change = flatten(self._context.method.codec.outcome(place, record).model) - flatten(place.previous)
         self.read[entry.number] = change
         return waiting
 
     def _published_by(self, record):
-        has = self._store.has(record.digest)
-        return self._store.fetch(record.digest, 1 << 24) if has else b""
+        has = self._context.store.has(record.digest)
+        return self._context.store.fetch(record.digest, 1 << 24) if has else b""
 
 
-def withheld(federation) -> Client:
-    villain = federation.client(3, Withholds)
+def withheld(federation) -> Withholds:
+    villain = federation.client(3, with_phase(Client, Phase.RECOVER, Withholds))
     federation.run(clients=federation.clients() | {3: villain})
-    return villain
+    return villain._phases[Phase.RECOVER]
 
 
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
@@ -213,7 +215,7 @@ def censored(federation) -> None:
 
     clients = federation.clients()
     for client in clients.values():
-        client._ledger.release = censor
+        client._context.ledger.release = censor
     federation.run(clients=clients)
 
 

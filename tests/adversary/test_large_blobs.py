@@ -23,8 +23,12 @@ from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.commit import Commit
+from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.recover import Recover
+from fedgrove.node.roles.client.share import Share
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)
 MEMBERS, FEW = 16, Sharing(6, 4)
@@ -61,35 +65,40 @@ def large(number: int) -> bytes:
     return number.to_bytes(4) + bytes(LARGE - 4)
 
 
-class HeavySharer(Client):
+class HeavyShare(Share):
     """Lists sixteen mebibytes as its sealed shares."""
 
-    def _share(self, entry, member):
-        self._disclosure.shares(entry, member.client)
-        self._ledger.share(entry.number, self._store.put(large(member.client)).digest)
+    def act(self, turn):
+        self._context.disclosure.shares(turn.entry, turn.client)
+        self._context.ledger.share(turn.entry.number, self._context.store.put(large(turn.client)).digest)
         return Step("share", acted="shared")
 
 
-class HeavyReleaser(Client):
+class HeavyRelease(Recover):
     """Lists sixteen mebibytes as the shares that it releases."""
 
-    def _release_when_due(self, entry, member, deadlines):
-        block = self.view.block
-        if member.client not in entry.releases and deadlines.commit_end <= block < deadlines.recover_end:
-            self._ledger.release(entry.number, self._store.put(large(member.client)).digest)
+    def act(self, turn):
+        deadlines = turn.deadlines
+        if turn.client not in turn.entry.releases and deadlines.commit_end <= turn.block < deadlines.recover_end:
+            self._context.ledger.release(turn.entry.number, self._context.store.put(large(turn.client)).digest)
             return Step("recover", acted="released shares")
         return Step.wait("recover", "nobody", deadlines.close_end)
 
 
-class HeavyUploader(Client):
+class HeavyUpload(Commit):
     """Commits to sixteen mebibytes, and publishes them."""
 
-    def _train_and_commit(self, entry, member, deadlines):
-        if self.view.block < deadlines.share_end:
-            return Step.wait("share", "nobody", deadlines.share_end)
-        digest = self._store.put(large(member.client)).digest
-        self._ledger.commit(entry.number, digest, self._disclosure.secrets(entry.number).seed_hash)
+    def act(self, turn):
+        if turn.block < turn.deadlines.share_end:
+            return Step.wait("share", "nobody", turn.deadlines.share_end)
+        number, digest = turn.entry.number, self._context.store.put(large(turn.client)).digest
+        self._context.ledger.commit(number, digest, self._context.disclosure.secrets(number).seed_hash)
         return Step("commit", acted="committed")
+
+
+HeavySharer = with_phase(Client, Phase.SHARE, HeavyShare)
+HeavyReleaser = with_phase(Client, Phase.RECOVER, HeavyRelease)
+HeavyUploader = with_phase(Client, Phase.COMMIT, HeavyUpload)
 
 
 @dataclass
@@ -126,8 +135,8 @@ def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played
             number: made.client(number, heavy if number in numbers else Client, store=stores[number])
             for number in stores
         }
-        coordinator = made.coordinator()
-        coordinator._store = Metered(directory / "store")
+        metered = Metered(directory / "store")
+        coordinator = made.coordinator(store=metered)
         peaks = {}
         watch(clients[1], peaks)
         while coordinator.round <= 1 and made.turn(coordinator, clients):
@@ -136,12 +145,12 @@ def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played
         clients[1].view.refresh()
         first = clients[1].view.rounds.rounds[1]
         honest = {number: store for number, store in stores.items() if number not in numbers}
-        return Played(records, clients[1]._inputs(first), honest, coordinator._store, numbers, peaks)
+        return Played(records, clients[1]._context.inputs(first), honest, metered, numbers, peaks)
 
 
 def watch(client: Client, peaks: dict[int, int]) -> None:
     """Note the most memory that a client takes while it makes its release."""
-    honestly = client._disclosure._release
+    honestly = client._context.disclosure._release
 
     def release(entry, number, gone):
         tracemalloc.start()
@@ -151,7 +160,7 @@ def watch(client: Client, peaks: dict[int, int]) -> None:
             peaks[number] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
 
-    client._disclosure._release = release
+    client._context.disclosure._release = release
 
 
 # --- shares -----------------------------------------------------------------------------------------------------------

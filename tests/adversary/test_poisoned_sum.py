@@ -71,7 +71,7 @@ class Poisoner(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self._disclosure._method.codec.encode
+        encode = self._context.disclosure._method.codec.encode
 
         def poisoned(round, *rest):
             words = np.frombuffer(encode(round, *rest), WORD).copy()
@@ -79,7 +79,7 @@ class Poisoner(Client):
                 words[:1] += np.uint32(self.word % 2**32)
             return words.tobytes()
 
-        self._disclosure._method.codec.encode = poisoned
+        self._context.disclosure._method.codec.encode = poisoned
 
 
 @pytest.fixture
@@ -131,10 +131,16 @@ def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack)
 class Accomplice(Coordinator):
     """Closes over whatever the sum decodes to."""
 
-    def _outcome(self, round, record):
-        with pytest.MonkeyPatch.context() as patch:
-            unlimited(patch)
-            return super()._outcome(round, record)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        honestly = self._context.outcomes.of
+
+        def outcome(round, record):
+            with pytest.MonkeyPatch.context() as patch:
+                unlimited(patch)
+                return honestly(round, record)
+
+        self._context.outcomes.of = outcome
 
 
 def test_a_coordinator_that_closes_over_it_is_disputed(attacked):
@@ -156,7 +162,8 @@ class Insider(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._disclosure._method.codec.encode = partial(self._encode, self._disclosure._method.codec.encode)
+        codec = self._context.disclosure._method.codec
+        codec.encode = partial(self._encode, codec.encode)
 
     def _encode(self, encode_honestly, round, client, secrets, update):
         words = np.frombuffer(encode_honestly(round, client, secrets, update), WORD).copy()
@@ -168,7 +175,7 @@ class Insider(Client):
         return words.tobytes()
 
     def _words(self, round, peer):
-        samples, vector = len(peer._work._samples), flatten(load(peer._journal.read(1, "update")))
+        samples, vector = len(peer._context.work._samples), flatten(load(peer._context.journal.read(1, "update")))
         return encode(vector, round.layout, samples, round.graph.total_samples, BOUND)
 
     def _bias(self, layout):

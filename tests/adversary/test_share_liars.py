@@ -48,8 +48,8 @@ class ShareLiar(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._disclosure._release
-        self._disclosure._release = lambda entry, client, gone: self._lie(
+        honestly = self._context.disclosure._release
+        self._context.disclosure._release = lambda entry, client, gone: self._lie(
             self._lists(entry), honestly(entry, client, gone), entry.order.index(client)
         )
 
@@ -57,7 +57,7 @@ class ShareLiar(Client):
         return lists.lying(blob, position)
 
     def _lists(self, entry: RoundRecords) -> Lists:
-        round = self._inputs(entry)
+        round = self._context.inputs(entry)
         return Lists(round.graph, round.sharers, round.survivors)
 
 
@@ -78,14 +78,14 @@ class Dealer(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._disclosure.shares
+        honestly = self._context.disclosure.shares
 
         def shares(entry, client):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("fedgrove.node.masking.sealing.split", lambda *inputs: self.deal(split(*inputs)))
                 return honestly(entry, client)
 
-        self._disclosure.shares = shares
+        self._context.disclosure.shares = shares
 
 
 class OtherDealer(Dealer):

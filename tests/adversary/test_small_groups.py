@@ -37,8 +37,9 @@ class Colluder(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honest = self._disclosure._mask
-        self._disclosure._mask = lambda *inputs: self._poisoned(honest(*inputs)) if self.wait else honest(*inputs)
+        disclosure = self._context.disclosure
+        honest = disclosure._mask
+        disclosure._mask = lambda *inputs: self._poisoned(honest(*inputs)) if self.wait else honest(*inputs)
 
     def _poisoned(self, data: bytes) -> bytes:
         words = np.frombuffer(data, WORD).copy()
@@ -63,14 +64,14 @@ def read_an_update(directory) -> bool:
             if entry.number > MOST_ROUNDS:
                 break
             for number in COLLUDERS:
-                if clients[number]._journal.note(entry.number) is not None:
-                    secrets[entry.number, number] = clients[number]._disclosure.secrets(entry.number)
+                if clients[number]._context.journal.note(entry.number) is not None:
+                    secrets[entry.number, number] = clients[number]._context.disclosure.secrets(entry.number)
             if entry.end is not None:
                 leaves = set()
-                if isinstance(entry.end, Closed) and opened(coordinator._inputs(entry), secrets, clients):
+                if isinstance(entry.end, Closed) and opened(coordinator._context.inputs(entry), secrets, clients):
                     return True
             elif entry.sealed is not None and not entry.commits:
-                honest = cornered(coordinator._inputs(entry))
+                honest = cornered(coordinator._context.inputs(entry))
                 for number in COLLUDERS:
                     clients[number].wait = not honest
                 leaves = set(honest[1:]) if len(entry.shares) == MEMBERS else set()
@@ -106,7 +107,7 @@ def opened(place, secrets, clients) -> bool:
         data = place.store.fetch(entry.commits[number].digest, 1 << 24)
         found = open_update(graph, position, told, place.sharers, record, np.frombuffer(data, WORD))
         if found is not None:
-            bare = flatten(clients[number]._work.result(entry, number))
+            bare = flatten(clients[number]._context.work.result(entry, number))
             samples = entry.draws[number].samples
             assert (found == encode(bare, place.layout, samples, graph.total_samples, 8.0)).all()
             return True

@@ -15,8 +15,11 @@ from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
 from fedgrove.node.protocol import rounds
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.publish import Publish
+from fedgrove.node.roles.client.share import Share
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 MEMBERS, SPOILER, ROUNDS = 8, 3, 2
 
@@ -26,8 +29,8 @@ class Poisoner(Client):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        honest = self._disclosure._mask
-        self._disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
+        honest = self._context.disclosure._mask
+        self._context.disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
 
 
 class Shameless(Client):
@@ -35,33 +38,37 @@ class Shameless(Client):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._twins.look = lambda *seen: None
+        self._context.twins.look = lambda *seen: None
 
 
-class GarbageDealer(Shameless):
+class GarbageShares(Share):
     """Seals random bytes for its holders, with commitments to them that look right."""
 
-    def _share(self, entry, member):
-        blob = self._disclosure.shares(entry, member.client)
-        self._ledger.share(entry.number, self._store.put(with_garbage(blob)).digest)
+    def act(self, turn):
+        blob = self._context.disclosure.shares(turn.entry, turn.client)
+        self._context.ledger.share(turn.entry.number, self._context.store.put(with_garbage(blob)).digest)
         return Step("share", acted="shared garbage")
 
 
-class Withholder(Client):
+class PublishesNothing(Publish):
     """Commits to an update that nobody ever sees."""
 
-    def _publish_or_release(self, entry, member, deadlines):
-        self._published = entry.number
-        return super()._publish_or_release(entry, member, deadlines)
+    def act(self, turn):
+        return Phase.RECOVER
 
 
-class SilentDealer(Client):
+class HiddenShares(Share):
     """Shares the digest of shares that nobody ever sees."""
 
-    def _share(self, entry, member):
-        blob = self._disclosure.shares(entry, member.client)
-        self._ledger.share(entry.number, cid_of(blob).digest)
+    def act(self, turn):
+        blob = self._context.disclosure.shares(turn.entry, turn.client)
+        self._context.ledger.share(turn.entry.number, cid_of(blob).digest)
         return Step("share", acted="shared what nobody can fetch")
+
+
+GarbageDealer = with_phase(Shameless, Phase.SHARE, GarbageShares)
+Withholder = with_phase(Client, Phase.PUBLISH, PublishesNothing)
+SilentDealer = with_phase(Client, Phase.SHARE, HiddenShares)
 
 
 def poisoned(data: bytes) -> bytes:

@@ -22,9 +22,11 @@ from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.draw import Draw
+from fedgrove.node.roles.client.phase import Phase
 
 from tests.adversary import clustered
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 GROUPS = (0, 0, 0, 1, 1, 1, 1)
 ATTACKER = 4
@@ -44,7 +46,7 @@ def federation(tmp_path) -> Iterator[Federation]:
 def run(made: Federation, change) -> list[ClusterState]:
     """The attacker's uploads are changed from the second round of training on."""
     clients = made.clients()
-    disclosure = clients[ATTACKER]._disclosure
+    disclosure = clients[ATTACKER]._context.disclosure
     honest = disclosure._mask
 
     def mask(entry, client, update):
@@ -119,7 +121,7 @@ def test_where_there_are_committees_the_group_answers_for_it(tmp_path):
 
 def run_watched(made: Federation) -> list[ClusterState]:
     clients = made.clients()
-    disclosure = clients[ATTACKER]._disclosure
+    disclosure = clients[ATTACKER]._context.disclosure
     honest = disclosure._mask
 
     def mask(entry, client, update):
@@ -150,26 +152,28 @@ def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatc
 LOW = bytes(32)  # a point of low order: whoever agrees on a key with it gets zero
 
 
-class NoMasks(Client):
+class NoMasks(Draw):
     """Draws with a key by which nobody can mask."""
 
-    def _draw(self, entry, member, deadlines):
-        honest = self._ledger.draw
-        if member.client == ATTACKER and entry.number > FIRST:
-            self._ledger.draw = lambda number, keys, alpha, mask_key, seal_key, samples: honest(
+    def act(self, turn):
+        ledger = self._context.ledger
+        honest = ledger.draw
+        if turn.client == ATTACKER and turn.entry.number > FIRST:
+            ledger.draw = lambda number, keys, alpha, mask_key, seal_key, samples: honest(
                 number, keys, alpha, LOW, seal_key, samples
             )
         try:
-            return super()._draw(entry, member, deadlines)
+            return super().act(turn)
         finally:
-            self._ledger.draw = honest
+            ledger.draw = honest
 
 
 def no_masks(made: Federation) -> list[ClusterState]:
     """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
-    clients = {number: made.client(number, NoMasks) for number in range(1, len(GROUPS) + 1)}
-    clients[ATTACKER]._twins.look = lambda *_: None  # it does not mind that its journal has something else
-    disclosure, size = clients[ATTACKER]._disclosure, 4 * clients[ATTACKER]._parameters
+    kind = with_phase(Client, Phase.DRAW, NoMasks)
+    clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
+    clients[ATTACKER]._context.twins.look = lambda *_: None  # it does not mind that its journal has something else
+    disclosure, size = clients[ATTACKER]._context.disclosure, 4 * clients[ATTACKER]._context.parameters
     for name, junk in (("_mask", bytes(size)), ("shares", os.urandom(100))):
         honest = getattr(disclosure, name)
         setattr(disclosure, name, _from_first(honest, junk))

@@ -129,7 +129,8 @@ def odd_models(federation: Federation) -> Client:
     while role.step().phase != "draw":
         federation.network.advance_to(federation.network.block_number() + 1)
     careless = federation.client(2)
-    careless._closings.fault = lambda entry, client: ""  # whether it is drawn to look, or leads a cluster, or not
+    closings = careless._context.closings
+    closings.fault = lambda entry, client: ""  # whether it is drawn to look, or leads a cluster, or not
     return careless
 
 
@@ -251,7 +252,7 @@ def test_without_checks_of_groups_a_state_stops_who_reads_it(federation, lie):
         if lie == "a client three times in a cluster":
             assert course.groups(found, stated_numbers)[0] == (1, 1, 1)  # no mask graph can be made of that
         else:
-            party = clients[1]._work._party(bytes(32), 1, bytes(32))
+            party = clients[1]._context.work._party(bytes(32), 1, bytes(32))
             with pytest.raises(OverflowError):
                 party.blinder.answer(1 << 40, b"")
 

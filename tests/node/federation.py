@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from fedgrove.chain.access import Network
@@ -10,6 +11,7 @@ from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
@@ -28,7 +30,9 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.phase import Phase as ClientPhase
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.phase import Phase as CoordinatorPhase
 
 
 @dataclass
@@ -98,10 +102,10 @@ class Federation:
         }
         return kind(**{**parts, **changes})
 
-    def coordinator(self, kind: type[Coordinator] = Coordinator) -> Coordinator:
+    def coordinator(self, kind: type[Coordinator] = Coordinator, store: ContentStore | None = None) -> Coordinator:
         """A fresh coordinator object, as after a restart."""
         method, ledger = method_of(self.config), self.ledger(self.coordinator_keys)
-        return kind(ledger, self.store, self.config, method.first_model(), method.aides(None, self.test))
+        return kind(ledger, store or self.store, self.config, method.first_model(), method.aides(None, self.test))
 
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):
@@ -156,6 +160,25 @@ class LyingCoordinator(Coordinator):
         """The model that this coordinator likes; here all zeros."""
         return {name: np.zeros_like(tensor) for name, tensor in model.items()}
 
-    def _outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
-        true = super()._outcome(round, record)
-        return replace(true, model=self.lie(round.entry, true.model))
+    def __init__(self, *parts: object, **options: object) -> None:
+        super().__init__(*parts, **options)
+        honestly = self._context.outcomes.of
+
+        def outcome(round: RoundInputs, record: RecoveryRecord) -> Outcome:
+            true = honestly(round, record)
+            return replace(true, model=self.lie(round.entry, true.model))
+
+        self._context.outcomes.of = outcome
+
+
+Role = TypeVar("Role", Client, Coordinator)
+
+
+def with_phase(kind: type[Role], phase: ClientPhase | CoordinatorPhase, unit: type) -> type[Role]:
+    """A kind of role that does something else in one phase: what ``unit`` does, made from the role's context."""
+
+    def __init__(self: Role, *parts: object, **options: object) -> None:
+        kind.__init__(self, *parts, **options)
+        self._phases[phase] = unit(self._context)
+
+    return type(unit.__name__, (kind,), {"__init__": __init__})

@@ -17,8 +17,10 @@ from fedgrove.node.methods.terms import method_of, parse_config
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.recover import Recover
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 SMALL = FederationSettings(rounds=1, max_blob_mib=1)
@@ -55,16 +57,16 @@ def test_a_key_that_no_terminal_can_print_is_escaped():
     assert str(caught.value).isprintable()
 
 
-class JunkRecovery(Coordinator):
+class JunkRecovery(Recover):
     """Records a recovery whose blob is no recovery record."""
 
-    def _recover(self, round, deadlines):
-        self._ledger.recover(round.entry.number, self._store.put(b"junk").digest)
-        return super()._recover(round, deadlines)
+    def _recover(self, turn, round):
+        self._context.ledger.recover(turn.entry.number, self._context.store.put(b"junk").digest)
+        return super()._recover(turn, round)
 
 
 def test_a_junk_recovery_of_somebody_else_fails_the_round(federation):
-    federation.run(federation.coordinator(JunkRecovery))
+    federation.run(federation.coordinator(with_phase(Coordinator, Phase.RECOVER, JunkRecovery)))
     records = federation.history().records()
     assert any(isinstance(record, Recovered) for record in records)
     assert [r.reason for r in records if isinstance(r, Failed)] == [FailureReason.INVALID_RELEASE]
@@ -175,7 +177,7 @@ def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history
     if kind == "huge":
         store.put(blob)
     clients = {**federation.clients(), 2: federation.client(2, store=Deaf(federation.directory / "store"))}
-    clients[2]._disclosure._mask = lambda *arguments: blob
+    clients[2]._context.disclosure._mask = lambda *arguments: blob
     federation.run(clients=clients)
     records = federation.history().records()
     (failed,) = [record for record in records if isinstance(record, Failed)]
@@ -191,9 +193,9 @@ def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history
 def test_hostile_shares_and_releases_are_left_out_and_remarked(federation):
     """With three honest holders the round closes nevertheless."""
     clients = federation.clients()
-    seal = clients[3]._disclosure.shares
-    clients[3]._disclosure.shares = lambda entry, client: seal(entry, client) and b"no shares"
-    clients[3]._disclosure.released = lambda entry, client, gone: b"no release"
+    seal = clients[3]._context.disclosure.shares
+    clients[3]._context.disclosure.shares = lambda entry, client: seal(entry, client) and b"no shares"
+    clients[3]._context.disclosure.released = lambda entry, client, gone: b"no release"
     federation.run(clients=clients)
     verdict = federation.audit()
     assert verdict.verdict == "verified"

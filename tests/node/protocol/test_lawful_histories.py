@@ -24,8 +24,10 @@ from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.commit import Commit
+from fedgrove.node.roles.client.phase import Phase
 
-from tests.node.federation import Federation
+from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(batch_size=20)
 
@@ -97,17 +99,17 @@ def test_a_key_rotated_in_the_middle_of_a_round_waits_for_the_next(found):
     assert federation.audit().verdict == "verified"
 
 
-class Idle(Client):
-    """Draws and shares, and never commits."""
+class Idle(Commit):
+    """Never trains or commits; its client draws and shares."""
 
-    def _train_and_commit(self, entry, member, deadlines):
-        return Step.wait("train", "nobody: it is idle", deadlines.commit_end)
+    def act(self, turn):
+        return Step.wait("train", "nobody: it is idle", turn.deadlines.commit_end)
 
 
 def test_who_draws_and_never_commits_is_counted_absent_and_sits_out(found):
     federation = found(clients=5, rounds=5)
     federation.register()
-    clients = {**federation.clients(), 5: federation.client(5, Idle)}
+    clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, Phase.COMMIT, Idle))}
     federation.run(clients=clients)
     absences = [(record.client, record.absences) for record in of(federation, AbsenceRecorded)]
     assert absences == [(5, 1), (5, 2), (5, 3), (5, 4)]

@@ -43,18 +43,18 @@ def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client
     federation, entry = sealed
     again = federation.client(2)
     for made in (client, again):
-        assert made._disclosure.published(entry, 2) is not None
-    assert client._disclosure.shares(entry, 2) == again._disclosure.shares(entry, 2)
+        assert made._context.disclosure.published(entry, 2) is not None
+    assert client._context.disclosure.shares(entry, 2) == again._context.disclosure.shares(entry, 2)
 
 
 def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
     _, entry = sealed
-    client._disclosure.shares(entry, 2)
+    client._context.disclosure.shares(entry, 2)
     other = replace(entry, sealed=replace(entry.sealed, order_root=bytes(32)))
     with pytest.raises(OrderAbandoned):
-        client._disclosure.shares(other, 2)
+        client._context.disclosure.shares(other, 2)
     with pytest.raises(OrderAbandoned):
-        client._disclosure.released(other, 2, [])
+        client._context.disclosure.released(other, 2, [])
 
 
 def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
@@ -62,25 +62,25 @@ def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
     peer = entry.draws[1]
     other = replace(entry, draws={**entry.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
     with pytest.raises(OrderAbandoned):
-        client._disclosure.shares(other, 2)
+        client._context.disclosure.shares(other, 2)
 
 
 def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     """The difference of two updates under the same masks would be the update itself."""
     _, entry = sealed
-    update = client._work.result(entry, 2)
-    masked = client._disclosure.masked(entry, 2, update)
+    update = client._context.work.result(entry, 2)
+    masked = client._context.disclosure.masked(entry, 2, update)
     fewer = replace(entry, shares={number: share for number, share in entry.shares.items() if number != 3})
     with pytest.raises(OrderAbandoned):
-        client._disclosure.masked(fewer, 2, update)
+        client._context.disclosure.masked(fewer, 2, update)
     other = {name: tensor + np.float32(1) for name, tensor in update.items()}
-    assert client._disclosure.masked(entry, 2, other) == masked
+    assert client._context.disclosure.masked(entry, 2, other) == masked
 
 
 def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
     federation, entry = sealed
-    note = client._journal.note(1)
-    client._journal.save(replace(note, order="0" * 64))
+    note = client._context.journal.note(1)
+    client._context.journal.save(replace(note, order="0" * 64))
     try:
         # Past the commit phase: what is left to do is to release.
         settings = federation.config.ledger
@@ -91,7 +91,7 @@ def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client
         step = client.step()
         assert step.phase == "sit out" and "abandoned" in step.waiting and step.until
     finally:
-        client._journal.save(note)
+        client._context.journal.save(note)
 
 
 def sum_of_windows(settings):
@@ -111,7 +111,7 @@ def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
     client = federation.client(1)
     (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
     with pytest.raises(JournalDamaged, match="shares"):
-        client._disclosure.shares(entry, 1)
+        client._context.disclosure.shares(entry, 1)
 
 
 def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):

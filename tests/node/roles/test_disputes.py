@@ -13,8 +13,10 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.close import Close
+from fedgrove.node.roles.coordinator.phase import Phase
 
-from tests.node.federation import Federation, LyingCoordinator
+from tests.node.federation import Federation, LyingCoordinator, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
@@ -77,7 +79,7 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     """Only client 1 looks: it disputes, takes no part in what was trained from the lie, also after a restart."""
     careless = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
     for client in careless.values():
-        client._closings._recompute = lambda entry, end: ""  # colludes: it says that all is well
+        client._context.closings._recompute = lambda entry, end: ""  # colludes: it says that all is well
     clients = {1: federation.client(1), **careless}
     coordinator = federation.coordinator(LiesInRoundTwo)
     while federation.turn(coordinator, clients):
@@ -99,7 +101,7 @@ def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
 
 def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
-    clients[4]._closings.fault = lambda entry, client: "it is not to my taste" if entry.number == 2 else ""
+    clients[4]._context.closings.fault = lambda entry, client: "it is not to my taste" if entry.number == 2 else ""
     federation.run(clients=clients)
     assert [record.client for record in of_kind(federation, Disputed)] == [4]
     verdict = federation.audit()
@@ -110,7 +112,7 @@ def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
 def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
     clients = federation.clients()
     for number in (1, 2, 3):
-        clients[number]._closings.fault = lambda entry, client: "we do not like it" if entry.number == 2 else ""
+        clients[number]._context.closings.fault = lambda entry, client: "we do not like it" if entry.number == 2 else ""
     federation.run(clients=clients)
     assert of_kind(federation, Voided)
     verdict = federation.audit()
@@ -147,18 +149,18 @@ def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(fe
 
 
 def test_metrics_that_are_none_are_part_of_the_lie(federation):
-    class LiesAboutAccuracy(Coordinator):
-        def _close(self, entry, deadlines):
-            step = super()._close(entry, deadlines) if entry.number != 2 else None
-            if step is None:
-                round = self._inputs(entry)
-                record = recovery(round, self._store.fetch(entry.recovered.digest, 1 << 24))
-                model = self._store.put(dump(self._outcome(round, record).model)).digest
-                receipt = self._ledger.close(entry.number, model, self._store.put(b"no metrics").digest)
-                step = Step("close", acted="closed", gas=receipt.gas_used)
-            return step
+    class LiesAboutAccuracy(Close):
+        def act(self, turn):
+            entry, made = turn.entry, self._context
+            if entry.number != 2:
+                return super().act(turn)
+            round = made.inputs(entry)
+            record = recovery(round, made.store.fetch(entry.recovered.digest, 1 << 24))
+            model = made.store.put(dump(made.outcomes.of(round, record).model)).digest
+            receipt = made.ledger.close(entry.number, model, made.store.put(b"no metrics").digest)
+            return Step("close", acted="closed", gas=receipt.gas_used)
 
-    federation.run(coordinator=federation.coordinator(LiesAboutAccuracy))
+    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, LiesAboutAccuracy)))
     assert next(record.round for record in of_kind(federation, Voided)) == 2
     assert federation.audit().verdict == "verified"
 
@@ -166,15 +168,16 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
 def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_history(federation):
     """The next round is open before anybody disputes: then both are void, and the audit says so in remarks."""
 
-    class ClosesOnJunk(Coordinator):
-        def _close(self, entry, deadlines):
-            if entry.number != 2:
-                return super()._close(entry, deadlines)
-            digest = self._store.put(b"no model at all").digest
-            receipt = self._ledger.close(entry.number, digest, digest)
+    class ClosesOnJunk(Close):
+        def act(self, turn):
+            if turn.entry.number != 2:
+                return super().act(turn)
+            digest = self._context.store.put(b"no model at all").digest
+            receipt = self._context.ledger.close(turn.entry.number, digest, digest)
             return Step("close", acted="closed", gas=receipt.gas_used)
 
-    coordinator, clients = federation.coordinator(ClosesOnJunk), federation.clients()
+    coordinator = federation.coordinator(with_phase(Coordinator, Phase.CLOSE, ClosesOnJunk))
+    clients = federation.clients()
     while not [record for record in of_kind(federation, Closed) if record.round == 2]:
         if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):
             block = federation.network.block_number()

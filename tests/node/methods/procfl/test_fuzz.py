@@ -364,15 +364,15 @@ def test_metrics_that_a_round_closed_with(arena):
     truth = records[place]
     member, entry = arena.member, arena.member.view.rounds.rounds[number]
     # The sum is the same for all; it is the metrics that are read anew.
-    codec = member._method.codec
-    member._method.codec = Known(codec, codec.outcome(member._inputs(entry), _recovery(story, number)))
+    codec = member._context.method.codec
+    member._context.method.codec = Known(codec, codec.outcome(member._context.inputs(entry), _recovery(story, number)))
     for random in arena.mutants():
         value = json.loads(arena.stated[number - 1].to_bytes())
         value = mutated(mutated(value, random), random) if random.random() < 0.8 else mutated(value, random)
         data = canonical(value) if random.random() < 0.9 else flipped(canonical(value), random)
         end = replace(truth, metrics_digest=arena.store.keep(data))
         entry.end = end
-        fault = member._closings.fault(entry)
+        fault = member._context.closings.fault(entry)
         entry.end = truth
         assert isinstance(fault, str) and "ends in" not in fault
         auditor.rounds.rounds[number].end = end

@@ -41,7 +41,7 @@ class Run:
 
 def watched(client, number, updates):
     """A client that notes what it trained; one of them diverges in round 2."""
-    train = client._work.result
+    train = client._context.work.result
 
     def result(entry, index):
         if (entry.number, number) == (2, DIVERGES):
@@ -50,7 +50,7 @@ def watched(client, number, updates):
         updates[(entry.number, number)] = update
         return update
 
-    client._work.result = result
+    client._context.work.result = result
     return client
 
 

@@ -19,7 +19,9 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
+from fedgrove.node.roles.client.phase import Phase as ClientPhase
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.recover import Recover
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -97,10 +99,10 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     while "committed" not in federation.said("client 1"):
         federation.turn(coordinator, clients | ({2: mine} if "shared" not in federation.said("client 2") else {}))
     entry = coordinator.view.refresh()
-    mine._work.result(entry, 2)  # torch does not train after a fork
+    mine._context.work.result(entry, 2)  # torch does not train after a fork
     child = os.fork()
     if not child:
-        mine._ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+        mine._context.ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
         mine.step()
         os._exit(1)
     _, status = os.waitpid(child, 0)
@@ -120,7 +122,7 @@ def test_an_upload_counts_before_there_are_bytes_of_it(found):
     coordinator, clients = federation.coordinator(), federation.clients()
     while "shared" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
-    clients[2]._disclosure._mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
+    clients[2]._context.disclosure._mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         while True:
             federation.turn(coordinator, clients)
@@ -152,10 +154,10 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
     assert spending(federation).epsilon(1, 3) == pytest.approx(4.845251881)
 
 
-def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found, monkeypatch):
+def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found):
     federation = found(clients=5, rounds=3, membership=MembershipSettings(least=0.0))  # others are there in each round
     coordinator, clients = federation.coordinator(), federation.clients()
-    monkeypatch.setattr(clients[5], "_spending", lambda: Boundless())
+    clients[5]._phases[ClientPhase.DRAW]._unaffordable = lambda turn: ""
     active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
     while federation.turn(coordinator, {number: clients[number] for number in active[max(1, coordinator.round)]}):
         pass
@@ -165,18 +167,8 @@ def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found,
     assert "ε = 6.284 of 5 at δ = 0.001 spent by client 5" in str(verdict.privacy)
 
 
-class Boundless:
-    """Sees no budget."""
-
-    def refusal(self, *arguments):
-        return ""
-
-    def exhausted(self, *arguments):
-        return ""
-
-
 def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
-    monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
+    monkeypatch.setattr(Recover, "_overspent", lambda self, entry: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
@@ -185,7 +177,7 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
-    monkeypatch.setattr(Coordinator, "_overspent", lambda self, entry: "")
+    monkeypatch.setattr(Recover, "_overspent", lambda self, entry: "")
     monkeypatch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
     monkeypatch.setattr(Closings, "fault", lambda *closing: "")
     federation = found(clients=5)
@@ -197,15 +189,21 @@ def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     monkeypatch.undo()
     client = federation.client(1)
     client.view.refresh()
-    assert "has spent" in client._closings.fault(client.view.rounds.rounds[2])
+    assert "has spent" in client._context.closings.fault(client.view.rounds.rounds[2])
 
 
 class UnderReports(Coordinator):
     """States half of the noise that round 1 had, so that less seems to have been promised."""
 
-    def _outcome(self, round, record):
-        result = super()._outcome(round, record)
-        return replace(result, privacy=replace(result.privacy, noise_multiplier=0.5))
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        honestly = self._context.outcomes.of
+
+        def outcome(round, record):
+            result = honestly(round, record)
+            return replace(result, privacy=replace(result.privacy, noise_multiplier=0.5))
+
+        self._context.outcomes.of = outcome
 
 
 def test_clients_dispute_a_round_whose_record_lies(found):
@@ -318,13 +316,12 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     """The same masks and, for the test, the same noise: what is left between two uploads are the updates."""
     client, entry = sharing
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    place, secrets = client._inputs(entry), client._disclosure.secrets(1)
+    place, secrets = client._context.inputs(entry), client._context.disclosure.secrets(1)
     update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in place.previous.items()}
-    zero, hostile = (
-        np.frombuffer(client._method.codec.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update)
-    )
+    codec = client._context.method.codec
+    zero, hostile = (np.frombuffer(codec.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update))
     moved = (hostile - zero).view(np.int32).astype(np.float64)
-    grid = client._method.codec._grid(place)
+    grid = codec._grid(place)
     reach = float(np.sqrt(moved @ moved)) * grid.unit
     assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
     assert (reach > 0.98) == (kind in ("huge", "alternating"))
@@ -332,9 +329,10 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
 
 def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing, monkeypatch):
     client, entry = sharing
-    place, secrets = client._inputs(entry), client._disclosure.secrets(1)
-    fresh = [client._method.codec.encode(place, 1, secrets, place.previous) for _ in range(2)]
+    place, secrets = client._context.inputs(entry), client._context.disclosure.secrets(1)
+    codec = client._context.method.codec
+    fresh = [codec.encode(place, 1, secrets, place.previous) for _ in range(2)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    fixed = [client._method.codec.encode(client._inputs(entry), 1, secrets, place.previous) for _ in range(2)]
-    assert fixed[0] == fixed[1] and len(fixed[0]) == client._method.codec.upload_bytes(place.layout)
+    fixed = [codec.encode(client._context.inputs(entry), 1, secrets, place.previous) for _ in range(2)]
+    assert fixed[0] == fixed[1] and len(fixed[0]) == codec.upload_bytes(place.layout)

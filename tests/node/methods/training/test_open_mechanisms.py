@@ -175,7 +175,7 @@ def test_a_client_killed_after_it_chose_commits_the_same_bytes(small, mechanism)
 
     while "shared" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
-    clients[2]._ledger.commit = crash
+    clients[2]._context.ledger.commit = crash
     with pytest.raises(KeyboardInterrupt):
         while True:
             federation.turn(coordinator, clients)
@@ -217,7 +217,7 @@ NO_SELECTIONS = {
 def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small, garble):
     federation = small(SIGNDS)
     clients = federation.clients()
-    kind = clients[3]._disclosure._method.codec
+    kind = clients[3]._context.disclosure._method.codec
     encode = kind.encode
     kind.encode = lambda *arguments: NO_SELECTIONS[garble](encode(*arguments))
     federation.run(clients=clients)
@@ -245,11 +245,11 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
         federation.turn(coordinator, clients)
     clients[1].view.refresh()
     client, entry = clients[1], clients[1].view.rounds.latest
-    place = client._inputs(entry)
+    place = client._context.inputs(entry)
     bound = federation.config.masking.bound
     for value in (math.nan, math.inf, 3e38, -3e38):
         update = {name: np.full_like(tensor, value) for name, tensor in place.previous.items()}
-        vector = client._method.codec.vector(place, update)
+        vector = client._context.method.codec.vector(place, update)
         assert np.isfinite(vector).all() and np.abs(vector).max() <= bound
         sigma = local.mechanism_for(LOCAL, len(vector)).sigma
         assert np.sqrt(vector.astype(np.float64) @ vector) < LOCAL.clip + sigma * (math.sqrt(len(vector)) + 5)

@@ -1,0 +1,68 @@
+"""Draw: a client in the round's sample joins it, with keys made for this round alone."""
+
+from functools import partial
+
+from fedgrove.chain import tree, vrf
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+
+
+class Draw:
+    """Draws the client's lot. The secrets behind the keys are in the journal before the ledger has the keys."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+
+    def act(self, turn: ClientTurn) -> Step:
+        """Draw, or say why not."""
+        if turn.block < turn.deadlines.seed_block:
+            reason = "the chain: the round's seed block is not there yet"
+            return Step.wait("seeding", reason, turn.deadlines.seed_block)
+        barred = self._too_late(turn) or self._barred(turn) or self._unaffordable(turn)
+        if barred:
+            return turn.sit_out(barred)
+        alpha = self._alpha(turn)
+        if not self._is_drawn(turn, alpha):
+            return turn.sit_out("this client: it is not in the round's sample")
+        secrets = self._context.disclosure.secrets(turn.entry.number)
+        keys = (secrets.mask_key, secrets.seal_key)
+        try:
+            samples = self._samples(turn)
+        except CannotTakePart as fault:
+            return turn.sit_out(f"this client: {fault}")
+        send = partial(self._context.ledger.draw, turn.entry.number, self._context.keys, alpha, *keys, samples)
+        return self._context.outbox.send(turn.entry, "draw", "drew", send)
+
+    def _too_late(self, turn: ClientTurn) -> str:
+        if turn.block >= turn.deadlines.draw_end or turn.entry.sealed is not None:
+            return "this client: it did not draw in time"
+        if turn.member.active_from > turn.entry.opened.opened_at:
+            return "this client: it is active from the next round"
+        return ""
+
+    def _barred(self, turn: ClientTurn) -> str:
+        """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
+        view = self._context.view
+        waiting = self._context.twins.waiting(view.rounds, turn.client, turn.entry.number)
+        return f"this client: {waiting}" if waiting else view.rules.barred(turn.member, turn.entry)
+
+    def _unaffordable(self, turn: ClientTurn) -> str:
+        """Why this client's privacy budget forbids it to draw, empty when it does not."""
+        uploads = self._context.journal.uploads()
+        refusal = self._context.spending().refusal(turn.client, turn.entry.number, uploads)
+        return f"this client: {refusal}" if refusal else ""
+
+    def _alpha(self, turn: ClientTurn) -> bytes:
+        """What the lot is drawn on: the round's seed on this ledger."""
+        ledger, seed = self._context.ledger, self._context.view.seed(turn.entry)
+        return tree.draw_alpha(ledger.chain_id, ledger.address, turn.entry.number, seed)
+
+    def _is_drawn(self, turn: ClientTurn, alpha: bytes) -> bool:
+        beta = vrf.proof_to_hash(vrf.prove(self._context.keys.vrf, alpha))
+        return tree.is_drawn(beta, turn.entry.opened.sampling_rate)
+
+    def _samples(self, turn: ClientTurn) -> int:
+        """The weight that it states: its samples, or 1 where all weigh the same."""
+        weighs = self._context.method.codec.weighs_samples
+        return self._context.work.samples(turn.entry, turn.client) if weighs else 1

@@ -1,0 +1,63 @@
+"""Recover: a client releases shares of the others' secrets, so that the sum can be unmasked, and nothing else."""
+
+from functools import partial
+
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.protocol.step import Step, missing, name_clients
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+
+
+class Recover:
+    """Releases shares when the list of commitments is final (spec 02, step 5).
+
+    The release goes on the ledger first. The shares leave the machine only when the ledger lists it: what it does not
+    list is not spent.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._published = 0
+
+    def act(self, turn: ClientTurn) -> Step:
+        """Wait for commitments or updates, release shares, or publish those that are released."""
+        deadlines = turn.deadlines
+        if turn.block < deadlines.commit_end:
+            awaited = missing(turn.entry.shares, turn.entry.commits, "commit")
+            return Step.wait("commit", awaited, deadlines.commit_end)
+        if turn.client in turn.entry.releases:
+            return self._publish(turn)
+        if turn.block >= deadlines.recover_end:
+            return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
+        gone = self._context.disclosure.unpublished(turn.entry, turn.client)
+        patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
+        if gone and turn.block < patience:
+            # An update is published after its commitment is confirmed: the last one may still be on its way.
+            return Step.wait("recover", f"{name_clients(gone)} to publish what they committed to", patience)
+        return self._release(turn, gone)
+
+    def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
+        """Release shares, given whose update cannot be had."""
+        try:
+            blob = self._context.disclosure.released(turn.entry, turn.client, gone)
+        except ReleaseRefused as refusal:
+            reason = f"the coordinator: nothing is released, {refusal}"
+            return Step.wait("recover", reason, turn.deadlines.recover_end)
+        send = partial(self._context.ledger.release, turn.entry.number, cid_of(blob).digest)
+        step = self._context.outbox.send(turn.entry, "recover", "released shares", send)
+        self._context.view.refresh()
+        if turn.client in turn.entry.releases:
+            self._publish(turn)  # at once: others look for what is listed
+        return step
+
+    def _publish(self, turn: ClientTurn) -> Step:
+        """Publish the shares of a release that the ledger lists, once."""
+        if self._published != turn.entry.number:
+            blob = self._context.disclosure.listed_release(turn.entry, turn.client)
+            fresh = blob is not None and not self._context.store.has(turn.entry.releases[turn.client].digest)
+            if fresh:
+                self._context.store.put(blob)
+            self._published = turn.entry.number
+            if fresh:
+                return Step("recover", acted="published the shares that it released")
+        return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)

@@ -1,0 +1,30 @@
+"""Seal: a client that has drawn waits for the order, and decides whether it stays in the round."""
+
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+from fedgrove.node.roles.company import refusal
+
+
+class Seal:
+    """Waits for the order of the clients. Anyone may seal it, and the coordinator does."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+
+    def act(self, turn: ClientTurn) -> Step:
+        """Wait."""
+        return Step.wait("seal", "anyone: the order of the round is not sealed yet", turn.deadlines.seal_end)
+
+
+def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
+    """Why a client that has drawn goes no further in the round, as ``Step.waiting`` has it; empty when it goes on.
+
+    Asked in each phase after the draw, as the journal can be lost at any time. A client that has committed stays,
+    whatever its company: its update is in the sum.
+    """
+    if context.journal.note(turn.entry.number) is None:
+        return "this client: its journal of the round is gone"
+    if turn.entry.sealed is None or turn.client in turn.entry.commits:
+        return ""
+    alone = refusal(context.view.rounds, turn.entry, context.config)
+    return f"its members: this client refuses the round, {alone}" if alone else ""

@@ -1,0 +1,78 @@
+"""What the phases of a round work with, in every role."""
+
+from dataclasses import dataclass
+
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.phases import Deadlines
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.spending import Spending
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a role sees when it is to act.
+
+    Attributes
+    ----------
+    entry : RoundRecords
+        The latest round.
+    deadlines : Deadlines
+        Its windows.
+    block : int
+        The last confirmed block.
+    """
+
+    entry: RoundRecords
+    deadlines: Deadlines
+    block: int
+
+
+@dataclass(frozen=True)
+class RoleContext:
+    """The collaborators of a role.
+
+    Attributes
+    ----------
+    ledger : Ledger
+        Sends from the role's account.
+    store : ContentStore
+        Where blobs are put and fetched.
+    config : FederationConfig
+        The terms.
+    method : Method
+        That of the terms.
+    view : LedgerView
+        The ledger as the role sees it now.
+    parameters : int
+        Of the model; what was spent depends on it.
+    """
+
+    ledger: Ledger
+    store: ContentStore
+    config: FederationConfig
+    method: Method
+    view: LedgerView
+    parameters: int
+
+    def inputs(self, entry: RoundRecords) -> RoundInputs:
+        """The public inputs of a sealed round."""
+        ledger = (self.ledger.chain_id, self.ledger.address)
+        return self.method.inputs(self.view.rounds, entry, ledger, self.store)
+
+    def spending(self) -> Spending:
+        """What has been spent of the privacy budget."""
+        return Spending(self.method, self.store, self.view.rounds, self.parameters)
+
+    def over(self) -> str:
+        """Why no round follows the latest one, in one clause; empty when one can, or while a round runs."""
+        latest, terms = self.view.rounds.latest, self.config.federation
+        if latest is None or latest.end is None:
+            return ""
+        if self.view.rounds.all_held(terms.rounds, terms.repeats):
+            return "all rounds have ended"
+        return self.spending().exhausted(latest.number + 1)

@@ -1,0 +1,53 @@
+"""Close: the next model and its metrics end a recovered round."""
+
+from fedgrove.chain.records import FailureReason
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
+from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.context import Turn
+from fedgrove.node.roles.coordinator.context import CoordinatorContext
+from fedgrove.node.roles.coordinator.failure import fail
+
+
+class Close:
+    """Closes a round with the model that follows from its recovery, or records why none does."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+
+    def act(self, turn: Turn) -> Step:
+        """Close, or record the failure."""
+        round = self._context.inputs(turn.entry)
+        data = self._context.store.fetch(turn.entry.recovered.digest, most_record_bytes(round.graph))
+        try:
+            result = self._context.outcomes.of(round, recovery(round, data))
+        except InvalidRecovery as fault:
+            # A member may record the recovery in the coordinator's place, and may record anything.
+            return fail(self._context, turn.entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
+        except (InvalidUpdate, InvalidModel) as fault:
+            return fail(self._context, turn.entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
+        return self._close(turn, result, self._metrics(round, result))
+
+    def _metrics(self, round: RoundInputs, result: Outcome) -> Metrics:
+        """What is stated of the round beside its model."""
+        aides, entry = self._context.aides, round.entry
+        stated = aides.statements(round, result.model)
+        accuracy, loss, samples = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
+        seen = entry.recovered.at.block
+        head = (seen, self._context.ledger.block_hash(seen))
+        return Metrics(entry.number, accuracy, loss, samples, result.privacy, stated, head)
+
+    def _close(self, turn: Turn, result: Outcome, metrics: Metrics) -> Step:
+        method, store, number = self._context.method, self._context.store, turn.entry.number
+        fault = method.statement_fault(result.model, metrics)
+        if fault:
+            reason = f"the coordinator that can state what it needs: {fault}"
+            return Step.wait("close", reason, turn.deadlines.close_end)
+        model = store.put(method.model_bytes(result.model)).digest
+        receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
+        reached = f" at accuracy {metrics.accuracy:.3f}" if metrics.samples else ""
+        return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)

@@ -1,0 +1,28 @@
+"""What a round came to: the recovery needs it to see that it can be closed, and the closing states it."""
+
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.protocol.aggregation import outcome
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+
+
+class Outcomes:
+    """Computes what a round came to, and keeps it from recovery to closing.
+
+    Parameters
+    ----------
+    method : Method
+        That of the terms.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._kept: tuple[tuple[bytes, ...], Outcome] | None = None
+
+    def of(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+        """What the round came to; computed anew when the chain changed its mind about the inputs."""
+        commits = (commit.digest for commit in round.entry.commits.values())
+        inputs = (round.entry.opened.model_digest, record.to_bytes(), *commits)
+        if self._kept is None or self._kept[0] != inputs:
+            self._kept = (inputs, outcome(self._method, round, record))
+        return self._kept[1]

@@ -1,0 +1,115 @@
+"""Recover: what masks the sum of the survivors' updates is put together from released shares, and recorded."""
+
+from collections.abc import Mapping
+
+from fedgrove.chain.records import FailureReason
+from fedgrove.ipfs.store import BlobError
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, unavailable_updates
+from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.protocol.aggregation import recovered, released_shares
+from fedgrove.node.protocol.content import unavailable
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import Step, missing
+from fedgrove.node.roles.context import Turn
+from fedgrove.node.roles.coordinator.context import CoordinatorContext
+from fedgrove.node.roles.coordinator.failure import fail
+
+
+class Recover:
+    """Records the recovery of a round, or why it cannot be recovered.
+
+    A recovery is recorded only when the round's model follows from it: until then updates may still be on their way.
+    """
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+
+    def act(self, turn: Turn) -> Step:
+        """Recover, wait for shares, or record the failure."""
+        round = self._context.inputs(turn.entry)
+        try:
+            needed_secrets(round.graph, round.sharers, round.survivors)
+        except UnsafeSurvivors as fault:
+            return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
+        beyond = self._overspent(turn.entry)
+        if beyond:
+            return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, beyond)
+        return self._recover(turn, round)
+
+    def _recover(self, turn: Turn, round: RoundInputs) -> Step:
+        released = released_shares(round)
+        gone = self._gone(round, released)
+        if gone and not round.graph.groups:
+            return fail(self._context, turn.entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
+        try:
+            record = self._recovered(turn, round, released, gone)
+        except TooFewShares as lack:
+            if lack.owner_lied or self._is_last_call(turn, released):
+                return self._fail(turn, FailureReason.TOO_FEW_SHARES, str(lack))
+            reason = f"{missing(turn.entry.draws, turn.entry.releases, 'release shares')} ({lack})"
+            return Step.wait("recover", reason, turn.deadlines.recover_end)
+        return self._unsummed(turn, round, record, released) or self._record(turn, record)
+
+    def _unsummed(
+        self, turn: Turn, round: RoundInputs, record: RecoveryRecord, released: Mapping[int, bytes]
+    ) -> Step | None:
+        """Wait, or record the failure, where no model follows from a recovery; None where one does."""
+        try:
+            self._context.outcomes.of(round, record)
+        except (InvalidUpdate, InvalidModel) as fault:
+            return self._fail(turn, FailureReason.INVALID_UPDATE, str(fault))
+        except BlobError as fault:
+            if self._is_last_call(turn, released):
+                return self._fail(turn, FailureReason.UPDATE_UNAVAILABLE, str(fault))
+            return Step.wait("recover", f"what others published: {fault}", turn.deadlines.recover_end)
+        return None
+
+    def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
+        digest = self._context.store.put(record.to_bytes()).digest
+        receipt = self._context.ledger.recover(turn.entry.number, digest)
+        out = f", {len(record.left_out)} groups left out" if record.left_out else ""
+        survivors = len(turn.entry.commits)
+        return Step("recover", acted=f"recovered with {survivors} survivors{out}", gas=receipt.gas_used)
+
+    def _recovered(
+        self, turn: Turn, round: RoundInputs, released: Mapping[int, bytes], gone: list[int]
+    ) -> RecoveryRecord:
+        """The recovery record. Where groups are summed apart, a group that lacks something for good is left out."""
+        groups = [{round.graph.client(position) for position in group} for group in round.graph.groups]
+        left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
+        while True:
+            try:
+                return recovered(round, released, left_out)
+            except TooFewShares as lack:
+                spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
+                final = lack.owner_lied or self._is_last_call(turn, released)
+                if not (spoilt and final):
+                    raise
+                left_out |= spoilt
+
+    def _gone(self, round: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
+        """Clients whose update neither its witnesses nor this node can have."""
+        lost = unavailable_updates(round.graph, round.sharers, round.survivors, released)
+        clients = [round.graph.client(position) for position in lost]
+        sizes = {client: self._context.method.codec.expected_bytes(round, client) for client in clients}
+        digests = {client: round.entry.commits[client].digest for client in sizes}
+        return unavailable(self._context.store, digests, sizes)
+
+    def _overspent(self, entry: RoundRecords) -> str:
+        """Whose privacy budget the round's sum would exceed, in one clause; empty when nobody's."""
+        return self._context.spending().overspent(entry)
+
+    def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
+        """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
+
+        A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
+        """
+        if turn.block >= turn.deadlines.recover_end - self._context.view.settings.recover_window // 4:
+            return True
+        return len(released) == len(turn.entry.order)
+
+    def _fail(self, turn: Turn, reason: FailureReason, why: str) -> Step:
+        return fail(self._context, turn.entry, reason, {"reason": why})

@@ -1,0 +1,92 @@
+"""A client commits to what its journal has, once, and only when the list of shares is final."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.roles.client.commit import Commit
+
+from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with
+
+
+class Place:
+    """A client whose training comes to ``result``."""
+
+    def __init__(self, result="update", masked=b"masked", instead=None, refuses=()):
+        self.events = Events()
+        codec = SimpleNamespace(remark=lambda round, update: "", in_place_of_diverged=lambda round: instead)
+        self.context = context_with(
+            self.events,
+            refuses=refuses,
+            inputs=lambda entry: None,
+            method=SimpleNamespace(codec=codec),
+            work=SimpleNamespace(result=self.events.noting("train", result)),
+            disclosure=SimpleNamespace(
+                masked=self.events.noting("journal", masked),
+                secrets=lambda number: SimpleNamespace(seed_hash=b"h" * 32),
+                confirm_commit=self.events.noting("confirmed"),
+            ),
+        )
+        self.unit = Commit(self.context)
+
+    def act(self, block=45, number=1):
+        return self.unit.act(client_turn_at(block, entry_with(number, draws=(ME, 2), shares=(ME,))))
+
+
+def test_the_masked_update_is_in_the_journal_before_the_ledger_has_its_digest():
+    place = Place()
+    step = place.act()
+    assert (step.phase, step.acted) == ("commit", "committed")
+    assert place.events.names() == ["train", "journal", "commit", "confirmed"]
+    assert place.events[2] == ("commit", 1, cid_of(b"masked").digest, b"h" * 32)
+
+
+def test_the_update_itself_stays_at_home():
+    place = Place()
+    place.act()
+    assert "put" not in place.events.names()
+
+
+def test_nothing_is_masked_before_the_list_of_shares_is_final():
+    place = Place()
+    step = place.act(block=DEADLINES.share_end - 1)
+    assert (step.phase, step.waiting, step.until) == ("share", "client 2 to share", DEADLINES.share_end)
+    assert place.events.names() == ["train"]
+
+
+def test_while_it_trains_it_waits_for_itself():
+    step = Place(result=None).act()
+    assert step.phase == "train" and step.busy and step.until == DEADLINES.commit_end
+
+
+@pytest.mark.parametrize("place", [{"result": CannotTakePart("no data")}, {"masked": MaskingRefused("no data")}])
+def test_what_cannot_be_done_is_not_tried_again_in_that_round(place):
+    place = Place(**place)
+    first = place.act()
+    assert (first.phase, first.waiting) == ("sit out", "this client: no data")
+    tried = len(place.events)
+    assert place.act() == first and len(place.events) == tried
+    place.act(number=2)
+    assert len(place.events) > tried and "commit" not in place.events.names()
+
+
+def test_a_lost_state_is_said_and_training_is_tried_again():
+    place = Place(result=StateLost("it cannot be read"))
+    assert "trains without: it cannot be read" in place.act().acted
+    place.act()
+    assert place.events.names() == ["train", "train"]
+
+
+def test_what_diverged_is_replaced_where_the_method_has_something_else_to_send():
+    place = Place(result=Diverged("infinite"), instead="stand-in")
+    assert place.act().acted == "committed"
+    assert (place.events[1][0], place.events[1][-1]) == ("journal", "stand-in")
+    assert Place(result=Diverged("infinite")).act().waiting == "this client: infinite"
+
+
+def test_a_commitment_that_the_ledger_refused_is_not_noted_as_confirmed():
+    place = Place(refuses=("commit",))
+    assert place.act().phase == "sit out"
+    assert "confirmed" not in place.events.names()

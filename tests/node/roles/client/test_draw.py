@@ -1,0 +1,107 @@
+"""A client draws its lot once, in time, and has its secrets in the journal first."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.chain import tree
+from fedgrove.chain.keys import Keys
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.roles.client.draw import Draw
+
+from tests.node.roles.fakes import DEADLINES, Events, client_turn_at, context_with, entry_with, view_at
+
+SECRETS = SimpleNamespace(mask_key=b"m" * 32, seal_key=b"s" * 32)
+
+
+class Place:
+    """A client that may draw, unless something is changed."""
+
+    def __init__(self, samples=60, weighs=True, waiting="", barred="", refusal=""):
+        self.events = Events()
+        view = view_at(
+            15,
+            rounds=None,
+            rules=SimpleNamespace(barred=lambda member, entry: barred),
+            seed=lambda entry: bytes(32),
+        )
+        self.context = context_with(
+            self.events,
+            view,
+            keys=Keys.generate(),
+            twins=SimpleNamespace(waiting=lambda *_: waiting),
+            journal=SimpleNamespace(uploads=lambda: ()),
+            spending=lambda: SimpleNamespace(refusal=lambda *_: refusal),
+            disclosure=SimpleNamespace(secrets=self.events.noting("secrets", SECRETS)),
+            method=SimpleNamespace(codec=SimpleNamespace(weighs_samples=weighs)),
+            work=SimpleNamespace(samples=self.events.noting("samples", samples)),
+        )
+
+    def act(self, block=15, active_from=0, rate=1_000_000, **parts):
+        entry = entry_with(**parts)
+        entry.opened.sampling_rate = rate
+        return Draw(self.context).act(client_turn_at(block, entry, active_from))
+
+
+def test_it_waits_for_the_seed_block():
+    place = Place()
+    step = place.act(block=9)
+    assert (step.phase, step.until) == ("seeding", DEADLINES.seed_block) and not place.events
+
+
+def test_its_secrets_are_in_the_journal_before_the_ledger_has_its_keys():
+    place = Place()
+    step = place.act()
+    assert (step.phase, step.acted) == ("draw", "drew")
+    assert place.events.names() == ["secrets", "samples", "draw"]
+    _, number, keys, _, mask_key, seal_key, samples = place.events[-1]
+    assert (number, keys, samples) == (1, place.context.keys, 60)
+    assert (mask_key, seal_key) == (SECRETS.mask_key, SECRETS.seal_key)
+
+
+def test_a_client_outside_the_sample_makes_no_secrets(monkeypatch):
+    monkeypatch.setattr(tree, "is_drawn", lambda beta, rate: rate > 500_000)
+    place = Place()
+    step = place.act(rate=500_000)
+    assert "not in the round's sample" in step.waiting and not place.events
+    assert place.act(rate=500_001).acted == "drew"
+
+
+def test_it_states_one_sample_where_all_weigh_the_same():
+    place = Place(weighs=False)
+    place.act()
+    assert place.events.names() == ["secrets", "draw"] and place.events[-1][-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"block": 20}, "did not draw in time"),
+        ({"sealed": object()}, "did not draw in time"),
+        ({"active_from": 1}, "active from the next round"),
+    ],
+)
+def test_it_sits_out_what_it_has_no_part_in_and_makes_no_secrets(changes, reason):
+    place = Place()
+    step = place.act(**changes)
+    assert step.phase == "sit out" and reason in step.waiting and step.until == DEADLINES.close_end
+    assert not place.events
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"waiting": "its journal is new"}, "this client: its journal is new"),
+        ({"barred": "the admin: not approved"}, "the admin: not approved"),
+        ({"refusal": "the budget is spent"}, "this client: the budget is spent"),
+    ],
+)
+def test_it_sits_out_what_it_must_not_join_and_makes_no_secrets(changes, reason):
+    place = Place(**changes)
+    step = place.act()
+    assert (step.phase, step.waiting) == ("sit out", reason) and not place.events
+
+
+def test_a_client_with_nothing_to_upload_does_not_draw():
+    place = Place(samples=CannotTakePart("it has no data left"))
+    assert place.act().waiting == "this client: it has no data left"
+    assert "draw" not in place.events.names()

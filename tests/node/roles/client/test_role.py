@@ -1,0 +1,66 @@
+"""A client does what the unit of its phase does, or of the phase that this unit names."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client.phase import Phase
+
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    """One in which client 1 has committed."""
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("committed"), training=QUICK)
+        made.register()
+        coordinator, clients = made.coordinator(), made.clients()
+        while "committed" not in made.said("client 1"):
+            made.turn(coordinator, clients)
+        yield made
+
+
+@pytest.fixture
+def client(federation):
+    """A client whose units only name themselves."""
+    made = federation.client(1)
+    made._phases = {phase: naming(Step("done", acted=phase.value)) for phase in made._phases}
+    return made
+
+
+def naming(result):
+    return SimpleNamespace(act=lambda turn: result)
+
+
+def test_each_phase_has_a_unit(federation):
+    assert set(federation.client(1)._phases) == set(Phase)
+
+
+def test_the_unit_of_the_phase_acts(client):
+    assert client.step().acted == "publish"
+
+
+def test_a_unit_that_names_another_phase_hands_the_turn_to_it(client):
+    client._phases[Phase.PUBLISH] = naming(Phase.RECOVER)
+    assert client.step().acted == "recover"
+
+
+def test_a_wrong_model_comes_before_any_phase(client):
+    client._dispute = naming(Step("dispute", acted="disputed"))
+    assert client.step().acted == "disputed"
+
+
+def test_without_its_journal_no_unit_acts(client):
+    client._context.journal.note = lambda number: None
+    assert "journal of the round is gone" in client.step().waiting
+
+
+def test_a_round_under_other_terms_has_no_phase(client):
+    client.view.refresh().opened = SimpleNamespace(round=1, opened_at=0, config_digest=bytes(32))
+    client.view.refresh = lambda: client.view.rounds.latest
+    assert "did not agree" in client.step().waiting

@@ -1,0 +1,49 @@
+"""A client that has drawn waits for the order, and leaves a round in bad company."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.node.roles.client import seal
+from fedgrove.node.roles.client.seal import Seal, reason_to_leave
+
+from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
+
+
+@pytest.fixture
+def company(monkeypatch):
+    """What is said of the company in the round."""
+    said = SimpleNamespace(fault="")
+    monkeypatch.setattr(seal, "refusal", lambda rounds, entry, config: said.fault)
+    return said
+
+
+def leaves(entry, note=True):
+    journal = SimpleNamespace(note=lambda number: note)
+    context = context_with(Events(), view_at(35, rounds=None), journal=journal, config=None)
+    return reason_to_leave(context, client_turn_at(35, entry))
+
+
+def test_it_waits_until_the_order_must_be_sealed():
+    step = Seal(context_with(Events())).act(client_turn_at(22, entry_with(draws=(ME,))))
+    assert (step.phase, step.until, step.acted) == ("seal", DEADLINES.seal_end, "")
+
+
+def test_without_its_journal_it_can_do_nothing(company):
+    for sealed in (None, object()):
+        assert "journal of the round is gone" in leaves(entry_with(draws=(ME,), sealed=sealed), note=None)
+
+
+def test_it_looks_at_its_company_once_the_order_is_sealed(company):
+    company.fault = "only 2 of 8 are there"
+    assert leaves(entry_with(draws=(ME,))) == ""
+    refused = leaves(entry_with(draws=(ME,), sealed=object()))
+    assert refused == "its members: this client refuses the round, only 2 of 8 are there"
+
+
+def test_it_stays_in_good_company(company):
+    assert leaves(entry_with(draws=(ME,), sealed=object())) == ""
+
+
+def test_it_stays_once_it_has_committed(company):
+    company.fault = "only 2 of 8 are there"
+    assert leaves(entry_with(draws=(ME,), sealed=object(), shares=(ME,), commits=(ME,))) == ""

@@ -1,0 +1,65 @@
+"""A coordinator does what the unit of its phase does, or of the phase that this unit names."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.chain.errors import ContractRevert
+from fedgrove.chain.networks import embedded
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.coordinator.phase import Phase
+
+from tests.node.federation import Federation
+
+QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    """One whose only round has closed."""
+    with embedded() as network:
+        made = Federation.found(network, tmp_path_factory.mktemp("closed"), training=QUICK)
+        made.register()
+        made.run()
+        yield made
+
+
+@pytest.fixture
+def coordinator(federation):
+    """A coordinator whose units only name themselves."""
+    made = federation.coordinator()
+    made._phases = {phase: naming(Step("done", acted=phase.value)) for phase in made._phases}
+    return made
+
+
+def naming(result):
+    return SimpleNamespace(act=lambda turn: result)
+
+
+def test_each_phase_has_a_unit(federation):
+    assert set(federation.coordinator()._phases) == set(Phase)
+
+
+def test_the_unit_of_the_phase_acts(coordinator):
+    assert coordinator.step().acted == "report"
+
+
+def test_a_unit_that_names_another_phase_hands_the_turn_to_it(coordinator):
+    coordinator._phases[Phase.REPORT] = naming(Phase.OPEN)
+    assert coordinator.step().acted == "open"
+
+
+def test_what_the_ledger_refuses_is_looked_at_again(coordinator):
+    def refused(turn):
+        raise ContractRevert("somebody was quicker")
+
+    coordinator._phases[Phase.REPORT] = SimpleNamespace(act=refused)
+    step = coordinator.step()
+    assert step.phase == "refused" and step.until == coordinator.view.block + 1
+
+
+def test_it_has_finished_when_no_round_follows_and_nothing_is_left_to_report(coordinator):
+    coordinator.view.refresh()
+    assert coordinator.finished
+    coordinator._report.absent = lambda entry: [1]
+    assert not coordinator.finished
