@@ -11,6 +11,7 @@ import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak
 from fedgrove.chain.hexadecimal import Malformed, to_bytes, to_int
+from fedgrove.chain.rlp_bytes import rlp_bytes
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
 
@@ -18,7 +19,7 @@ MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4
 # What a block's limit of gas allows is for the chain to say; whoever answers is bounded already (``endpoints``).
 MAX_DATA_BYTES = 1 << 25
-_EMPTY_ROOT = keccak(rlp.encode(b""))
+_EMPTY_ROOT = keccak(rlp_bytes(b""))
 _HEAD = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 _QUANTITIES = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")
 # What each fork appended to the header, in order: London, Shanghai, Cancun, Prague.
@@ -41,7 +42,7 @@ def header_rlp(block: dict[str, Any]) -> bytes:
         if block.get(name) is None:
             break
         fields.append(parse(block[name]))
-    return rlp.encode(fields)
+    return rlp_bytes(fields)
 
 
 def receipt_rlp(receipt: dict[str, Any]) -> bytes:
@@ -66,7 +67,7 @@ def transaction_rlp(fields: dict[str, Any]) -> bytes:
     if kind == 0:
         price = to_int(fields["gasPrice"])
         parity = [to_int(fields["v"]), *signature]
-        return rlp.encode([numbers["nonce"], price, numbers["gas"], to, numbers["value"], data, *parity])
+        return rlp_bytes([numbers["nonce"], price, numbers["gas"], to, numbers["value"], data, *parity])
     head = [to_int(fields["chainId"]), numbers["nonce"], *_prices(kind, fields)]
     head += [numbers["gas"], to, numbers["value"], data]
     parity = [to_int(fields["yParity"] if "yParity" in fields else fields["v"]), *signature]
@@ -103,7 +104,7 @@ def _authorization(item: dict[str, Any]) -> list:
 
 
 def _typed(kind: int, body: list) -> bytes:
-    encoded = rlp.encode(body)
+    encoded = rlp_bytes(body)
     return bytes([kind]) + encoded if kind else encoded
 
 
@@ -176,5 +177,5 @@ def trie_root(items: Sequence[bytes]) -> bytes:
         return _EMPTY_ROOT
     trie = HexaryTrie({}, prune=True)
     for index, item in enumerate(items):
-        trie[rlp.encode(index)] = item
+        trie[rlp_bytes(index)] = item
     return trie.root_hash

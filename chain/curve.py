@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import ecdsa
 import ecdsa.ellipticcurve
+import ecdsa.errors
 
-try:
+if TYPE_CHECKING:  # `Secp256k1` cannot be made without it
     import coincurve
     from coincurve._libsecp256k1 import ffi, lib
-except ImportError:  # no wheel for this platform
-    coincurve = None
+else:
+    try:
+        import coincurve
+        from coincurve._libsecp256k1 import ffi, lib
+    except ImportError:  # no wheel for this platform
+        coincurve = None
 
 
 class InvalidPoint(ValueError):
@@ -49,21 +54,27 @@ class Curve(Protocol):
 
     def decode(self, data: bytes) -> Point:
         """The point of a 33-byte SEC 1 compressed encoding; raises InvalidPoint."""
+        ...
 
     def public(self, secret: int) -> Point:
         """secret · G, in constant time where the backend can."""
+        ...
 
     def multiply_secret(self, point: Point, secret: int) -> Point:
         """secret · point, in constant time where the backend can."""
+        ...
 
     def multiply(self, point: Point, scalar: int) -> Point:
         """scalar · point, for public values only."""
+        ...
 
     def add(self, left: Point, right: Point) -> Point:
         """left + right; raises InvalidPoint when the sum is the point at infinity."""
+        ...
 
     def negate(self, point: Point) -> Point:
         """−point."""
+        ...
 
 
 class Secp256k1:
@@ -128,7 +139,7 @@ class EcdsaCurve:
             )
         except ecdsa.errors.MalformedPointError:
             raise InvalidPoint("The bytes are no point of the curve.") from None
-        return Point(int(point.x()), int(point.y()))
+        return _affine(point)
 
     def public(self, secret: int) -> Point:
         return self._times(self._curve.generator, secret)
@@ -143,21 +154,25 @@ class EcdsaCurve:
         total = self._native(left) + self._native(right)
         if total == ecdsa.ellipticcurve.INFINITY:
             raise InvalidPoint("The sum is the point at infinity.")
-        return Point(int(total.x()), int(total.y()))
+        return _affine(total)
 
     def negate(self, point: Point) -> Point:
         return Point(point.x, self.field - point.y)
 
     def _times(self, native: ecdsa.ellipticcurve.PointJacobi, scalar: int) -> Point:
         _check_scalar(scalar, self.order)
-        product = native * scalar
-        return Point(int(product.x()), int(product.y()))
+        return _affine(native * scalar)
 
     def _native(self, point: Point) -> ecdsa.ellipticcurve.PointJacobi:
         on_curve = 0 <= point.x < self.field and 0 <= point.y < self.field
         if not on_curve or not self._curve.curve.contains_point(point.x, point.y):
             raise InvalidPoint("The coordinates are no point of the curve.")
         return ecdsa.ellipticcurve.PointJacobi(self._curve.curve, point.x, point.y, 1, self.order)
+
+
+def _affine(point: ecdsa.ellipticcurve.PointJacobi | ecdsa.ellipticcurve.Point) -> Point:
+    # ecdsa has no annotations: what is inferred of a coordinate is wrong.
+    return Point(int(point.x()), int(point.y()))  # pyright: ignore[reportArgumentType]
 
 
 @cache

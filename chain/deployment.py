@@ -29,19 +29,19 @@ class Settings:
         Length of each phase.
     order_delay : int
         Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
-        when it is past.
+        once that block has passed.
     coordinator_grace : int
-        Blocks in which the coordinator may act alone before any active client may act in its stead.
+        Blocks in which the coordinator may act alone before any active client may act in its place.
     quorum, max_clients : int
-        Fewest and most clients of a round.
+        Minimum and maximum number of clients in a round.
     absence_limit, absence_rounds : int
-        After every so many absences a client sits out so many rounds.
+        After every ``absence_limit`` absences a client sits out ``absence_rounds`` rounds.
     max_samples : int
         Highest sample count that a client may state.
     randao : bool
-        The order's randomness is the RANDAO mix in its block's header instead of the block's hash. For chains whose
-        validators take turns, as Ethereum's do: a validator can then only withhold its part of the randomness, not try
-        out hashes. Choose an ``order_delay`` of 4 or more with it.
+        The order's randomness is the RANDAO mix in its block's header instead of the block's hash. Use it on chains
+        whose validators take turns, as Ethereum's do: a validator can then only withhold its part of the randomness,
+        not try out hashes. Choose an ``order_delay`` of 4 or more with it.
     """
 
     seed_delay: int = 2

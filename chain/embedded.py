@@ -7,17 +7,19 @@ data of a revert.
 import threading
 from collections.abc import Sequence
 
-import rlp
-from eth.abc import BlockAPI
+from eth.abc import BlockAPI, ReceiptAPI
+from eth.chains.base import Chain
 from eth.exceptions import HeaderNotFound
 from eth.vm.message import Message
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
+from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
 from fedgrove.chain.access import Mined, Network
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.records import Log, Position
+from fedgrove.chain.rlp_bytes import rlp_bytes
 from fedgrove.chain.transactions import sender_of
 from web3 import EthereumTesterProvider, Web3
 
@@ -33,14 +35,16 @@ class EmbeddedNetwork(Network):
         super().__init__()
         self._backend = PyEVMBackend()
         self.web3 = Web3(EthereumTesterProvider(EthereumTester(self._backend)))
-        self.chain_id = self._backend.chain.chain_id
-        self._funder = Account.from_key(self._backend.account_keys[0].to_bytes())
+        self.chain_id = self._chain.chain_id
+        # The library sets the keys after its constructor's None, untyped.
+        first = self._backend.account_keys[0]  # pyright: ignore[reportOptionalSubscript]
+        self._funder = Account.from_key(first.to_bytes())  # pyright: ignore[reportAttributeAccessIssue]
         self._lock = threading.RLock()
 
     def block_number(self) -> int:
         with self._lock:
             # py-evm's head is the block under construction.
-            return self._backend.chain.get_block().number - 1
+            return self._chain.get_block().number - 1
 
     def block_hash(self, number: int) -> bytes:
         with self._lock:
@@ -53,8 +57,8 @@ class EmbeddedNetwork(Network):
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
         with self._lock:
             header = self._block(self.block_number() if block is None else block).header
-            state = self._backend.chain.get_vm(at_header=header).state
-            origin = to_canonical_address(sender) if sender else bytes(20)
+            state = self._chain.get_vm(at_header=header).state
+            origin = to_canonical_address(sender) if sender else Address(bytes(20))
             target = to_canonical_address(to)
             message = Message(CALL_GAS, target, origin, 0, data, state.get_code(target))
             context = state.get_transaction_context_class()(gas_price=0, origin=origin)
@@ -78,7 +82,10 @@ class EmbeddedNetwork(Network):
 
     def base_fee(self) -> int:
         with self._lock:
-            return self._backend.chain.get_block().header.base_fee_per_gas
+            fee = self._chain.get_block().header.base_fee_per_gas
+        if fee is None:
+            raise ChainError("The embedded chain has no base fee.")
+        return fee
 
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         wanted = {to_canonical_address(address) for address in addresses}
@@ -88,7 +95,7 @@ class EmbeddedNetwork(Network):
 
     def headers(self, first: int, last: int) -> list[bytes]:
         with self._lock:
-            return [rlp.encode(self._block(number).header) for number in range(first, last + 1)]
+            return [rlp_bytes(self._block(number).header) for number in range(first, last + 1)]
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
         with self._lock:
@@ -103,7 +110,7 @@ class EmbeddedNetwork(Network):
 
     def signed_transaction(self, transaction: bytes) -> bytes:
         with self._lock:
-            number, index = self._backend.chain.get_canonical_transaction_index(transaction)
+            number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
             return self._block(number).transactions[index].encode()
 
     def send(self, raw: bytes) -> bytes:
@@ -117,7 +124,7 @@ class EmbeddedNetwork(Network):
 
     def mined(self, transaction: bytes) -> Mined | None:
         with self._lock:
-            number, index = self._backend.chain.get_canonical_transaction_index(transaction)
+            number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
             block = self._block(number)
             receipts, fields = self._receipts(block), block.transactions[index]
         before = receipts[index - 1].gas_used if index else 0
@@ -142,18 +149,25 @@ class EmbeddedNetwork(Network):
     def close(self) -> None:
         """Nothing to end: the chain is freed with the object."""
 
+    @property
+    def _chain(self) -> Chain:
+        chain = self._backend.chain
+        if not isinstance(chain, Chain):
+            raise ChainError("The embedded chain has not been made.")
+        return chain
+
     def _block(self, number: int) -> BlockAPI:
         try:
             if number > self.block_number():
                 raise HeaderNotFound
-            return self._backend.chain.get_canonical_block_by_number(number)
+            return self._chain.get_canonical_block_by_number(BlockNumber(number))
         except HeaderNotFound:
             raise ChainError(f"The embedded chain has no block {number}; it is at {self.block_number()}.") from None
 
-    def _receipts(self, block: BlockAPI) -> tuple:
-        return block.get_receipts(self._backend.chain.chaindb)
+    def _receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
+        return block.get_receipts(self._chain.chaindb)
 
-    def _logs_of(self, block: BlockAPI, wanted: set[bytes]) -> list[Log]:
+    def _logs_of(self, block: BlockAPI, wanted: set[Address]) -> list[Log]:
         found, index = [], 0
         for transaction, receipt in zip(block.transactions, self._receipts(block), strict=True):
             for log in receipt.logs:
@@ -166,7 +180,7 @@ class EmbeddedNetwork(Network):
 
 
 def _created(sender: bytes, nonce: int) -> bytes:
-    return Web3.keccak(rlp.encode([sender, nonce]))[12:]
+    return Web3.keccak(rlp_bytes([sender, nonce]))[12:]
 
 
 def _refusal(message: str) -> ChainError:

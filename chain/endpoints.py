@@ -177,6 +177,8 @@ class Endpoints:
     @property
     def chain_id(self) -> int:
         """The chain that all of them must serve."""
+        if self._chain_id is None:
+            raise ConnectionFailed("No node has said which chain it serves; try again.")
         return self._chain_id
 
     @property
@@ -235,7 +237,7 @@ class Endpoints:
                     raise answer
         if len(faults) == len(answers):
             raise self._failed(faults)
-        return {endpoint.origin: answer for endpoint, answer in answers.items() if endpoint not in faults}
+        return {endpoint.origin: answer for endpoint, answer in answers.items() if not isinstance(answer, Fault)}
 
     def agree(self, exchange: Callable[[Endpoint], T], quorum: int, subject: str) -> T:
         """What ``exchange`` makes, equally, of at least ``quorum`` endpoints; ``subject`` says of what, in an error.

@@ -6,8 +6,8 @@ A pipe would keep its reader waiting for ever, a device such as ``/dev/zero`` fe
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 
 class NotRegular(OSError):
@@ -17,7 +17,7 @@ class NotRegular(OSError):
         super().__init__(errno.EINVAL, "it is not a regular file", str(path))
 
 
-def open_regular(path: Path, follow: bool = True) -> BinaryIO:
+def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     """Open a regular file to read its bytes.
 
     Parameters

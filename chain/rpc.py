@@ -206,8 +206,7 @@ class RpcNetwork(Network):
         except RpcError as fault:
             refusal = _refusal(fault.message)
             # After a failover the node may have it from the one that was asked before, in its pool or in a block.
-            taken = refusal is None or (isinstance(refusal, NonceConflict) and self.mined(transaction) is not None)
-            if not taken:
+            if refusal is not None and not (isinstance(refusal, NonceConflict) and self.mined(transaction) is not None):
                 raise refusal from None
         return transaction
 

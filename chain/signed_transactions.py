@@ -7,6 +7,7 @@ import rlp
 from eth_keys import keys
 from eth_keys.exceptions import BadSignature, ValidationError
 from eth_utils import keccak, to_checksum_address
+from fedgrove.chain.rlp_bytes import rlp_bytes
 from rlp.exceptions import RLPException
 
 _UNPROTECTED = (27, 28)
@@ -60,11 +61,11 @@ def _legacy(fields: list[Any]) -> SignedTransaction:
     nonce, _, _, to, _, data = fields[:6]
     v, r, s = map(_number, fields[6:])
     if v in _UNPROTECTED:
-        return _signed(rlp.encode(fields[:6]), (v - 27, r, s), None, nonce, to, data)
+        return _signed(rlp_bytes(fields[:6]), (v - 27, r, s), None, nonce, to, data)
     chain_id, parity = divmod(v - 35, 2)
     if chain_id < 0:
         raise ValueError("another recovery number")
-    return _signed(rlp.encode([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, nonce, to, data)
+    return _signed(rlp_bytes([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, nonce, to, data)
 
 
 def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
@@ -72,12 +73,12 @@ def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
         raise ValueError(f"no transaction of type {kind}")
     at = 3 if kind == 1 else 4  # of the limit of gas: one price before it, or two
     chain_id, nonce, to, data = fields[0], fields[1], fields[at + 1], fields[at + 3]
-    signature = tuple(map(_number, fields[-3:]))
-    return _signed(bytes([kind]) + rlp.encode(fields[:-3]), signature, _number(chain_id), nonce, to, data)
+    v, r, s = map(_number, fields[-3:])
+    return _signed(bytes([kind]) + rlp_bytes(fields[:-3]), (v, r, s), _number(chain_id), nonce, to, data)
 
 
 def _signed(
-    content: bytes, signature: tuple[int, ...], chain_id: int | None, nonce: Any, to: Any, data: Any
+    content: bytes, signature: tuple[int, int, int], chain_id: int | None, nonce: Any, to: Any, data: Any
 ) -> SignedTransaction:
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
         raise ValueError("a recipient or calldata of another shape")

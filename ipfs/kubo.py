@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import ipfshttpclient
@@ -40,6 +40,22 @@ _BROKEN_CONNECTION = (
     OSError,
 )
 _MISSING = ("not found", "could not find", "deadline exceeded", "not pinned")
+
+
+class _Api(Protocol):
+    """The groups of calls of ``ipfshttpclient.Client`` in use; the library makes them when they are looked up."""
+
+    @property
+    def block(self) -> Any: ...
+
+    @property
+    def dag(self) -> Any: ...
+
+    @property
+    def pin(self) -> Any: ...
+
+    @property
+    def repo(self) -> Any: ...
 
 
 class KuboStore(BlockReader):
@@ -181,7 +197,7 @@ class _PiecewiseClient(ClientSync):
 
     def _request(self, *args, **options):
         closables, _ = super()._request(*args, **options)
-        return closables, _receive_pieces(closables[0])
+        return closables, _receive_pieces(closables[0])  # pyright: ignore[reportArgumentType] (it is the response)
 
 
 def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
@@ -189,7 +205,7 @@ def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
         yield piece
 
 
-def _connect(url: str, timeout: float) -> ipfshttpclient.Client:
+def _connect(url: str, timeout: float) -> _Api:
     """Return a client for the API at a URL, without talking to it.
 
     ``ipfshttpclient.connect`` would refuse daemons newer than itself.
@@ -199,8 +215,8 @@ def _connect(url: str, timeout: float) -> ipfshttpclient.Client:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    bare = host and parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
-    if not bare or parts.scheme not in ("http", "https"):
+    bare = host is not None and parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    if not host or not bare or parts.scheme not in ("http", "https"):
         raise StoreError("the URL of an IPFS node has the form http://HOST:PORT (or https), without user name and path")
     kind = "ip6" if ":" in host else "ip4" if host.replace(".", "").isdigit() else "dns"
     address = f"/{kind}/{host}/tcp/{port or 5001}/{parts.scheme}"
@@ -209,4 +225,4 @@ def _connect(url: str, timeout: float) -> ipfshttpclient.Client:
         client._client = _PiecewiseClient(address, ipfshttpclient.DEFAULT_BASE, timeout=timeout)
     except Exception as fault:  # multiaddr raises whatever its parsers meet
         raise StoreError(f"{url!r} is not the URL of an IPFS node") from fault
-    return client
+    return client  # pyright: ignore[reportReturnType]

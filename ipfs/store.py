@@ -65,21 +65,14 @@ class Root:
     links: tuple[Link, ...]
 
 
-class ContentStore(Protocol):
-    """Blobs by content. A digest is the sha2-256 digest (32 bytes) of a blob's root block, as the ledger records it.
+class ContentReader(Protocol):
+    """Blobs by content, to be read.
+
+    A digest is the sha2-256 digest (32 bytes) of a blob's root block, as the ledger records it.
 
     Codec rule: a block is the root of a chunked file iff ``ipfs.unixfs.decode_root`` accepts its bytes; every other
-    block is the content itself. ``put`` refuses content that this rule would misread. Everything returned has been
-    verified.
+    block is the content itself. Everything returned has been verified.
     """
-
-    def put(self, data: bytes) -> CID:
-        """Store a blob and pin it; the same content again changes nothing.
-
-        Raises
-        ------
-        AmbiguousContent, QuotaExceeded, Unreachable
-        """
 
     def get(self, cid: CID, max_bytes: int) -> bytes:
         """Return the blob with this CID.
@@ -88,18 +81,23 @@ class ContentStore(Protocol):
         ------
         NotFound, Corrupt, TooLarge, Unreachable
         """
+        ...
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
         """Return the blob whose root block has this digest (same errors as ``get``)."""
+        ...
 
     def root(self, digest: bytes, max_bytes: int | None = None) -> Root:
         """Return a blob's verified root block, which tells its CID and its size (same errors as ``get``)."""
+        ...
 
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
         """Yield a blob in order, at most 1 MiB at a time; its root and size are checked before this returns."""
+        ...
 
     def has(self, digest: bytes) -> bool:
         """Whether every block of the blob is held locally (their bytes are verified when they are read)."""
+        ...
 
     def available(self, digest: bytes, max_bytes: int | None = None) -> bool:
         """Whether a whole blob of at most ``max_bytes`` can be had from here (None: of any size).
@@ -112,6 +110,20 @@ class ContentStore(Protocol):
         ------
         Unreachable
         """
+        ...
+
+
+class ContentStore(ContentReader, Protocol):
+    """Blobs by content. ``put`` refuses content that the codec rule would misread."""
+
+    def put(self, data: bytes) -> CID:
+        """Store a blob and pin it; the same content again changes nothing.
+
+        Raises
+        ------
+        AmbiguousContent, QuotaExceeded, Unreachable
+        """
+        ...
 
     def pin(self, digest: bytes) -> None:
         """Keep a blob through garbage collection.
@@ -121,9 +133,12 @@ class ContentStore(Protocol):
         NotFound
             The blob is not there as a whole.
         """
+        ...
 
     def unpin(self, digest: bytes) -> None:
         """Allow garbage collection to remove a blob; without effect when it is not pinned."""
+        ...
 
     def collect_garbage(self) -> int:
         """Remove every block that belongs to no pinned blob and return how many these were."""
+        ...

@@ -123,6 +123,12 @@ def test_the_tables_are_those_of_the_code():
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_the_words_are_plain_english():
+    script = ROOT / "scripts" / "words.py"
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_every_key_of_the_configuration_is_in_the_reference():
     reference = (ROOT / "docs" / "reference.md").read_text()
     hints = typing.get_type_hints(FederationConfig)

@@ -21,7 +21,7 @@ from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
-from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.run_files import (
@@ -82,7 +82,7 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
     try:
         files = run_files(directory)
         verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
-        if verdict.verdict != "verified":
+        if verdict.verdict != "verified" or history is None:
             return verdict
         fault = _check_report(directory, history) or _check_manifest(directory, files)
     except RuleBroken as failure:
@@ -142,7 +142,7 @@ def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = 
 
 
 @contextmanager
-def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
+def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
     """The ledger's history, as a file, and the blobs of a CAR file of ``export_car``, while the block runs.
 
     Raises
@@ -167,7 +167,7 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentStore]]:
 
 
 def _audit_ledger(
-    path: Path, store: ContentStore, progress: Progress | None, pins: Pins | None
+    path: Path, store: ContentReader, progress: Progress | None, pins: Pins | None
 ) -> tuple[Verdict, LedgerHistory | None]:
     """The verdict on ledger and store, and the history that it is about; None where that does not hold."""
     try:

@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fedgrove.chain.records import Record
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.content import ContentRules, closed_rounds, void_rounds
 from fedgrove.node.audit.pins import Pins
-from fedgrove.node.audit.verdict import CannotTell, Verdict
+from fedgrove.node.audit.verdict import CannotTell, Verdict, Word
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, LedgerRules, RuleBroken
 from fedgrove.node.protocol.rounds import Rounds
 
@@ -42,7 +42,7 @@ class Auditor:
         Chain, contracts, fixed terms and block hashes.
     records : sequence of Record
         All records of both contracts, in the order of the chain, or those up to the end of a round.
-    store : ContentStore
+    store : ContentReader
         Where the blobs are; every read is verified.
     progress : callable, optional
         Called with the number of records checked so far.
@@ -54,7 +54,7 @@ class Auditor:
         self,
         facts: ChainFacts,
         records: Sequence[Record],
-        store: ContentStore,
+        store: ContentReader,
         progress: Callable[[int], None] | None = None,
         pins: Pins | None = None,
     ) -> None:
@@ -128,7 +128,7 @@ class Auditor:
         if self._progress is not None:
             self._progress(self._done)
 
-    def _verdict(self, verdict: str, first: BadRecord | None = None, reason: str = "") -> Verdict:
+    def _verdict(self, verdict: Word, first: BadRecord | None = None, reason: str = "") -> Verdict:
         return Verdict(
             verdict=verdict,
             first_bad_record=first,

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedgrove.chain.records import Closed, Record, Withdrawn
+from fedgrove.chain.records import Record, Withdrawn
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.methods.kmeans.method import KMeans
 from fedgrove.node.methods.kmeans.state import State
@@ -71,7 +71,7 @@ class Certificate:
 
 
 def certify(
-    facts: ChainFacts, records: Sequence[Record], store: ContentStore, client: int, digest: bytes
+    facts: ChainFacts, records: Sequence[Record], store: ContentReader, client: int, digest: bytes
 ) -> Certificate:
     """The certificate for a request.
 
@@ -102,7 +102,7 @@ def refuse_open(rounds: Rounds, before: int | None = None) -> None:
 
 
 def certificate_fault(
-    certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentStore
+    certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentReader
 ) -> BadRecord | None:
     """What is wrong with a certificate, given a history that was audited; None when it holds."""
     try:
@@ -120,7 +120,7 @@ def certificate_fault(
 class _Search:
     """Reads a history for what became of a request."""
 
-    def __init__(self, facts: ChainFacts, records: Sequence[Record], store: ContentStore) -> None:
+    def __init__(self, facts: ChainFacts, records: Sequence[Record], store: ContentReader) -> None:
         self._facts = facts
         self._store = store
         self.rounds = Rounds()
@@ -153,7 +153,7 @@ class _Search:
         A round that was opened before the request sums what its clients had then, however late it closed.
         """
         following = next((each for each in self.rounds.rounds.values() if _is_after(each, entry)), None)
-        if following is not None and _place(following.end) < _place(request):
+        if following is not None and _place(following.closing) < _place(request):
             return False
         state = self._state(entry)
         return request.client in state.clients and self._opened_at(state) < request.at.block
@@ -165,7 +165,7 @@ class _Search:
         return made.opened.opened_at
 
     def _nothing(self, request: Withdrawn, standing: Sequence[RoundRecords]) -> Certificate:
-        before = [entry for entry in standing if _place(entry.end) < _place(request)]
+        before = [entry for entry in standing if _place(entry.closing) < _place(request)]
         number = f" of round {before[-1].number}" if before else ""
         statement = (
             f"The model in force{number} when client {request.client} asked, in block {request.at.block}, was made "
@@ -175,9 +175,9 @@ class _Search:
         return Certificate({**self._head(request), "round": None, "recomputed": "nothing", "statement": statement})
 
     def _honoured(self, entry: RoundRecords, request: Withdrawn) -> Certificate:
-        base = self.rounds.base_of(entry.number)
+        base = self.rounds.base_before(entry.number)
         before, after = self._state(base), self._state(entry)
-        end: Closed = entry.end
+        end = entry.closing
         others = [
             each.digest.hex()
             for each in self.rounds.withdrawals
@@ -221,7 +221,7 @@ class _Search:
         method = fetch_method(self._store, entry.opened.config_digest)
         if not isinstance(method, KMeans):
             raise NoCertificate("this federation trains a model, which cannot forget: only K-means can")
-        return method.fetch_model(self._store, entry.end.model_digest)
+        return method.fetch_model(self._store, entry.closing.model_digest)
 
 
 def _place(record: Record) -> tuple[int, int]:
@@ -235,7 +235,7 @@ def _is_after(each: RoundRecords, entry: RoundRecords) -> bool:
 def _described(entry: RoundRecords, state: State) -> dict[str, Any]:
     return {
         "round": entry.number,
-        "model": entry.end.model_digest.hex(),
+        "model": entry.closing.model_digest.hex(),
         "counted": state.counts.total,
         "bins": len(state.counts),
         "clients": len(state.clients),
@@ -244,7 +244,7 @@ def _described(entry: RoundRecords, state: State) -> dict[str, Any]:
 
 def _statement(request: Withdrawn, entry: RoundRecords, after: State) -> str:
     client, number = request.client, entry.number
-    made = f"The model in force since block {entry.end.at.block} was made without"
+    made = f"The model in force since block {entry.closing.at.block} was made without"
     summed = f"the {len(after.clients)} clients that it counts were summed anew in round {number}"
     if client not in after.clients:
         return f"{made} any point of client {client}: {summed}, without an upload of client {client}. {_EARLIER}"
@@ -257,7 +257,7 @@ def _statement(request: Withdrawn, entry: RoundRecords, after: State) -> str:
 
 
 def with_certificate(
-    verdict: Verdict, certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentStore
+    verdict: Verdict, certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentReader
 ) -> Verdict:
     """The verdict on a history and a certificate, given that on the history."""
     if verdict.verdict != "verified":

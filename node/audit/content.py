@@ -17,7 +17,7 @@ from fedgrove.chain.records import (
     Shared,
     Voided,
 )
-from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
@@ -76,7 +76,7 @@ class ContentRules:
     """
 
     facts: ChainFacts
-    store: ContentStore
+    store: ContentReader
     rounds: Rounds
     closed: frozenset[int]
     void: frozenset[int] = frozenset()
@@ -200,7 +200,7 @@ class ContentRules:
             self._remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
-        expected = self._method.codec.expected_bytes(self._inputs(), record.client)
+        expected = self._terms.codec.expected_bytes(self._inputs(), record.client)
         try:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
@@ -304,12 +304,12 @@ class ContentRules:
 
     def _closing(self, record: Closed) -> None:
         # (7) the model is the sum
-        number = record.round
-        if self._recovery is None:
+        number, recovered = record.round, self._recovery
+        if recovered is None:
             raise bad("closed.model", "it rests on no valid recovery record", number)
-        self._fetch(record.model_digest, self._method.config.max_blob_bytes, "closed.model", number)
+        self._fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
         try:
-            right = self._get(lambda: outcome(self._method, self._inputs(), self._recovery), "closed.model", number)
+            right = self._get(lambda: outcome(self._terms, self._inputs(), recovered), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
 
@@ -317,7 +317,7 @@ class ContentRules:
             return self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
 
         # (8) within everybody's budget
-        checked = (self._method, self._inputs(), right, record, metrics)
+        checked = (self._terms, self._inputs(), right, record, metrics)
         known = (self.facts.block_hash, self.facts.deployment.block)
         wrong = self._get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
         if wrong is not None:
@@ -347,7 +347,7 @@ class ContentRules:
             needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
         except UnsafeSurvivors:
             return
-        if self._get(lambda: self._spending().overspent(self.rounds.latest), "failed.reason", record.round):
+        if self._get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
             return
         raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
 
@@ -364,7 +364,7 @@ class ContentRules:
                 releases = released_shares(round)
                 lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
                 return len(releases) == len(entry.releases) and not lost
-            outcome(self._method, round, self._recovery or _recovered(round))
+            outcome(self._terms, round, self._recovery or _recovered(round))
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
@@ -391,6 +391,13 @@ class ContentRules:
         latest = self.rounds.latest
         return self._spending().exhausted(latest.number + 1) if latest is not None and self._method else ""
 
+    @property
+    def _terms(self) -> Method:
+        """The method of the round's terms: what follows its opening is checked only where they could be read."""
+        if self._method is None:
+            raise AttributeError("no terms of a round have been read")
+        return self._method
+
     # --- helpers ----------------------------------------------------------------------------------------------------
 
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
@@ -398,15 +405,15 @@ class ContentRules:
         return place.entry, place.graph
 
     def _spending(self) -> Spending:
-        return Spending(self._method, self.store, self.rounds, self._method.parameters_of(self._model))
+        return Spending(self._terms, self.store, self.rounds, self._terms.parameters_of(self._model))
 
     def _inputs(self) -> RoundInputs:
         """The public inputs of the round being checked; RuleBroken where it rests on what cannot be read."""
         if self._round_inputs is None:
-            ledger, latest = self.facts.place, self.rounds.latest
+            ledger, latest = self.facts.place, self.rounds.last
             work = (self.rounds, latest, ledger, self.store, self._model)
             try:
-                self._round_inputs = self._get(lambda: self._method.inputs(*work), "opened.model", latest.number)
+                self._round_inputs = self._get(lambda: self._terms.inputs(*work), "opened.model", latest.number)
             except (InvalidBlob, InvalidModel) as fault:
                 raise bad("opened.model", str(fault), latest.number) from None
         return self._round_inputs

@@ -16,7 +16,7 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ChainError, ConnectionFailed
 from fedgrove.chain.indexes import index_of
 from fedgrove.chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
-from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import CannotTell, Verdict
@@ -46,7 +46,7 @@ class Follower:
         self,
         network: Network,
         deployment: Deployment,
-        store: ContentStore,
+        store: ContentReader,
         confirmations: int = 0,
         pins: Pins | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class Follower:
 
     def _rewritten(self, block: int) -> RuleBroken:
         ended = self._auditor.rounds.ended()
-        number = next((entry.number for entry in ended if entry.end.at.block >= block), None)
+        number = next((entry.number for entry in ended if entry.ending.at.block >= block), None)
         what = f"the chain replaced block {block}, and its history had been audited up to block {max(self._audited)}"
         return bad("chain", what, number)
 

@@ -11,6 +11,9 @@ class CannotTell(Exception):
     """The audit cannot be finished: chain or store cannot be reached."""
 
 
+Word = Literal["verified", "bad record", "cannot tell"]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What an audit came to.
@@ -37,7 +40,7 @@ class Verdict:
         What was spent of the privacy budget up to the last closed round; None without a mechanism.
     """
 
-    verdict: Literal["verified", "bad record", "cannot tell"]
+    verdict: Word
     first_bad_record: BadRecord | None = None
     reason: str = ""
     rounds: int = 0

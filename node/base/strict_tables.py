@@ -61,7 +61,7 @@ def _is_required(item: dataclasses.Field) -> bool:
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return build(kind, value, where)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:

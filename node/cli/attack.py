@@ -12,11 +12,13 @@ ALL = "all"
 def attack(
     name: Annotated[str, typer.Argument(help="gradient, model, gan, protocol, or all.")] = ALL,
     dataset: Annotated[str, typer.Option(help="mnist, fashion-mnist, digits, or grey images of your own.")] = "mnist",
-    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
-    out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("docs/results/attacks"),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables and pictures.")] = Path("docs/results/attacks"),
     noise_multiplier: Annotated[float, typer.Option(help="σ of the uploads with client-level privacy.")] = 1.0,
     noise_clients: Annotated[int, typer.Option(help="Clients that share this noise.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Root of the randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of the randomness.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer victims, shorter searches.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results to stdout.")] = False,
 ) -> None:

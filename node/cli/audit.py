@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import typer.core
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.founding import read_deployment, verify_code
@@ -15,7 +16,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
@@ -149,7 +150,7 @@ def verify(
     return _report(verdict, as_json)
 
 
-def open_content(store: str) -> ContentStore:
+def open_content(store: str) -> ContentReader:
     """The store that ``disk:PATH`` or a Kubo API's address names; a disk store must exist."""
     if store.startswith("disk:"):
         path = Path(store.removeprefix("disk:"))
@@ -170,7 +171,7 @@ def _federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[
 
 
 def _audit_live(
-    network: Network, deployment: Deployment, store: ContentStore, paper: Certificate | None, pins: Pins
+    network: Network, deployment: Deployment, store: ContentReader, paper: Certificate | None, pins: Pins
 ) -> Verdict:
     history = capture(network, deployment)
     history.verify()
@@ -178,7 +179,7 @@ def _audit_live(
     return verdict if paper is None else _certified(verdict, paper, history, store)
 
 
-def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentStore) -> Verdict:
+def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
     if verdict.verdict == "verified":
         console.print(f"certificate: {paper.sentence}", soft_wrap=True, markup=False)

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from fedgrove.node.cli.output import CommandError, console, print_json
@@ -21,7 +21,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.
 
 @app.command("vrf")
 def vrf(as_json: JsonFlag = False) -> int:
-    """Proofs: time in Python, gas on chain, beside known verifiers.
+    """Proofs: time in Python and gas on chain, compared with known verifiers.
 
     Example: fedgrove bench vrf
     """
@@ -35,7 +35,7 @@ def chain(
     clients: Annotated[int, typer.Option(min=1, max=1000, help="Clients in the round.")] = 1000,
     as_json: JsonFlag = False,
 ) -> int:
-    """Gas per transaction of a round on the embedded chain, beside the goals.
+    """Gas per transaction of a round on the embedded chain, compared with the goals.
 
     Example: fedgrove bench chain --clients 100
     """
@@ -49,7 +49,7 @@ def masking(
     parameters: Annotated[int, typer.Option(min=1000, max=100_000_000, help="Parameters of the model.")] = 1_600_000,
     as_json: JsonFlag = False,
 ) -> int:
-    """Masking and unmasking time, beside raw AES-CTR (and Flower's SecAgg+ where FEDGROVE_FLOWER_PYTHON names it).
+    """Masking and unmasking time, compared with raw AES-CTR (and Flower's SecAgg+, see FEDGROVE_FLOWER_PYTHON).
 
     Example: fedgrove bench masking
     """
@@ -63,7 +63,7 @@ def privacy(
     parameters: Annotated[int, typer.Option(min=1000, max=100_000_000, help="Parameters of the model.")] = 1_600_000,
     as_json: JsonFlag = False,
 ) -> int:
-    """What clipping, rounding and noise of client-level privacy cost a client, beside its masks.
+    """Cost of client-level privacy to a client (clipping, rounding, noise), compared with its masks.
 
     Example: fedgrove bench privacy
     """
@@ -74,7 +74,7 @@ def privacy(
 
 @app.command("ipfs")
 def ipfs(as_json: JsonFlag = False) -> int:
-    """Content identifiers and the disk store, beside raw SHA-256 of the same bytes.
+    """Content identifiers and the disk store, compared with raw SHA-256 of the same bytes.
 
     Example: fedgrove bench ipfs
     """
@@ -90,7 +90,7 @@ def dropouts(
     drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.2,
     as_json: JsonFlag = False,
 ) -> int:
-    """Seconds a round with clients that drop out, beside the same federation without.
+    """Seconds per round with clients that drop out, compared with the same federation without dropouts.
 
     Example: fedgrove bench dropouts --clients 10 --drop 0.2
     """
@@ -103,12 +103,12 @@ def dropouts(
 
 @app.command("engine")
 def engine(
-    data_dir: Annotated[Path | None, typer.Option(help="Where MNIST lies or is downloaded to.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of MNIST; it is downloaded if missing.")] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Rounds of each run that count.")] = 3,
-    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 takes one a core.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 starts one per core.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Seconds a round of the simulation, beside its floor, a plain loop and Flower (FEDGROVE_FLOWER_PYTHON names it).
+    """Seconds per simulated round, compared with its floor, a plain loop and Flower (FEDGROVE_FLOWER_PYTHON names it).
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
@@ -122,20 +122,20 @@ def engine(
 @app.command("unlearn")
 def unlearn(
     dataset: Annotated[str, typer.Option(help="gaussian, celltype or covtype.")] = "gaussian",
-    data_dir: Annotated[Path, typer.Option(help="Where the files of celltype and covtype lie.")] = Path("data"),
+    data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),
     clusters_each: Annotated[int, typer.Option(min=1, help="Clusters that a client sees, K′.")] = 1,
     removals: Annotated[int, typer.Option(min=1, help="Requests of each kind.")] = 100,
     order: Annotated[
         str, typer.Option(help="Kind of requests: random, adversarial, batches-of-10, batches-of-30, or all.")
     ] = "random",
     repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs behind a loss ratio.")] = 5,
-    large: Annotated[bool, typer.Option("--large", help="Decode 10,000 occupied bins, too.")] = False,
+    large: Annotated[bool, typer.Option("--large", help="Also decode 10,000 occupied bins.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the figures, a picture of accumulated times, and a page of all here.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Federated K-means that forgets: losses, removals beside retraining, bytes, decoding.
+    """Federated K-means that forgets: losses, removals compared with retraining, bytes, decoding.
 
     Example: fedgrove bench unlearn --dataset gaussian --removals 100
 
@@ -172,15 +172,15 @@ def unlearn(
 
 @app.command("similarity")
 def similarity(
-    clients: Annotated[int, typer.Option(min=2, max=5000, help="Clients that the data are dealt to.")] = 100,
+    clients: Annotated[int, typer.Option(min=2, max=5000, help="Number of clients that share the data.")] = 100,
     psi: Annotated[str, typer.Option(help="ecdh, rsa, or both.")] = "both",
-    dataset: Annotated[str, typer.Option(help="Whose training labels are dealt.")] = "mnist",
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data set lies or is downloaded to.")] = None,
-    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 takes one a core.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Keep comparisons here; a second call goes on.")] = None,
+    dataset: Annotated[str, typer.Option(help="Data set whose training labels are partitioned.")] = "mnist",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data set; it is downloaded if missing.")] = None,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 starts one per core.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Keep comparisons here; a second call resumes.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Private comparisons of all pairs of clients, beside the arithmetic that they cannot do without.
+    """Private comparisons of all pairs of clients, compared with the arithmetic that they cannot avoid.
 
     Example: fedgrove bench similarity --data-dir data --psi ecdh
     """
@@ -188,9 +188,14 @@ def similarity(
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.learning.datasets import load_dataset
 
-    if psi not in (*bench_similarity.GOALS, "both"):
+    choices: dict[str, tuple[Literal["ecdh", "rsa"], ...]] = {
+        "ecdh": ("ecdh",),
+        "rsa": ("rsa",),
+        "both": ("ecdh", "rsa"),
+    }
+    if psi not in choices:
         raise CommandError(f"--psi must be ecdh, rsa or both, not {psi!r}")
-    protocols = tuple(bench_similarity.GOALS) if psi == "both" else (psi,)
+    protocols = choices[psi]
     labels = load_dataset(dataset, data_dir).train().y
     with RoundsDisplay(0) as display:
 
@@ -207,10 +212,10 @@ def similarity(
 def explorer(
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the history.")] = 200,
     clients: Annotated[int, typer.Option(min=3, max=10_000, help="Clients in each.")] = 100,
-    browser: Annotated[bool, typer.Option("--browser", help="Load the overview in Chromium, too.")] = False,
+    browser: Annotated[bool, typer.Option("--browser", help="Also load the overview in Chromium.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """CPU seconds of the explorer's pages over a long history, and seconds in a browser, beside the goal of one.
+    """CPU seconds of the explorer's pages over a long history, and seconds in a browser; the goal is one second.
 
     Example: fedgrove bench explorer --rounds 200 --clients 100 --browser
     """

@@ -142,7 +142,7 @@ def matmul_speed() -> float:
     best, end = float("inf"), time.perf_counter() + _PEAK_SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
-        a @ b
+        torch.matmul(a, b)
         best = min(best, time.perf_counter() - start)
     return 2 * _PEAK_SIDE**3 / best
 
@@ -163,12 +163,11 @@ def _strategy_rows(dataset: Dataset) -> list[dict]:
     spec = ModelSpec("paper-cnn", dataset.input_shape, dataset.classes)
     weights = initial_tensors(spec.name, spec.input_shape, spec.classes, 0)
     aom, avg = make_strategy("fedaom"), make_strategy("fedavg")
-    place = {"round": 1, "rounds": 100}
-    prepared = prepare(spec, weights, shared, aom, **place)
+    prepared = prepare(spec, weights, shared, aom, round=1, rounds=100)
     rows = []
     for epochs in (1, TRAINING.epochs):
         settings = replace(TRAINING, epochs=epochs)
-        client = partial(train, spec, weights, samples, settings=settings, **place, client=1, seed=0)
+        client = partial(train, spec, weights, samples, settings=settings, round=1, rounds=100, client=1, seed=0)
         with_behaviour = partial(client, shared=shared, strategy=aom)
         plain, cached, alone = _cpu_seconds(
             partial(client, shared=None, strategy=avg), partial(with_behaviour, prepared=prepared), with_behaviour

@@ -137,7 +137,7 @@ class _Made:
     def so_far(self) -> None:
         return None
 
-    def standing(self, rounds: int) -> None:
+    def standing(self) -> None:
         return None
 
 

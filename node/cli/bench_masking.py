@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median_low
+from typing import TypeVar
 
 import numpy as np
 from fedgrove.chain import tree
@@ -33,6 +34,8 @@ _SERVED = f"{_CLIENTS} clients, {_DROPOUTS} dropouts"
 _PIECE = 1 << 20  # bytes, as the store streams its blocks
 _FLOWER_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_flower_secagg.py"
 _FLOWER_SECONDS = 900
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,7 @@ def _row(name: str, value: float, unit: str, limit: float, limit_name: str) -> d
     }
 
 
-def _timed(work: Callable[[], object]) -> tuple[float, object]:
+def _timed(work: Callable[[], Result]) -> tuple[float, Result]:
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result

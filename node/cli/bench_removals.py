@@ -205,7 +205,8 @@ def _retraining(left: list[np.ndarray], counts: BinCounts, points: Points) -> tu
     rng, grid = np.random.default_rng(0), settings(points).grid
     places = np.repeat(grid.centres(counts.levels), counts.counts, axis=0)
     places += rng.uniform(-grid.step / 2, grid.step / 2, places.shape)
-    server = seconds_of(lambda: KMeans(points.k, n_init=_PLAIN_RESTARTS, random_state=0).fit(places))
+    plain = KMeans(points.k, n_init=_PLAIN_RESTARTS, random_state=0)  # pyright: ignore[reportArgumentType] (a number, too)
+    server = seconds_of(lambda: plain.fit(places))
     return trained.uploading + trained.decoding + slowest + server, trained.total
 
 

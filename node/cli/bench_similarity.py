@@ -16,6 +16,7 @@ from fedgrove.node.lab.simulation.clustered.work import RSA_BITS
 from fedgrove.node.lab.simulation.executors import open_executor
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.methods.procfl.all_pairs import Psi
 from fedgrove.node.methods.procfl.rsa import EXPONENT, RsaKey, asker_of
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
@@ -33,7 +34,7 @@ Told = Callable[[str, int, int], None]
 
 
 def run(
-    labels: np.ndarray, clients: int, protocols: Sequence[str], workers: int, keep: Path | None, told: Told
+    labels: np.ndarray, clients: int, protocols: Sequence[Psi], workers: int, keep: Path | None, told: Told
 ) -> dict:
     """Compare all pairs by their real messages; return ``{"pairs", "rows": [{"name", "value", "unit", …}, ...]}``.
 
@@ -52,7 +53,7 @@ def run(
     return {"pairs": clients * (clients - 1) // 2, "rows": rows}
 
 
-def _measured(counts: np.ndarray, psi: str, workers: int, keep: Path | None, told: Told) -> list[dict]:
+def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, told: Told) -> list[dict]:
     with _folder(keep, psi) as folder:
         wall, processor = time.perf_counter(), _seconds_of_all()
         with open_executor("processes", workers) as (executor, running):

@@ -77,6 +77,8 @@ def _gas() -> tuple[dict[int, list[int]], list[int]]:
     with embedded() as network:
         network.fund(keys.address, 1)
         created = sender_of(network, keys.account).transact(None, creation("ECVRFGauge", ()), _DEPLOY_GAS)
+        if created.contract is None:
+            raise AssertionError("the gauge was not deployed")
         gauge = Contract(network, "ECVRFGauge", created.contract)
         for number in range(_ON_CHAIN):
             alpha = number.to_bytes(32, "big")

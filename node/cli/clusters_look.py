@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.round_inputs import course_of, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
@@ -61,13 +61,13 @@ class ClusterLook:
     Parameters
     ----------
     terms : FederationConfig
-    store : ContentStore
+    store : ContentReader
         Of this member.
     ledger : (int, str)
         Chain id and address.
     """
 
-    def __init__(self, terms: FederationConfig, store: ContentStore, ledger: tuple[int, str]) -> None:
+    def __init__(self, terms: FederationConfig, store: ContentReader, ledger: tuple[int, str]) -> None:
         self._terms = terms
         self._store = store
         self._ledger = ledger
@@ -92,7 +92,7 @@ class ClusterLook:
 
     def _state(self, base: RoundRecords) -> ClusterState:
         """What a round left, with what was stated of it."""
-        key = (base.end.model_digest, base.end.metrics_digest)
+        key = (base.closing.model_digest, base.closing.metrics_digest)
         if self._read is None or self._read[0] != key:
             self._read = (key, state_after(base, self._terms, self._store))
         return self._read[1]

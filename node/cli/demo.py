@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 from fedgrove.chain.deployment import Deployment
@@ -35,7 +35,9 @@ from fedgrove.node.status.report import build_report
 if TYPE_CHECKING:
     from fedgrove.node.devnet.demo import Plan  # needs torch, which the other commands do without
 
-MASKINGS = ("bbtsa", "pairwise")
+Choice = TypeVar("Choice", bound=str)
+Masks = Literal["bbtsa", "pairwise"]
+MASKINGS: tuple[Masks, ...] = ("bbtsa", "pairwise")
 
 
 def demo(
@@ -44,7 +46,9 @@ def demo(
     dataset: Annotated[
         str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
     ] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
     strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
     masking: Annotated[str, typer.Option(help=f"Masks: {', '.join(MASKINGS)}.")] = "bbtsa",
@@ -54,11 +58,11 @@ def demo(
     epsilon: Epsilon = 0.0,
     method: Method = TRAINING,
     seed: Annotated[
-        int, typer.Option(min=0, help="Root of the training's randomness; keys and masks never depend on it.")
+        int, typer.Option(min=0, help="Seed of the training's randomness; keys and masks never depend on it.")
     ] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
     explorer: Annotated[
-        bool, typer.Option("--explorer", help="Serve pages that show the run while it goes on; prints their address.")
+        bool, typer.Option("--explorer", help="Serve pages that show the run live; prints their address.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
@@ -71,7 +75,7 @@ def demo(
     from fedgrove.node.learning.datasets import load_dataset
 
     _check_choice("--strategy", strategy, STRATEGIES)
-    _check_choice("--masking", masking, MASKINGS)
+    mode: Masks = _check_choice("--masking", masking, MASKINGS)
     check_method(method, clients)
     if method != TRAINING and epsilon:
         raise CommandError("--epsilon and --method exclude each other: clusters have no privacy mechanism")
@@ -84,7 +88,7 @@ def demo(
     if explorer:
         check_installed()
     data = load_dataset(dataset, data_dir)
-    plan = Plan(clients, rounds, alpha, strategy, masking, drop, seed, workers or _workers(data), epsilon, method)
+    plan = Plan(clients, rounds, alpha, strategy, mode, drop, seed, workers or _workers(data), epsilon, method)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
@@ -118,7 +122,7 @@ def _run(
         def observe(role: str, step: Step) -> None:
             display.observe(role, step)
             if show is not None and step.phase == "deploy":
-                display.say(f"watch: {pages.enter_context(show(run.deployment))}")
+                display.say(f"watch: {pages.enter_context(show(run.founded))}")
 
         run = Demo(plan, data, network, content, observe)
         try:
@@ -126,7 +130,7 @@ def _run(
         except DemoFailed as fault:
             raise CommandError(str(fault)) from None
         display.say("auditing")
-        history = capture(network, run.deployment)
+        history = capture(network, run.founded)
         history.verify()
         local = DiskStore(directory / STORE)
         if not isinstance(content, DiskStore):
@@ -199,6 +203,7 @@ def _workers(data: Dataset) -> int:
     return min(os.cpu_count() or 1, 8) if len(data.train()) > 10_000 else 1
 
 
-def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
     if value not in choices:
         raise CommandError(f"{option} must be one of {', '.join(choices)}, not {value!r}")
+    return choices[choices.index(value)]

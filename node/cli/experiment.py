@@ -18,27 +18,35 @@ if TYPE_CHECKING:  # these need torch, which the other commands do without
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="Which one; `list` names them all.")],
-    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where results go (docs/results/NAME).")] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds, such as 0,1,2; by default the experiment's own.")] = "",
+    name: Annotated[str, typer.Argument(help="Name of the experiment; `list` names all of them.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (docs/results/NAME).")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, for example 0,1,2; by default the experiment's own.")] = "",
     rounds: Annotated[int, typer.Option(min=0, help="Communication rounds; 0: the experiment's own.")] = 0,
-    arms: Annotated[str, typer.Option(help="Strategies to run, such as fedavg,moon.")] = "",
-    only: Annotated[str, typer.Option(help="Labels of arms to run, such as 'mnist-*'.")] = "",
-    workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 takes one a core.")] = 0,
+    arms: Annotated[str, typer.Option(help="Strategies to run, for example fedavg,moon.")] = "",
+    only: Annotated[str, typer.Option(help="Labels of arms to run, for example 'mnist-*'.")] = "",
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 starts one per core.")] = 0,
     executor: Annotated[str, typer.Option(help="inline, processes, or dask=ADDRESS of a scheduler.")] = "processes",
-    work: Annotated[Path | None, typer.Option(help="Where checkpoints stand; by default in the user's cache.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Folder of the checkpoints; by default in the user's cache.")
+    ] = None,
     dataset: Annotated[str, typer.Option(help="Another data set than the experiment's.")] = "",
     clients: Annotated[int, typer.Option(min=0, help="Number of clients; 0: the experiment's own.")] = 0,
-    sampled: Annotated[float, typer.Option(min=0, max=1, help="Fraction drawn a round; 0: the experiment's own.")] = 0,
+    sampled: Annotated[
+        float, typer.Option(min=0, max=1, help="Fraction drawn per round; 0: the experiment's own.")
+    ] = 0,
     epochs: Annotated[int, typer.Option(min=0, help="Local epochs; 0: the experiment's own.")] = 0,
-    train_samples: Annotated[int, typer.Option(min=0, help="Deal only so many training samples; 0: all.")] = 0,
-    test_samples: Annotated[int, typer.Option(min=0, help="Test on only so many samples; 0: all.")] = 0,
+    train_samples: Annotated[int, typer.Option(min=0, help="Use only this many training samples; 0: all.")] = 0,
+    test_samples: Annotated[int, typer.Option(min=0, help="Test on only this many samples; 0: all.")] = 0,
     probe_every: Annotated[int, typer.Option(min=0, help="Rounds between two probes out of distribution.")] = 0,
-    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing: report what is there.")] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Run nothing; report the runs that exist.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary to stdout.")] = False,
 ) -> int:
-    """Run one of the paper's experiments; stopped and started again it goes on, finished runs are used again.
+    """Run one of the paper's experiments; started again after a stop it resumes, and it reuses finished runs.
 
     Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
     """

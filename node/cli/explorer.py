@@ -22,11 +22,11 @@ def explorer(
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
     from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
     export: Annotated[Path | None, typer.Option(help="Write the pages into this new folder, and end.")] = None,
-    blob_mib: Annotated[int, typer.Option(min=0, help="With --export: at most so many MiB of blobs beside them.")] = 64,
+    blob_mib: Annotated[int, typer.Option(min=0, help="With --export: include at most this many MiB of blobs.")] = 64,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's show it to all.")
+        str, typer.Option(help="Address to listen on; a non-loopback address exposes it to the network.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8600,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8600,
     index: Annotated[Path | None, typer.Option(help="Folder of the indexes; by default in the user's cache.")] = None,
 ) -> int:
     """Serve pages that show a training history and check it, until stopped; or write them to publish.
@@ -37,8 +37,8 @@ def explorer(
 
     Example: fedgrove explorer runs/first --export site
 
-    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell. Of a live ledger it
-    writes what is there now.
+    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell. For a live ledger it
+    writes the current state.
     """
     check_installed()
     if (history is None) == (not (rpc or ledger or store)):
@@ -76,6 +76,8 @@ def _source(
     if history is not None:
         yield DirectorySource(history)
         return
+    if not (rpc and ledger and store):
+        raise CommandError("give all of --rpc, --ledger and --store")
     content = open_content(store)
     with connect(rpc) as network:
         deployment = read_deployment(network, ledger, from_block or None)

@@ -14,16 +14,18 @@ from fedgrove.node.methods.terms import load_config
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Make, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json",
+    help="Create, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json",
 )
 
-PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
+]
 Keystore = Annotated[Path, typer.Argument(help="The keystore file.")]
 
 
 @app.command("new")
 def new(keystore: Keystore, password_file: PasswordFile = None) -> int:
-    """Make a keystore with a fresh account, VRF, mailbox and storage key.
+    """Create a keystore with a fresh account, VRF, mailbox and storage key.
 
     Example: fedgrove keys new alice.json
     """
@@ -62,7 +64,7 @@ def back_up(
     password_file: PasswordFile = None,
     backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
 ) -> int:
-    """Write an encrypted backup under a password of its own.
+    """Write an encrypted backup under its own password.
 
     Example: fedgrove keys backup alice.json alice-backup.json
     """
@@ -79,7 +81,7 @@ def restore_keys(
     password_file: PasswordFile = None,
     backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
 ) -> int:
-    """Write a keystore out of a backup; an existing file is never replaced.
+    """Restore a keystore from a backup; an existing file is never replaced.
 
     Example: fedgrove keys restore alice-backup.json alice.json
     """
@@ -100,7 +102,7 @@ def attest(
     target: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("head.json"),
     password_file: PasswordFile = None,
 ) -> int:
-    """Sign the head of the federation's chain as this node sees it, for others to hold a history against.
+    """Sign the head of the federation's chain as this node sees it, so that others can compare a history with it.
 
     Example: fedgrove keys attest alice.json --config federation.toml --out alice-head.json
     """
@@ -126,7 +128,7 @@ def rotate(
 ) -> int:
     """Replace the VRF or the mailbox key, in the keystore first and then on the ledger.
 
-    A new VRF key can be drawn from a later round only. If the command is stopped between the two, run it again.
+    A new VRF key can be drawn only from a later round on. If the command is stopped between the two, run it again.
 
     Example: fedgrove keys rotate alice.json --config federation.toml --which mailbox
     """

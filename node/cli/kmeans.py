@@ -22,29 +22,31 @@ _DIRECTORY = Path("clusters")
 
 def kmeans(
     data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a .npz file with the array points.")] = "gaussian",
-    data_dir: Annotated[Path, typer.Option(help="Where celltype/ and covtype/ lie.")] = Path("data"),
-    clients: Annotated[int, typer.Option(min=3, max=1000, help="How many clients the points are dealt to.")] = 8,
-    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: as many as the data set is known for.")] = 0,
+    data_dir: Annotated[Path, typer.Option(help="Folder that holds celltype/ and covtype/.")] = Path("data"),
+    clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients that share the points.")] = 8,
+    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: the number known for the data set.")] = 0,
     clusters_each: Annotated[
-        int, typer.Option(min=0, max=1000, help="Each client sees so many clusters of the central solution; 0: all.")
+        int, typer.Option(min=0, max=1000, help="Each client sees this many clusters of the central solution; 0: all.")
     ] = 0,
-    points: Annotated[int, typer.Option(min=0, help="Take so many points only, drawn by the seed; 0: all.")] = 0,
+    points: Annotated[int, typer.Option(min=0, help="Use only this many points, drawn by the seed; 0: all.")] = 0,
     iterations: Annotated[
         int, typer.Option(min=0, max=1000, help="Lloyd's at each client; 0: its centroids are points of its own.")
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Deals the points; what clients draw depends on nobody's seed.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Partitions the points; the clients' own draws do not depend on it.")
+    ] = 0,
     store: Annotated[
-        str, typer.Option(help="disk, kubo (a node of its own, kept in --dir), or the URL of a Kubo API.")
+        str, typer.Option(help="disk, kubo (a separate node, kept in --dir), or the URL of a Kubo API.")
     ] = "disk",
     directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Without ledger and store: losses beside K-FED and DC-K-means.")
+        bool, typer.Option("--simulate", help="Without ledger and store: losses compared with K-FED and DC-K-means.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result to stdout.")] = False,
 ) -> int:
     """Cluster the clients' points with all sums under masks, and keep the federation so that it can forget.
 
-    A directory that holds a federation goes on where it stopped.
+    A directory that holds a federation resumes where it stopped.
 
     Example: fedgrove kmeans --data gaussian --points 2000 --clients 5 --k 4 --dir clusters
     """

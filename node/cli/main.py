@@ -45,7 +45,7 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
             return command
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         single.command(name)(target)
-        return typer.main.get_command(single)
+        return typer.main.get_command(single)  # pyright: ignore[reportReturnType] (of one function: a TyperCommand)
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
@@ -57,7 +57,7 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 command_line = TyperGroup(
     name="fedgrove",
     help="Auditable, decentralised, privacy-preserving federated learning.",
-    commands=LazyCommands(),
+    commands=LazyCommands(),  # pyright: ignore[reportArgumentType] (any mapping does)
     no_args_is_help=True,
     rich_markup_mode=None,
 )

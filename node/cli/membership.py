@@ -17,7 +17,9 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
-PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 
 
@@ -99,7 +101,7 @@ def approve(
     account: Annotated[str, typer.Argument(help="The member's account.")],
     config: ConfigFile,
     keystore: KeystoreFile,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take the approval back instead.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the approval instead.")] = False,
     password_file: PasswordFile = None,
 ) -> int:
     """Approve a member, where membership is approved by the federation's admin; before or after it registers.

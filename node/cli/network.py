@@ -32,7 +32,7 @@ STORES = ("kubo", "disk")
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="A testnet on this machine: a chain, stores, a coordinator and clients, each a process of its own.\n\n"
+    help="A testnet on this machine: a chain, stores, a coordinator and clients, each in its own process.\n\n"
     "Example: fedgrove network up --clients 8 --rounds 3 --wait",
 )
 
@@ -55,17 +55,22 @@ def up(
             "celltype, covtype, or a .npz file with the array points."
         ),
     ] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
     strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
     store: Annotated[str, typer.Option(help="kubo (real nodes in a private swarm) or disk (a folder).")] = "kubo",
     kubo_nodes: Annotated[int, typer.Option(min=1, max=16, help="Kubo nodes, each for a group of clients.")] = 2,
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
     standby: Annotated[int, typer.Option(min=0, help="Clients that stand by to do the coordinator's work.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Root of the training's randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training's randomness.")] = 0,
     epsilon: Epsilon = 0.0,
     k: Annotated[
-        int, typer.Option(min=0, max=1000, help="Cluster points instead (K-means), so many clusters; 0: train a model.")
+        int,
+        typer.Option(
+            min=0, max=1000, help="Cluster points instead (K-means), into this many clusters; 0: train a model."
+        ),
     ] = 0,
     method: Method = TRAINING,
     explorer: Annotated[
@@ -73,7 +78,7 @@ def up(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
 ) -> int:
-    """Bring a testnet up, or go on with one where it stopped.
+    """Start a testnet, or resume one where it stopped.
 
     Exit code: 0 it runs (with --wait: all rounds have ended), 1 it does not.
 
@@ -134,7 +139,7 @@ def down(
     directory: Directory = _HERE,
     remove: Annotated[bool, typer.Option("--delete", help="Remove the directory, keys and history, too.")] = False,
 ) -> int:
-    """End every process of a testnet; the directory stays, and `up` goes on from there.
+    """Stop every process of a testnet; the directory stays, and `up` resumes from there.
 
     Example: fedgrove network down --dir testnet
     """
@@ -150,7 +155,7 @@ def down(
 
 @app.command("status")
 def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
-    """Tell which processes run, since when, how often they were started again, and where the federation stands.
+    """Show which processes run, since when, how often they were restarted, and the state of the federation.
 
     Exit code: 0 all is well, 1 something does not run, 2 there is no testnet.
 

@@ -27,9 +27,9 @@ def points_by_name(
     name : str
         One of NAMES, or a .npz or .safetensors file with the array ``points``.
     directory : Path
-        Where the files of celltype and covtype lie.
+        Folder that holds the files of celltype and covtype.
     k : int
-        Clusters; 0: as many as the data set is known for.
+        Clusters; 0: the number known for the data set.
     clusters_each, count, seed
         As of ``dealt``.
 

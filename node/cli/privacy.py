@@ -42,7 +42,7 @@ def plan(
     ] = "public",
     as_json: AsJson = False,
 ) -> int:
-    """Say how much noise a budget asks for, and how long that noise is beside the update.
+    """Compute how much noise a budget requires, and how long that noise is compared with the update.
 
     Example: fedgrove privacy plan --clients 1000 --rate 0.22 --rounds 54 --epsilon 8 --delta 1e-5
     """
@@ -86,14 +86,14 @@ def spent(
     noise_multiplier: Annotated[float, typer.Option(help="σ: deviation of the noise in the sum over S.")],
     delta: Delta = 1e-5,
     participations: Annotated[
-        int, typer.Option(min=-1, help="Also tell of a client that took part in so many rounds; -1: of none.")
+        int, typer.Option(min=-1, help="Also report a client that took part in this many rounds; -1: none.")
     ] = -1,
     dropouts: Dropouts = 0.0,
     lost: Annotated[float, typer.Option(min=0, max=0.99, help="Fraction of the clients lost with their noise.")] = 0.0,
     epsilon: Annotated[float, typer.Option(help="Budget, to see how many rounds are left; 0: none.")] = 0.0,
     as_json: AsJson = False,
 ) -> int:
-    """Say what rounds with this noise have cost: towards who sees models only, and towards who can read the ledger.
+    """Compute what rounds with this noise have cost: towards observers of models only, and readers of the ledger.
 
     Example: fedgrove privacy spent --clients 100 --rate 0.5 --rounds 11 --noise-multiplier 1 --delta 1e-3
     """

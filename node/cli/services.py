@@ -3,12 +3,13 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
+import numpy as np
 import typer
 from fedgrove.chain.access import Network
 from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
@@ -21,6 +22,7 @@ from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
@@ -39,7 +41,9 @@ RETRY_SECONDS = 1.0
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
-PasswordFile = Annotated[Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
+]
 Once = Annotated[bool, typer.Option("--once", help="Stop when one round has ended.")]
 MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Prometheus metrics on 127.0.0.1; 0: none.")]
 
@@ -50,9 +54,9 @@ def client(
     data: Annotated[
         Path, typer.Option(help="File (.npz, .safetensors) with your x_train and y_train; with points for K-means.")
     ],
-    directory: Annotated[Path, typer.Option(help="For the journal; keep it until the federation has ended.")] = Path(
-        "client"
-    ),
+    directory: Annotated[
+        Path, typer.Option(help="Folder of the journal; keep it until the federation has ended.")
+    ] = Path("client"),
     standby: Annotated[bool, typer.Option("--standby", help="Also act when the coordinator does not.")] = False,
     once: Once = False,
     metrics_port: MetricsPort = 0,
@@ -89,13 +93,13 @@ def coordinator(
     keystore: KeystoreFile,
     data: Annotated[
         Path | None,
-        typer.Option(help=".npz or .safetensors file with x_test and y_test; without, nothing is evaluated."),
+        typer.Option(help=".npz or .safetensors file with x_test and y_test; without it, nothing is evaluated."),
     ] = None,
-    directory: Annotated[Path, typer.Option(help="Owned while this runs, so that it is not started twice.")] = Path(
+    directory: Annotated[Path, typer.Option(help="Locked while this runs, so that it is not started twice.")] = Path(
         "coordinator"
     ),
     standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
-    members: Annotated[int, typer.Option(min=0, help="Open the first round when so many are active; 0: quorum.")] = 0,
+    members: Annotated[int, typer.Option(min=0, help="Open the first round when this many are active; 0: quorum.")] = 0,
     once: Once = False,
     metrics_port: MetricsPort = 0,
     password_file: PasswordFile = None,
@@ -165,7 +169,7 @@ def _standby(
     return Standby(place.ledger, place.store, terms, first, aides, confirmations=reach.confirmations)
 
 
-def _private_data(data: Path, terms: FederationConfig) -> Sized:
+def _private_data(data: Path, terms: FederationConfig) -> Samples | np.ndarray:
     """What a client computes with."""
     return method_of(terms).member_data(data)
 

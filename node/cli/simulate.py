@@ -24,7 +24,7 @@ from fedgrove.node.lab.simulation.plan import (
 )
 from fedgrove.node.lab.simulation.record import Record
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings
+from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings, partition_kind
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from rich import box
 from rich.table import Table
@@ -53,7 +53,9 @@ def simulate(
     dataset: Annotated[
         str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
     ] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+    ] = None,
     clients: Annotated[int, typer.Option(help="How many clients there are.")] = 100,
     sampled: Annotated[float, typer.Option(help="Fraction of them drawn in each round.")] = 0.1,
     rounds: Annotated[int, typer.Option(help="Communication rounds.")] = 100,
@@ -62,23 +64,25 @@ def simulate(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the strategy; may be repeated.")
     ] = None,
     partition: Annotated[
-        str, typer.Option(help="How samples are dealt: dirichlet, shards, groups or iid.")
+        str, typer.Option(help="How samples are partitioned: dirichlet, shards, groups or iid.")
     ] = "dirichlet",
     alpha: Annotated[float, typer.Option(help="Concentration of the labels (dirichlet); small is skewed.")] = 0.3,
-    per_client: Annotated[int, typer.Option(help="Single-class shards a client (shards).")] = 2,
+    per_client: Annotated[int, typer.Option(help="Single-class shards per client (shards).")] = 2,
     groups: Annotated[int, typer.Option(help="Groups of clients with main labels of their own (groups).")] = 5,
     others: Annotated[float, typer.Option(help="Fraction of a label's samples for all groups (groups).")] = 0.2,
-    copies: Annotated[int, typer.Option(help="Deal the data so often, each time to as many of the clients.")] = 1,
-    epochs: Annotated[int | None, typer.Option(help="Local epochs; this and the next: by default as suits.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
+    copies: Annotated[int, typer.Option(help="Repeat the partition N times over equal subsets of the clients.")] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(help="Local epochs; this and the next options default to values for the data set.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of round 1.")] = None,
-    learning_rate_decay: Annotated[float | None, typer.Option(help="Factor a round.")] = None,
+    learning_rate_decay: Annotated[float | None, typer.Option(help="Factor per round.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of SGD.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Of SGD.")] = None,
-    crop: Annotated[int | None, typer.Option(help="Random crop: pixels of border a side.")] = None,
+    crop: Annotated[int | None, typer.Option(help="Random crop: pixels of border per side.")] = None,
     flip: Annotated[bool | None, typer.Option(help="Flip half of the images.")] = None,
     erase: Annotated[float | None, typer.Option(help="Probability of a random rectangle blacked out.")] = None,
-    model: Annotated[str, typer.Option(help=f"{', '.join(MODELS)}; by default as suits.")] = "",
+    model: Annotated[str, typer.Option(help=f"{', '.join(MODELS)}; by default the one for the data set.")] = "",
     privacy: Annotated[
         str,
         typer.Option(
@@ -90,7 +94,7 @@ def simulate(
         str,
         typer.Option(
             metavar="METHOD[, NAME = VALUE …]",
-            help="Models for clients that are alike: procfl or ifca, or global for one model, with settings.",
+            help="Models for clients with similar data: procfl or ifca, or global for one model, with settings.",
         ),
     ] = "",
     attack: Annotated[
@@ -100,22 +104,22 @@ def simulate(
             help=f"Clients that poison a clustered training: {', '.join(ATTACKS)}, with settings.",
         ),
     ] = "",
-    shared_per_class: Annotated[int, typer.Option(help="Samples a class of the shared set.")] = 5,
-    seeds: Annotated[str, typer.Option(help="Roots of the randomness, one run each: 0,1,2.")] = "0",
-    evaluate_every: Annotated[int, typer.Option(help="Test the global model each so many rounds.")] = 1,
+    shared_per_class: Annotated[int, typer.Option(help="Samples per class of the shared set.")] = 5,
+    seeds: Annotated[str, typer.Option(help="Seeds of the randomness, one run each: 0,1,2.")] = "0",
+    evaluate_every: Annotated[int, typer.Option(help="Rounds between two tests of the global model.")] = 1,
     probe_every: Annotated[
-        int, typer.Option(help="Test local models out of distribution each so many rounds; 0 never.")
+        int, typer.Option(help="Rounds between two out-of-distribution tests of local models; 0: never.")
     ] = 0,
-    test_samples: Annotated[int, typer.Option(help="Use only the first so many test samples; 0 all.")] = 0,
-    train_samples: Annotated[int, typer.Option(help="Deal only so many training samples; 0 all.")] = 0,
+    test_samples: Annotated[int, typer.Option(help="Use only this many test samples, the first ones; 0: all.")] = 0,
+    train_samples: Annotated[int, typer.Option(help="Use only this many training samples; 0: all.")] = 0,
     bound: Annotated[float, typer.Option(help="Largest absolute value of a parameter.")] = 8.0,
     executor: Annotated[
         str, typer.Option(help="inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
     ] = "processes",
-    workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 is one a core.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: CUDA where there is any.")] = "cpu",
+    workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 starts one per core.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: CUDA if there is any.")] = "cpu",
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records to stdout.")] = False,
 ) -> None:
     """Train many clients on this machine's cores or on a cluster; the same options give the same bytes anywhere.
@@ -143,7 +147,7 @@ def simulate(
             strategy=strategy,
             options=_options(option or []),
             training=replace(default_settings(dataset), **chosen),
-            partition=PartitionSettings(partition, alpha, per_client, copies, groups, others),
+            partition=PartitionSettings(partition_kind(partition), alpha, per_client, copies, groups, others),
             model=model,
             shared_per_class=shared_per_class,
             evaluate_every=evaluate_every,
@@ -285,7 +289,7 @@ def _print_table(runs: list[Run]) -> None:
     if any(len(run.record.rounds) < plan.rounds for run in runs):
         console.print(f"The privacy budget ends before round {plan.rounds}.")
     if getattr(plan.privacy, "participation", "") == "secret":
-        readers = ", ".join(f"{run.record.rounds[-1].privacy['ledger_epsilon']:.3g}" for run in runs)
+        readers = ", ".join(f"{run.record.rounds[-1].figure('ledger_epsilon'):.3g}" for run in runs)
         sentence = f"ε holds towards those who see only models; readers of a ledger, who know who was drawn: {readers}."
         console.print(sentence, soft_wrap=True)
     if plan.privacy:
@@ -295,8 +299,8 @@ def _print_table(runs: list[Run]) -> None:
 
 def _of_clusters(record: Record) -> str:
     """A sentence on a clustered run."""
-    last = record.rounds[-1].clustering
-    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clustering.judgements)
+    last = record.rounds[-1].clusters
+    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
     return (
         f"Seed {record.plan.seed}: personalised accuracy {last.personal_accuracy:.4f}, {sum(map(bool, last.groups))} "
         f"models in the last round, {expelled} clients expelled"

@@ -37,20 +37,20 @@ Rows = list[tuple[str, str]]
 
 def status(
     config: ConfigFile,
-    account: Annotated[str | None, typer.Option(help="Also tell how this account stands.")] = None,
+    account: Annotated[str | None, typer.Option(help="Also show the status of this account.")] = None,
     keystore: Annotated[
-        Path | None, typer.Option(help="Also tell how its account stands; its VRF key tells who was in a sample.")
+        Path | None, typer.Option(help="Also show the status of its account; its VRF key shows who was in a sample.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C or the end of the federation.")] = False,
-    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between looks.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Continue until Ctrl-C or the end of the federation.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between updates.")] = 1.0,
     password_file: PasswordFile = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print to stdout as JSON; with --watch a line a change.")
+        bool, typer.Option("--json", help="Print to stdout as JSON; with --watch one line per change.")
     ] = False,
 ) -> int:
-    """Tell which round and phase it is, who has acted, who is waited for, until which block and about when.
+    """Show the round and phase, who has acted, whom the round waits for, until which block and about when.
 
-    Of an account: why its last round did not count, and for how many rounds its balance pays.
+    For an account: why its last round did not count, and for how many rounds its balance pays.
 
     Example: fedgrove status --config federation.toml
 
@@ -207,7 +207,7 @@ def _rows(sight: Sight) -> Rows:
     if now.account:
         rows.append(("your account", now.account))
         rows += [("your last round", _last(now.last))] if now.last else []
-        rows.append(("your budget", _budget(sight.budget)))
+        rows += [("your budget", _budget(sight.budget))] if sight.budget else []
     return rows
 
 

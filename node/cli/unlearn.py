@@ -26,22 +26,24 @@ _MAX_POINTS = 1 << 20
 
 def unlearn(
     directory: Annotated[Path | None, typer.Option("--dir", help="A directory of `fedgrove kmeans`.")] = None,
-    client: Annotated[int, typer.Option(min=0, help="Whose points, with --dir: its number.")] = 0,
-    points: Annotated[str, typer.Option(help="Which: their rows from 0, with commas, such as 3,17 or 5-9.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="All its points: the client leaves for good.")] = False,
+    client: Annotated[int, typer.Option(min=0, help="With --dir: number of the client.")] = 0,
+    points: Annotated[str, typer.Option(help="Rows of the points from 0, with commas: 3,17 or 5-9.")] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Forget all its points: the client leaves for good.")
+    ] = False,
     config: Annotated[Path | None, typer.Option("--config", help="Ask as a member: the TOML file.")] = None,
     keystore: Annotated[Path | None, typer.Option("--keystore", help="With --config: your keystore file.")] = None,
     state: Annotated[Path | None, typer.Option(help="With --config: your client's --directory.")] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", help="With --config: write it here, if there is one yet."),
+        typer.Option("--certificate", help="With --config: write the certificate here, once there is one."),
     ] = None,
     password_file: Annotated[
-        Path | None, typer.Option(help="File with the password; else FEDGROVE_PASSWORD, else typed.")
+        Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate, or the request, to stdout.")] = False,
 ) -> int:
-    """Have the federation forget points of a client, or all of them, on the ledger; asked twice, it is done once.
+    """Have the federation forget points of a client, or all of them, on the ledger; a repeated request changes nothing.
 
     With --dir the federation is brought up, holds the round, and the certificate is written. With --config the request
     is made: your client, and all others, do the rest when they see it. Give the same command again, with --certificate,

@@ -13,6 +13,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys
@@ -67,7 +68,7 @@ class Plan:
     rounds: int = 3
     alpha: float = 0.3
     strategy: str = "fedaom"
-    masking: str = "bbtsa"
+    masking: Literal["bbtsa", "pairwise"] = "bbtsa"
     drop: float = 0.0
     seed: int = 0
     workers: int = 1
@@ -228,8 +229,15 @@ class Demo:
             )
         return coordinator, clients
 
+    @property
+    def founded(self) -> Deployment:
+        """The federation's contracts; AttributeError before they are deployed."""
+        if self.deployment is None:
+            raise AttributeError("the contracts are not deployed yet")
+        return self.deployment
+
     def _ledger(self, keys: Keys) -> Ledger:
-        return Ledger(self._network, self.deployment, keys.account)
+        return Ledger(self._network, self.founded, keys.account)
 
     # --- running ----------------------------------------------------------------------------------------------------
 

@@ -52,17 +52,21 @@ class Checks:
     def record(self, place: int, kind: str, round: int | None, client: int | None) -> Check:
         """Of the record at a place (from 1) in the history."""
         if place == self._sight.bad_place:
-            return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
+            return self._bad()
         if place > self._sight.checked:
             return self._unchecked
         remark = self._remarks.get((round, client, kind))
         return Check(REMARK, inert(f"{remark.field}: {remark.reason}")) if remark else Check(GOOD)
 
+    def _bad(self) -> Check:
+        bad = self._sight.bad
+        return Check(BAD, inert(f"{bad.field}: {bad.reason}") if bad is not None else "")
+
     def round(self, number: int, places: Iterable[int]) -> Check:
         """Of a round whose records have these places: as bad as its worst record."""
         ordered = sorted(places)
         if self._sight.bad_place in ordered or (self._sight.bad is not None and self._sight.bad.round == number):
-            return Check(BAD, inert(f"{self._sight.bad.field}: {self._sight.bad.reason}"))
+            return self._bad()
         if not ordered or ordered[-1] > self._sight.checked:
             return self._unchecked
         return Check(REMARK) if number in self._remarked else Check(GOOD)

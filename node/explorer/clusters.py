@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
@@ -82,7 +82,9 @@ def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -
     try:
         closed, stated = ClusterState.outline(head), Stated.of(Metrics.from_bytes(metrics).stated)
         state = accepted(config, closed, digest, stated)
-        return Left(state, _scored(course_of(config), closed, state, stated) if closed.stage == "watch" else ())
+        if closed.stage != "watch" or stated is None:
+            return Left(state, ())
+        return Left(state, _scored(course_of(config), closed, state, stated))
     except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError):
         return None  # the audit says of the record what is wrong with it
 
@@ -120,7 +122,7 @@ def _against(
     return tuple(found)
 
 
-def read_head(store: ContentStore, digest: bytes, size: int) -> bytes | None:
+def read_head(store: ContentReader, digest: bytes, size: int) -> bytes | None:
     """The head of a state in the store; None for a blob that begins otherwise, or whose head is too large to show.
 
     Raises

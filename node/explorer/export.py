@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from fedgrove.ipfs.store import StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.terms import has_clusters, latest_config
@@ -54,13 +54,16 @@ def _export(watch: Watch, target: Path, blob_bytes: int) -> Written:
     if watch.index is None:
         pages, raw, pending = [""], set(), 0
     else:
-        raw, pending = _write_blobs(watch, target, blob_bytes)
+        raw, pending = _write_blobs(watch.index, watch.source.store, target, blob_bytes)
         pages = _paths(watch.index)
         _write_search(watch.index, target)
     there = {*pages, *raw, *(name for name, _ in assets)}
     site = Pages(watch, there.__contains__)
     for path in pages:
-        _write(target / path / "index.html", site.render(path).encode())
+        page = site.render(path)
+        if page is None:
+            raise LookupError(f"there is no page at {path!r}")
+        _write(target / path / "index.html", page.encode())
     return Written(len(pages), len(raw), pending)
 
 
@@ -74,22 +77,22 @@ def _paths(index: Index) -> list[str]:
     return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
 
 
-def _write_blobs(watch: Watch, target: Path, limit: int) -> tuple[set[str], int]:
+def _write_blobs(index: Index, store: ContentReader, target: Path, limit: int) -> tuple[set[str], int]:
     """Paths of the blobs that were written, and how many were not."""
-    rows = watch.index.rows("SELECT digest, role, size FROM blobs WHERE state = 'held'")
+    rows = index.rows("SELECT digest, role, size FROM blobs WHERE state = 'held'")
     written, used = set(), 0
     for row in sorted(rows, key=lambda row: _ORDER.index(row["role"])):
         if used + row["size"] > limit:
             continue
         try:
-            data = watch.source.store.fetch(row["digest"], limit)
+            data = store.fetch(row["digest"], limit)
         except StoreError:
             continue  # its page says what the store said
         path = f"raw/{row['digest'].hex()}"
         _write(target / path, data)
         written.add(path)
         used += len(data)
-    return written, watch.index.value("SELECT count(*) FROM blobs") - len(written)
+    return written, index.value("SELECT count(*) FROM blobs") - len(written)
 
 
 def _write_search(index: Index, target: Path) -> None:

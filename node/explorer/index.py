@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fedgrove.chain.block_rlp import decode_header
 from fedgrove.chain.deployment import Deployment
@@ -64,8 +65,8 @@ class Index:
         """The first row of a query, or None."""
         return self.connection().execute(query, values).fetchone()
 
-    def value(self, query: str, *values: object) -> object:
-        """The first column of the first row, or None."""
+    def value(self, query: str, *values: object) -> Any:
+        """The first column of the first row, of the type that the schema gives it; None without a row."""
         row = self.row(query, *values)
         return row[0] if row is not None else None
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 
 MAX_TEXT = 400
 MAX_HEADER_BYTES = 1 << 20
@@ -57,7 +57,7 @@ class Contents:
         return sum(tensor.parameters for tensor in self.tensors)
 
 
-def contents_of_model(store: ContentStore, digest: bytes, max_bytes: int, start: int = 0) -> Contents:
+def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start: int = 0) -> Contents:
     """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors.
 
     Parameters

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import LiveSource
@@ -15,7 +15,7 @@ from fedgrove.node.explorer.watch import Watch
 
 @contextmanager
 def live_pages(
-    network: Network, deployment: Deployment, store: ContentStore, name: str, command: str, indexes: Path
+    network: Network, deployment: Deployment, store: ContentReader, name: str, command: str, indexes: Path
 ) -> Iterator[str]:
     """Serve pages about a federation on a free port of this machine; gives their address.
 

@@ -12,6 +12,7 @@ from fedgrove.node.explorer.checks import WORDS, Checks
 from fedgrove.node.explorer.clusters import tensors_start
 from fedgrove.node.explorer.drawings import STATES, short
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
+from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
 from fedgrove.node.explorer.views.charts import charts
@@ -74,7 +75,7 @@ class _Request:
 
     def __init__(self, watch: Watch, templates: Environment, has: Exists | None, path: str, query: str = "") -> None:
         self._watch = watch
-        self._index = watch.index
+        self._readable = watch.index
         self._sight: Sight = watch.sight
         self._templates = templates
         self._has = has
@@ -82,8 +83,14 @@ class _Request:
         self._query = query
         self._checks = Checks(self._sight)
 
+    @property
+    def _index(self) -> Index:
+        if self._readable is None:
+            raise AttributeError("a history that cannot be read has no pages")
+        return self._readable
+
     def page(self) -> str | None:
-        if self._index is None:
+        if self._readable is None:
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
         for pattern, make in _ROUTES:
             found = pattern.fullmatch(self._path)
@@ -93,7 +100,7 @@ class _Request:
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
-        index, source = self._index, self._watch.source
+        index, source = self._readable, self._watch.source
         records = count_records(index) if index else 0
         terms = latest_terms(index) if index else None
         return self._templates.get_template(template).render(
@@ -143,8 +150,10 @@ class _Request:
         timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
         clusters = clusters_of(self._index, self._checks)
         step = clusters.step(int(number)) if clusters else None
-        if step:
-            groups = clusters.groups(step, {leaf.client: leaf.stated for leaf in leaves if leaf.masks})
+        if clusters and step:
+            groups = clusters.groups(
+                step, {leaf.client: leaf.stated for leaf in leaves if leaf.masks and leaf.stated is not None}
+            )
         else:
             groups = regrouped(self._index, int(number), leaves)
         what = "cluster" if step else "group"
@@ -152,8 +161,8 @@ class _Request:
         return self.render(
             "round.html", f"Round {number}", "overview", number=int(number), view=view, trees=trees, leaves=leaves,
             grouped=groups is not None, timeline=timeline,
-            clusters=clusters, step=step, judged=clusters.judged_in(step) if step else (),
-            leaders=clusters.leaders(step, groups) if step else {},
+            clusters=clusters, step=step, judged=clusters.judged_in(step) if clusters and step else (),
+            leaders=clusters.leaders(step, groups) if clusters and step and groups is not None else {},
         )  # fmt: skip
 
     def _clients(self) -> str:
@@ -174,10 +183,11 @@ class _Request:
         view = clusters_of(self._index, self._checks)
         if view is None:
             return None
-        drawn = view.matrix is not None and len(view.matrix.clients) <= MAX_CLIENTS
+        matrix = view.matrix
+        drawn = matrix if matrix is not None and len(matrix.clients) <= MAX_CLIENTS else None
         return self.render(
-            "clusters.html", "Clusters", "clusters", view=view, matrix=view.matrix, members=members(self._index),
-            heatmap=view.matrix.draw("Similarity of the clients' data") if drawn else "",
+            "clusters.html", "Clusters", "clusters", view=view, matrix=matrix, members=members(self._index),
+            heatmap=drawn.draw("Similarity of the clients' data") if drawn is not None else "",
             grid=grid(view), curves=curves(view),
         )  # fmt: skip
 
@@ -258,6 +268,8 @@ def size(count: int | None) -> str:
 
 def time(seconds: int | None) -> str:
     """A block's time by the clock of whoever made it, in UTC; it may be anything."""
+    if seconds is None:
+        return "at a time that no calendar has"
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y, %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError, TypeError):

@@ -152,6 +152,8 @@ def _line_up(database: sqlite3.Connection, sealed: Entry) -> None:
         entry = entry_from(row)
         try:
             beta = vrf.proof_to_hash(bytes.fromhex(entry.fields["proof"]))
+            if entry.client is None:
+                raise ValueError("a draw of nobody")
             keys.append((tree.key(tree.ticket(beta, entry.client), order_seed), entry.client))
         except (vrf.InvalidProof, ValueError):
             return  # no contract of ours took this draw, so there is no tree to show

@@ -14,7 +14,7 @@ from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
-from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.verdict import Verdict
@@ -40,7 +40,7 @@ class Source(Protocol):
         It may grow.
     deployment : Deployment or None
         None where the history is too damaged to say.
-    store : ContentStore
+    store : ContentReader
     audit_waiting : str
         Why the audit of a live history can tell nothing new; empty when it can.
     """
@@ -49,21 +49,31 @@ class Source(Protocol):
     command: str
     key: str
     live: bool
-    deployment: Deployment | None
-    store: ContentStore
-    audit_waiting: str
+
+    @property
+    def store(self) -> ContentReader: ...
+
+    @property
+    def deployment(self) -> Deployment | None: ...
+
+    @property
+    def audit_waiting(self) -> str: ...
 
     def read(self, index: Index) -> bool:
         """Bring the index up to date; whether anything changed. Raises ChainError when the chain does not answer."""
+        ...
 
     def audit(self, progress: Progress) -> Verdict | None:
         """The verdict; None while a live history goes on and nothing is wrong yet."""
+        ...
 
     def so_far(self) -> Verdict | None:
         """What a verdict says of a live history up to now."""
+        ...
 
     def standing(self) -> Standing | None:
         """Where a live federation stands, as ``fedgrove status`` tells it."""
+        ...
 
 
 class _Archive:
@@ -72,7 +82,7 @@ class _Archive:
     live = False
     audit_waiting = ""
 
-    def __init__(self, ledger: Path, store: ContentStore, name: str, command: str) -> None:
+    def __init__(self, ledger: Path, store: ContentReader, name: str, command: str) -> None:
         self.name = name
         self.command = command
         self.store = store
@@ -85,7 +95,7 @@ class _Archive:
             self.deployment = None
 
     def read(self, index: Index) -> bool:
-        if index.head() >= self.deployment.block:
+        if index.head() >= index.deployment.block:
             return False  # it was read from this very file, whose digest is in the key
         try:
             history = LedgerHistory.load(self._ledger)
@@ -145,7 +155,7 @@ class LiveSource:
 
     live = True
 
-    def __init__(self, network: Network, deployment: Deployment, store: ContentStore, name: str, command: str) -> None:
+    def __init__(self, network: Network, deployment: Deployment, store: ContentReader, name: str, command: str) -> None:
         self._network = network
         self.deployment = deployment
         self.store = store

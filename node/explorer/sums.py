@@ -27,7 +27,7 @@ WHERE number = ? AND states.text IS NOT NULL AND stated.text IS NOT NULL AND ter
 
 def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None]) -> None:
     """Make the sums of these rounds anew, after their records, or what is known of their blobs, have changed."""
-    for number in set(rounds) - {None}:
+    for number in {each for each in rounds if each is not None}:
         database.execute(_SUMS, (number,))
         _state_metrics(database, number)
         _state_clusters(database, number)
@@ -63,6 +63,6 @@ def _state_clusters(database: sqlite3.Connection, number: int) -> None:
     """What follows for the clusters from the state that a round closed with; nothing while a part of it is missing."""
     row = database.execute(_BEHIND, (number,)).fetchone()
     config = config_from(row["terms"]) if row is not None else None
-    left = hear(row["head"], row["model"], row["metrics"], config) if has_clusters(config) else None
+    left = hear(row["head"], row["model"], row["metrics"], config) if row is not None and has_clusters(config) else None
     values = (left.state.stage, *left.to_row()) if left else (None, None, None)
     database.execute("UPDATE rounds SET stage = ?, clusters = ?, scores = ? WHERE number = ?", (*values, number))

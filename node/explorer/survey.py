@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.ipfs.store import ContentStore, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.store import ContentReader, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.explorer.clusters import read_head
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sums import sum_up
@@ -39,7 +39,7 @@ class Found:
     text: bytes | None = None
 
 
-def survey(index: Index, store: ContentStore, number: int, at_most: int, seconds: float = math.inf) -> bool:
+def survey(index: Index, store: ContentReader, number: int, at_most: int, seconds: float = math.inf) -> bool:
     """Ask the store about blobs that survey ``number`` has not asked about yet; whether there were any.
 
     Parameters
@@ -84,7 +84,7 @@ def _ask_for_texts(index: Index, number: int) -> None:
         database.execute(statement, (number,))
 
 
-def _look(store: ContentStore, digest: bytes, role: str, clusters: bool) -> Found:
+def _look(store: ContentReader, digest: bytes, role: str, clusters: bool) -> Found:
     try:
         root = store.root(digest)
         text = None

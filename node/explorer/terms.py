@@ -2,7 +2,7 @@
 
 import sqlite3
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.procfl.terms import ProCflTerms
@@ -39,6 +39,6 @@ def config_from(text: bytes) -> FederationConfig | None:
         return None
 
 
-def has_clusters(config: FederationConfig | None) -> bool:
+def has_clusters(config: FederationConfig | None) -> TypeGuard[FederationConfig]:
     """Whether these are terms by which clients are clustered."""
     return config is not None and isinstance(config.method, ProCflTerms)

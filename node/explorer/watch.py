@@ -174,6 +174,8 @@ class Watch:
 
     def _survey_on(self) -> bool:
         """One look into the store; whether there is more to do at once."""
+        if self.index is None:
+            return False
         try:
             busy = survey(self.index, self.source.store, self._survey, BLOBS_AT_ONCE, TELL_SECONDS)
         except (StoreError, sqlite3.Error) as fault:
@@ -205,7 +207,7 @@ class Watch:
             self._say(verdict=verdict, checked=verdict.records, auditing=False)
             return True
         now, waiting = self.source.so_far(), self.source.audit_waiting
-        if (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
+        if now is not None and (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
             self._say(verdict=now, checked=now.records, audit_waiting=waiting)
         return False
 

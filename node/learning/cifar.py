@@ -83,7 +83,7 @@ def _refuse_unusual_opcodes(data: bytes) -> None:
             if opcode.name not in PLAIN_OPCODES or number >= MAX_OPERATIONS:
                 raise ValueError(f"opcode {opcode.name} has no place in a CIFAR-10 batch")
             # The unpickler reserves memory up to the largest index, so an honest file's indices follow its length.
-            if opcode.name == "LONG_BINPUT" and argument > number:
+            if opcode.name == "LONG_BINPUT" and argument is not None and argument > number:
                 raise ValueError("memo index out of bounds")
     except (ValueError, IndexError, UnicodeDecodeError) as fault:
         raise ValueError(f"it is not a CIFAR-10 batch: {fault}") from None

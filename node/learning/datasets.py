@@ -77,7 +77,7 @@ def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
 def _digits() -> Loaded:
     """1,797 images of 8×8 in 17 grey levels; the same 360 are held out always."""
     package = importlib.util.find_spec("sklearn")
-    if package is None:
+    if package is None or package.origin is None:
         raise DatasetError("the data set digits needs scikit-learn: pip install 'fedgrove[learning]'")
     # The file itself, since to import scikit-learn takes a second and a half.
     table = np.loadtxt(Path(package.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")

@@ -193,7 +193,7 @@ def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int
     model = empty_model(ModelSpec(name, tuple(input_shape), classes))
     generator = torch.Generator().manual_seed(seed)
     for layer in model.children():
-        fan_in = layer.weight[0].numel()
+        fan_in = next(layer.parameters())[0].numel()  # of the weight, which comes before the bias
         for parameter in layer.parameters():
             nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
     return model

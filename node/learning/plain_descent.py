@@ -10,6 +10,7 @@ another order, so the last bits differ.
 """
 
 import math
+from typing import TypeGuard
 
 import torch
 from fedgrove.node.learning.models import FullyConnected, Network
@@ -18,7 +19,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.base import LocalTerm
 
 
-def suits(model: Network, samples: Samples, term: LocalTerm, settings: TrainingSettings) -> bool:
+def suits(model: Network, samples: Samples, term: LocalTerm, settings: TrainingSettings) -> TypeGuard[FullyConnected]:
     """Whether a round is nothing but w ← w − η·∇ on a network without biases, with few enough samples to gain by it."""
     plain = not (settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase)
     if not (plain and isinstance(model, FullyConnected) and type(term) is LocalTerm):

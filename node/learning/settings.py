@@ -85,6 +85,17 @@ class TrainingSettings:
         return self.learning_rate * self.learning_rate_decay ** (round - 1)
 
 
+PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]
+PARTITIONS: tuple[PartitionKind, ...] = ("dirichlet", "shards", "groups", "iid")
+
+
+def partition_kind(name: str) -> PartitionKind:
+    """The kind of partition of this name; ValueError for none."""
+    if name not in PARTITIONS:
+        raise ValueError(f"kind must be one of {', '.join(PARTITIONS)}, not {name!r}")
+    return name
+
+
 @dataclass(frozen=True)
 class PartitionSettings:
     """How a data set is dealt to clients.
@@ -106,7 +117,7 @@ class PartitionSettings:
         Fraction of each label's samples that goes to the clients of all groups alike.
     """
 
-    kind: Literal["dirichlet", "shards", "groups", "iid"] = "dirichlet"
+    kind: PartitionKind = "dirichlet"
     alpha: float = 0.3
     per_client: int = 2
     copies: int = 1
@@ -114,8 +125,7 @@ class PartitionSettings:
     others: float = 0.2
 
     def __post_init__(self) -> None:
-        kinds = ("dirichlet", "shards", "groups", "iid")
-        _check(self.kind in kinds, "kind", f"one of {', '.join(kinds)}", self.kind)
+        partition_kind(self.kind)
         _check(1e-3 <= self.alpha <= 1e6, "alpha", "from 0.001 to 1000000", self.alpha)
         _check(1 <= self.per_client <= 10_000, "per_client", "a whole number from 1 to 10000", self.per_client)
         _check(1 <= self.copies <= 100_000, "copies", "a whole number from 1 to 100000", self.copies)

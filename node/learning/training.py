@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol, TypedDict
 
 import numpy as np
 import torch
@@ -84,6 +85,14 @@ class Evaluation:
     samples: int
     right: tuple[int, ...]
     per_label: tuple[int, ...]
+
+
+class Place(TypedDict):
+    """Where a training stands: its round, from 1, of how many, and the seed that everything random follows from."""
+
+    round: int
+    rounds: int
+    seed: int
 
 
 def train(
@@ -233,16 +242,22 @@ class _Sgd:
     """``torch.optim.SGD(fused=True)`` without its class, which imports torch's compiler: a second of every process."""
 
     def __init__(self, model: Network, rate: float, momentum: float, weight_decay: float) -> None:
-        self._parameters = list(model.parameters())
+        self._parameters: list[torch.Tensor] = list(model.parameters())
         self._buffers: list[torch.Tensor | None] = [None] * len(self._parameters) if momentum else []
         self._options = {"lr": rate, "momentum": momentum, "weight_decay": weight_decay}
 
     @torch.no_grad()
     def step(self) -> None:
         """Change the weights by the gradients that they hold."""
-        gradients = [parameter.grad for parameter in self._parameters]
+        gradients = [_gradient(parameter) for parameter in self._parameters]
         plain = {"dampening": 0.0, "nesterov": False, "maximize": False, "fused": True}
         sgd(self._parameters, gradients, self._buffers, **self._options, **plain)
+
+
+def _gradient(parameter: torch.Tensor) -> torch.Tensor:
+    if parameter.grad is None:
+        raise RuntimeError("the loss does not depend on one of the weights")
+    return parameter.grad
 
 
 def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -306,6 +321,12 @@ def _generator(purpose: str, seed: int, client: int, round: int) -> torch.Genera
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 
 
+class _Memory(Protocol):
+    fill_uninitialized_memory: bool
+
+
+# The module has this as a property, by a class that it gives itself.
+_memory: _Memory = torch.utils.deterministic  # pyright: ignore[reportAssignmentType]
 _running = 0
 _lock = threading.Lock()
 _outside = (1, True)
@@ -317,11 +338,11 @@ def reproducible() -> Iterator[None]:
     global _running, _outside
     with _lock:
         if _running == 0:
-            _outside = torch.get_num_threads(), torch.utils.deterministic.fill_uninitialized_memory
+            _outside = torch.get_num_threads(), _memory.fill_uninitialized_memory
             # As torch.use_deterministic_algorithms, which would import torch's compiler (see _Sgd).
             torch.set_deterministic_debug_mode("error")
             # A fill of every new buffer finds code that reads before it writes; no kernel here does.
-            torch.utils.deterministic.fill_uninitialized_memory = False
+            _memory.fill_uninitialized_memory = False
         _running += 1
         torch.set_num_threads(1)
     try:
@@ -333,4 +354,4 @@ def reproducible() -> Iterator[None]:
                 threads, fill = _outside
                 torch.set_num_threads(threads)
                 torch.set_deterministic_debug_mode("default")
-                torch.utils.deterministic.fill_uninitialized_memory = fill
+                _memory.fill_uninitialized_memory = fill

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig, build, join
 from fedgrove.node.base.strict_toml import parse_toml
@@ -27,7 +27,7 @@ def method_of(config: FederationConfig) -> Method:
     return METHODS[type(config.method)](config, lambda data: method_of(parse_config(data)))
 
 
-def fetch_method(store: ContentStore, digest: bytes) -> Method:
+def fetch_method(store: ContentReader, digest: bytes) -> Method:
     """Fetch and parse a federation's terms, and return their method.
 
     Raises

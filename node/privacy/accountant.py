@@ -155,7 +155,8 @@ def _search(excess: Callable[[float], float], enough: float) -> float:
     low = enough / 2
     while excess(low) <= 0:
         low, enough = low / 2, low
-    return float(brentq(excess, low, enough, rtol=1e-6))
+    root = brentq(excess, low, enough, rtol=1e-6)  # pyright: ignore[reportArgumentType] (scipy has no annotations)
+    return float(root)  # pyright: ignore[reportArgumentType]
 
 
 def _merged(releases: Iterable[Release]) -> tuple[Release, ...]:

@@ -142,7 +142,7 @@ def record_from(table: object) -> PrivacyRecord:
         An unknown mechanism, a missing or unknown key, a value of the wrong type or not finite.
     """
     mechanism = table.get("mechanism") if isinstance(table, dict) else None
-    if not isinstance(mechanism, str) or mechanism not in RECORDS:
+    if not isinstance(table, dict) or not isinstance(mechanism, str) or mechanism not in RECORDS:
         raise InvalidRecord(f"privacy.mechanism must be one of {', '.join(RECORDS)}")
     kind = RECORDS[mechanism]
     values = {name: value for name, value in table.items() if name != "mechanism"}

@@ -27,28 +27,28 @@ class ClientLevelSettings:
     epsilon, delta : float
         The budget of the whole training; nobody takes part in a round that would exceed it.
     participation : str
-        What ε counts on. ``public``: everybody may know who was drawn, as the ledger tells; a client spends in the
-        rounds that it takes part in. ``secret``: only the models are seen, and all clients spend in every round, less
-        by far where few are drawn (amplification by Poisson sampling); ε towards readers of the ledger is larger, and
-        stated besides.
+        The assumption behind ε. ``public``: everybody may know who was drawn, as the ledger shows; a client spends in
+        the rounds that it takes part in. ``secret``: only the models are seen, and all clients spend in every round,
+        far less where few are drawn (amplification by Poisson sampling); ε towards readers of the ledger is larger, and
+        is stated as well.
     noise_multipliers : tuple of float
         σ of the first and later phases: the noise in the sum has the standard deviation σS.
     sampling_rates : tuple of float
-        Sampling rates of the phases; empty leaves the federation's rate in all rounds.
+        Sampling rates of the phases; empty keeps the federation's rate in all rounds.
     phases : tuple of int
-        Rounds with which the second and later phases begin, ascending.
+        First rounds of the second and later phases, ascending.
     clipping : str
         How S follows the updates. ``fixed``; ``quantile``: S tracks a quantile of the norms, privately; ``median``: the
-        paper's, of the norms themselves, which no guarantee covers, and simulations only.
+        paper's, of the norms themselves, which no guarantee covers; only for simulations.
     clip : float
         S, or with ``quantile`` its first value: largest L2 norm of a whole update. S then stays within a tenth of it
         and ten times it, whatever the votes.
     quantile : float
-        Fraction of the updates that should be left as they are.
+        Fraction of the updates that should stay unclipped.
     quantile_rate : float
         η: ln S moves by η times the distance from that fraction in a round.
     quantile_noise : float
-        Standard deviation of the noise in the number of updates below S; 0 takes a twentieth of the clients drawn.
+        Standard deviation of the noise in the number of updates below S; 0 uses a twentieth of the clients drawn.
     dropouts : float
         Fraction of the drawn clients that may drop out, once their noise is agreed, without loss of privacy; the noise
         is larger by 1/(1 − dropouts) in variance when none does.
@@ -111,7 +111,7 @@ class LocalSettings:
     clip : float
         C: largest L2 norm of a whole update.
     budget : float
-        ε at δ that all uploads of a client may cost together; it draws for none beyond. 0 sets no limit.
+        ε at δ that all uploads of a client may cost together; it does not draw beyond it. 0 sets no limit.
     """
 
     mechanism: ClassVar[str] = "local"
@@ -140,17 +140,17 @@ class SignDsSettings:
     top : float
         Fraction of the parameters that make up S_k, the top dimensions.
     dimensions : int
-        h, dimensions uploaded; 0 takes the largest h, at most 50, of which the fraction ``share`` is expected from S_k.
+        h, dimensions uploaded; 0 uses the largest h, at most 50, whose expected fraction from S_k is ``share``.
     share : float
         E[ν]/h that an automatic h keeps to.
     step : float
-        What a dimension moves in round 1 when all clients vote for it.
+        Step of a dimension in round 1 when all clients vote for it.
     step_decay : float
-        Factor a round: round t moves step · decay^(t − 1).
+        Factor per round: round t moves step · decay^(t − 1).
     budget : float
-        ε at ``delta`` that all uploads of a client may cost together; it draws for none beyond. 0 sets no limit.
+        ε at ``delta`` that all uploads of a client may cost together; it does not draw beyond it. 0 sets no limit.
     delta : float
-        δ at which several uploads are counted; one alone needs none.
+        δ at which several uploads are counted; a single upload needs none.
     """
 
     mechanism: ClassVar[str] = "signds"

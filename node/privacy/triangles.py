@@ -96,7 +96,8 @@ class Triangles:
             np.add(part, draws if step == 1 else np.multiply(draws, step, dtype=np.int32), out=part)
             nobodys = np.flatnonzero(codes >= self.codes)
             rest.append((nobodys + start // 2, codes[nobodys], sums[nobodys]))
-        self._add_rest(words, step, *map(np.concatenate, zip(*rest, strict=True)), stream)
+        places, codes, drawn = map(np.concatenate, zip(*rest, strict=True))
+        self._add_rest(words, step, places, codes, drawn, stream)
 
     def _add_uniform(self, noise: np.ndarray, words: np.ndarray, room: np.ndarray) -> None:
         """Add u₁ + u₂, from the upper and lower bits of ``words``."""

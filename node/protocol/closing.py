@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedgrove.chain.records import Closed
-from fedgrove.ipfs.store import ContentStore, Malformed, StoreError, TooLarge
+from fedgrove.ipfs.store import ContentReader, Malformed, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
@@ -90,7 +90,7 @@ class Closings:
 
     Parameters
     ----------
-    store : ContentStore
+    store : ContentReader
         Where updates, recovery records and models are.
     method : Method
         That of the terms that this member agreed to.
@@ -108,7 +108,7 @@ class Closings:
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         method: Method,
         inputs: Callable[[RoundRecords], RoundInputs],
         fraction: float,
@@ -140,7 +140,7 @@ class Closings:
         ipfs.store.StoreError
             The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
         """
-        end: Closed = entry.end
+        end = entry.closing
         key = (entry.number, end.model_digest, end.metrics_digest)
         if key not in self._found:
             chance = max(self._fraction, self._method.config.federation.checkers / len(entry.commits))
@@ -180,7 +180,7 @@ class Closings:
     def _difference(self, round: RoundInputs, end: Closed) -> str:
         """How a closing differs from the right one, in one sentence."""
         entry = round.entry
-        record = recovery(round, self._store.fetch(entry.recovered.digest, most_record_bytes(round.graph)))
+        record = recovery(round, self._store.fetch(entry.recovery.digest, most_record_bytes(round.graph)))
         right = outcome(self._method, round, record)
 
         def metrics() -> bytes:

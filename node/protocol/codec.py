@@ -1,17 +1,16 @@
 """How an update becomes what a client uploads, and how uploads become the next model."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Generic
 
-from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.protocol.content import Model, Update
+from fedgrove.node.protocol.content import ModelT, UpdateT
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class Codec(ABC):
+class Codec(ABC, Generic[ModelT, UpdateT]):
     """One mechanism's uploads. Stateless but for the terms; every method is a function of its arguments.
 
     Whatever is computed from uploads is computed from public records alone, so that the coordinator, every client and
@@ -34,15 +33,15 @@ class Codec(ABC):
         self.config = config
 
     @abstractmethod
-    def check_model(self, model: Model, number: int) -> None:
+    def check_model(self, model: ModelT, number: int) -> None:
         """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
 
     @abstractmethod
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[ModelT], client: int) -> int:
         """Exact size of a client's upload in a round, whose list of shares is final."""
 
     @abstractmethod
-    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Update) -> bytes:
+    def encode(self, round: RoundInputs[ModelT], client: int, secrets: RoundSecrets, update: UpdateT) -> bytes:
         """Make a client's upload. Called once a round: what it returns is in the journal before anybody sees it.
 
         Parameters
@@ -51,7 +50,7 @@ class Codec(ABC):
             Index on the ledger.
         secrets : RoundSecrets
             Its secrets of the round.
-        update : Update
+        update : UpdateT
             The locally trained model, or what else a client computed.
 
         Raises
@@ -60,16 +59,16 @@ class Codec(ABC):
             The client cannot take part; the message says why.
         """
 
-    def remark(self, round: RoundInputs, update: Update) -> str:
+    def remark(self, round: RoundInputs[ModelT], update: UpdateT) -> str:
         """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
         return ""
 
-    def in_place_of_diverged(self, round: RoundInputs) -> Tensors | None:
+    def in_place_of_diverged(self, round: RoundInputs[ModelT]) -> UpdateT | None:
         """The update of a client whose training diverged; None: it sits out, and others learn of it."""
         return None
 
     @abstractmethod
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[ModelT], record: RecoveryRecord) -> Outcome[ModelT]:
         """Sum the uploads that the ledger lists and return the next model; the same bytes for everybody.
 
         Parameters

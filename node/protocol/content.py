@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from fedgrove.chain.records import Closed
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.ipfs.store import ContentStore, StoreError, Unreachable
+from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.privacy.records import InvalidRecord, PrivacyRecord, record_from
 
@@ -23,8 +23,14 @@ class State(Protocol):
 Model = Tensors | State
 """What a round trains from and closes with: a model's tensors, or a state that its method knows."""
 
-Update = Any
+ModelT = TypeVar("ModelT", bound=Tensors | State)
+"""What the rounds of one method train from and close with."""
+
+Update = object
 """What a client computes in a round: a trained model, a vector of counts, a message. Only its method looks into it."""
+
+UpdateT = TypeVar("UpdateT")
+"""What clients of one method compute."""
 
 MAX_JSON_BYTES = 1 << 20
 
@@ -124,7 +130,7 @@ def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int,
 
 
 def fetch_available(
-    store: ContentStore, digests: Mapping[int, bytes], max_bytes: int | Mapping[int, int]
+    store: ContentReader, digests: Mapping[int, bytes], max_bytes: int | Mapping[int, int]
 ) -> dict[int, bytes]:
     """Fetch what can be fetched; what is missing, corrupt or too large is left out.
 
@@ -147,7 +153,7 @@ def fetch_available(
     return {key: blob for key, blob in _of_each(fetch, digests).items() if blob is not None}
 
 
-def unavailable(store: ContentStore, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
+def unavailable(store: ContentReader, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
     """Those of whom nothing can be had that has the digest and is no larger than the size, in ascending order.
 
     Raises

@@ -101,6 +101,13 @@ class Journal:
             raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read")
         return note
 
+    def noted(self, round_number: int) -> RoundNote:
+        """The note of a round that this client takes part in; AttributeError if there is none."""
+        note = self.note(round_number)
+        if note is None:
+            raise AttributeError(f"the journal has no note of round {round_number}")
+        return note
+
     def save(self, note: RoundNote) -> None:
         """Write the note durably; it replaces the note of the same round."""
         data = json.dumps(asdict(note), sort_keys=True).encode()

@@ -19,6 +19,7 @@ from fedgrove.chain.records import (
     Committed,
     Disputed,
     Drawn,
+    DrawRejected,
     Failed,
     FailureReason,
     LedgerFounded,
@@ -30,6 +31,7 @@ from fedgrove.chain.records import (
     Released,
     Revoked,
     RoundOpened,
+    SealChunk,
     Sealed,
     SeedFixed,
     Shared,
@@ -39,6 +41,22 @@ from fedgrove.chain.records import (
     Withdrawn,
 )
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
+
+WithinRound = (
+    SeedFixed
+    | Drawn
+    | DrawRejected
+    | Sealed
+    | SealChunk
+    | Shared
+    | Committed
+    | Released
+    | Recovered
+    | Closed
+    | Skipped
+    | Failed
+)
+"""What is recorded while a round is open."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +158,9 @@ class LedgerRules:
                 self._disputed(record)
             case Voided():
                 self._voided(record)
-            case _:
+            case SeedFixed() | Drawn() | DrawRejected() | Sealed() | SealChunk() | Shared() | Committed() | Released():
+                self._within_round(record)
+            case Recovered() | Closed() | Skipped() | Failed():
                 self._within_round(record)
 
     def barred(self, member: Member, entry: RoundRecords) -> str:
@@ -245,11 +265,11 @@ class LedgerRules:
             raise bad("absence.count", f"{record.absences} recorded, {count} counted", entry.number, client)
         self._absences[client] = count
         if count % self.facts.settings.absence_limit == 0:
-            self._skipped_until[client] = self.rounds.latest.number + self.facts.settings.absence_rounds
+            self._skipped_until[client] = self.rounds.last.number + self.facts.settings.absence_rounds
 
     def _draws(self, block: int) -> bool:
         """Whether a round may still take draws in this block."""
-        latest = self.rounds.latest
+        latest = self.rounds.last
         return latest.end is None and block <= Deadlines.of(latest.opened.opened_at, self.facts.settings).draw_end
 
     def _absent(self, entry: RoundRecords) -> list[int]:
@@ -267,15 +287,16 @@ class LedgerRules:
         revoked, since = self._revoked.get(account, (-1, 0))
         return revoked >= opened_at >= since
 
-    def _check_author(self, record: Drawn | Shared | Committed | Released | Disputed, what: str) -> None:
+    def _check_author(self, record: Drawn | Shared | Committed | Released | Disputed, what: str) -> Member:
         member = self.rounds.members.get(record.client)
         if member is None:
             raise bad(f"{what}.client", "the client is not registered", record.round, record.client)
         if record.at.author != member.account:
             reason = f"it is signed by {record.at.author}, not by the client"
             raise bad(f"{what}.author", reason, record.round, record.client)
+        return member
 
-    def _check_coordinator(self, record: Record, what: str, since: int) -> None:
+    def _check_coordinator(self, record: RoundOpened | Recovered | Closed | Failed, what: str, since: int) -> None:
         """Whether the author may do what is the coordinator's alone until its grace after block ``since`` is over."""
         author, block = record.at.author, record.at.block
         if author == self.facts.deployment.coordinator:
@@ -315,7 +336,7 @@ class LedgerRules:
         if record.sampling_rate != terms.rate_of(number):
             raise bad("opened.sampling rate", "it is not the rate of the federation's terms", number)
 
-    def _within_round(self, record: Record) -> None:
+    def _within_round(self, record: WithinRound) -> None:
         number = record.round
         entry = self.rounds.latest
         if entry is None or entry.number != number:
@@ -349,8 +370,7 @@ class LedgerRules:
 
     def _drawn(self, record: Drawn, entry: RoundRecords, deadlines: Deadlines) -> None:
         number, client = record.round, record.client
-        member = self.rounds.members.get(client)
-        self._check_author(record, "draw")
+        member = self._check_author(record, "draw")
         if client in entry.draws or len(entry.draws) >= self.facts.settings.max_clients:
             raise bad("draw", "the client drew twice, or the round was full", number, client)
         if entry.seed is None:
@@ -450,7 +470,7 @@ class LedgerRules:
         disputes = len(entry.disputes) + 1
         if 2 * disputes > len(entry.commits):
             self._to_be_voided = [(number, disputes)]
-            latest = self.rounds.latest
+            latest = self.rounds.last
             if latest.end is None:
                 self._to_be_voided.append((latest.number, 0))
 

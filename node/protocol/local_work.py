@@ -1,9 +1,10 @@
 """What a client computes in a round, and how that fails."""
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.rounds import RoundRecords
+
+UpdateT_co = TypeVar("UpdateT_co", covariant=True)
 
 
 class CannotTakePart(RuntimeError):
@@ -18,7 +19,7 @@ class StateLost(RuntimeError):
     """What the strategy kept after an earlier round cannot be read; it has been removed."""
 
 
-class LocalWork(Protocol):
+class LocalWork(Protocol[UpdateT_co]):
     """A client's own part of every round."""
 
     def samples(self, entry: RoundRecords, client: int) -> int:
@@ -28,14 +29,16 @@ class LocalWork(Protocol):
         ------
         CannotTakePart
         """
+        ...
 
-    def result(self, entry: RoundRecords, client: int) -> Update | None:
+    def result(self, entry: RoundRecords, client: int) -> UpdateT_co | None:
         """What it computed in a round; None while that is under way.
 
         Raises
         ------
         CannotTakePart, StateLost, InvalidModel
         """
+        ...
 
     def settle(self, client: int) -> None:
         """Destroy what the ledger shows that no later round can ask for.
@@ -45,6 +48,8 @@ class LocalWork(Protocol):
         StoreError, InvalidModel, InvalidBlob
             What the last round left cannot be read.
         """
+        ...
 
     def leave(self) -> None:
         """Destroy what is kept for later rounds: there will be none."""
+        ...

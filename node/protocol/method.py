@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sized
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
-from fedgrove.node.protocol.content import Metrics, Model
+from fedgrove.node.protocol.content import Metrics, ModelT, UpdateT
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -22,22 +22,25 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
 
-Evaluator = Callable[[Model], tuple[float, float, int]]
+DataT = TypeVar("DataT", bound=Sized)
+"""What members of one method compute with, and what a coordinator evaluates models on."""
+
+Evaluator = Callable[[ModelT], tuple[float, float, int]]
 """Maps a model to accuracy in [0, 1], mean loss and number of test samples; 0 samples: it was not evaluated."""
 
-Statements = Callable[[RoundInputs, Model], Mapping[str, Any] | None]
+Statements = Callable[[RoundInputs[ModelT], ModelT], Mapping[str, Any] | None]
 """What a coordinator states of a round that ends with a model, beside it; None where nothing is called for."""
 
 
 @dataclass(frozen=True)
-class Workplace:
+class Workplace(Generic[ModelT, DataT]):
     """What a client's own work needs of the client.
 
     Attributes
     ----------
     store : ContentStore
         For models, and what other members published.
-    data : object
+    data : DataT
         The private data: whatever the method computes with.
     journal : Journal
         Keeps results and secrets, encrypted.
@@ -52,16 +55,16 @@ class Workplace:
     """
 
     store: ContentStore
-    data: object
+    data: DataT
     journal: Journal
     executor: Executor | None
     rounds: Callable[[], Rounds]
-    inputs: Callable[[RoundRecords], RoundInputs]
+    inputs: Callable[[RoundRecords], RoundInputs[ModelT]]
     keys: Keys
 
 
 @dataclass(frozen=True)
-class Aides:
+class Aides(Generic[ModelT]):
     """What a coordinator does beside driving rounds.
 
     Attributes
@@ -72,11 +75,11 @@ class Aides:
         What it states of a round beside the model.
     """
 
-    evaluate: Evaluator = lambda model: (0.0, 0.0, 0)
-    statements: Statements = lambda round, model: None
+    evaluate: Evaluator[ModelT] = lambda model: (0.0, 0.0, 0)
+    statements: Statements[ModelT] = lambda round, model: None
 
 
-class Method(ABC):
+class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     """What the rounds of a federation compute. Stateless but for the terms.
 
     Parameters
@@ -97,9 +100,9 @@ class Method(ABC):
         When rounds are opened, and what goes on from them.
     """
 
-    codec: Codec
+    codec: Codec[ModelT, UpdateT]
     accounting: Accounting
-    schedule: Schedule
+    schedule: Schedule[ModelT]
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], "Method"]) -> None:
         self.config = config
@@ -118,21 +121,21 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def read_model(self, data: bytes, layout: Layout | None = None) -> Model:
+    def read_model(self, data: bytes, layout: Layout | None = None) -> ModelT:
         """The model, or state, in bytes that came from a peer; InvalidModel for anything else.
 
         ``layout`` is that of the federation's other models, where it is known.
         """
 
     @abstractmethod
-    def model_bytes(self, model: Model) -> bytes:
+    def model_bytes(self, model: ModelT) -> bytes:
         """The bytes of a model, or state, whose digest is on the ledger."""
 
     @abstractmethod
-    def layout_of(self, model: Model) -> Layout | None:
+    def layout_of(self, model: ModelT) -> Layout | None:
         """The tensors that all models of the federation have; None if they have none in common."""
 
-    def fetch_model(self, store: ContentStore, digest: bytes, layout: Layout | None = None) -> Model:
+    def fetch_model(self, store: ContentReader, digest: bytes, layout: Layout | None = None) -> ModelT:
         """Fetch and check a global model, or state.
 
         Raises
@@ -141,7 +144,7 @@ class Method(ABC):
         """
         return self.read_model(store.fetch(digest, self.config.max_blob_bytes), layout)
 
-    def parameters_of(self, model: Model) -> int:
+    def parameters_of(self, model: ModelT) -> int:
         """d, the number of parameters of a model; 0 where there is none."""
         layout = self.layout_of(model)
         return layout.length if layout is not None else 0
@@ -154,9 +157,9 @@ class Method(ABC):
         rounds: Rounds,
         entry: RoundRecords,
         ledger: tuple[int, str],
-        store: ContentStore,
-        model: Model | None = None,
-    ) -> RoundInputs:
+        store: ContentReader,
+        model: ModelT | None = None,
+    ) -> RoundInputs[ModelT]:
         """The public inputs of a sealed round.
 
         Parameters
@@ -176,14 +179,14 @@ class Method(ABC):
         """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
         return ()
 
-    def statement_fault(self, model: Model, metrics: Metrics) -> str:
+    def statement_fault(self, model: ModelT, metrics: Metrics) -> str:
         """What is wrong with what is stated beside a closed round's model, in one clause; empty if nothing."""
         return "they state what no such round calls for" if metrics.stated is not None else ""
 
     # --- members and coordinator ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def member_data(self, path: Path) -> Sized:
+    def member_data(self, path: Path) -> DataT:
         """A member's private data out of a file.
 
         Raises
@@ -192,23 +195,23 @@ class Method(ABC):
             The file is not what this federation's terms ask for; the message says what would be.
         """
 
-    def test_data(self, path: Path) -> object:
+    def test_data(self, path: Path) -> DataT:
         """What a coordinator evaluates models on, out of a file; raises as ``member_data``."""
         raise InvalidConfig("--data is for models: this federation has none to evaluate, leave it out")
 
     @abstractmethod
-    def work(self, workplace: Workplace) -> LocalWork:
+    def work(self, workplace: Workplace[ModelT, DataT]) -> LocalWork[UpdateT]:
         """A client's own part of every round."""
 
     @abstractmethod
-    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+    def aides(self, keys: Keys | None, test: DataT | None) -> Aides[ModelT]:
         """What a coordinator does beside driving rounds.
 
         Parameters
         ----------
         keys : Keys or None
             The coordinator's; None for a stand-by, which states nothing.
-        test : object or None
+        test : DataT or None
             Test data; without, nothing is evaluated.
 
         Raises
@@ -219,6 +222,6 @@ class Method(ABC):
 
     # --- people -----------------------------------------------------------------------------------------------------
 
-    def report(self, rounds: Rounds, store: ContentStore) -> dict[str, Any]:
+    def report(self, rounds: Rounds, store: ContentReader) -> dict[str, Any]:
         """What ``report.json`` says of a run beside its rounds, JSON-ready, by key."""
         return {}

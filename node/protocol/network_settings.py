@@ -12,11 +12,11 @@ class NetworkSettings:
     Attributes
     ----------
     rpc : list of str
-        URLs of EVM JSON-RPC endpoints (or one URL); the next is asked when one fails, lies about its chain or lags.
+        URLs of EVM JSON-RPC endpoints (or one URL); the next one is used when one fails, lies about its chain or lags.
     websocket : str
         URL that announces new blocks; empty tries the same address as ``rpc``, and looks again every second.
     chain_id : int
-        Refused if an endpoint says another; 0 takes any.
+        An endpoint that reports another chain is refused; 0 accepts any.
     registry, ledger : str
         Addresses, written by ``fedgrove deploy``.
     block : int
@@ -24,7 +24,7 @@ class NetworkSettings:
     store : str
         ``disk:PATH``, or the address of a Kubo API (never a public one).
     quota_mib : int
-        A directory as store takes no more than this many MiB; 0 sets no limit.
+        Limit in MiB of a directory used as store; 0 sets no limit.
     confirmations : int
         Blocks on top of a record before a role acts on it.
     rpc_quorum : int
@@ -35,17 +35,18 @@ class NetworkSettings:
         agree; or ``endpoints``, weaker, by the word of ``rpc_quorum`` endpoints, who can then leave records out: only
         for chains whose block headers nobody can recompute.
     max_fee_gwei : float
-        Highest price of a unit of gas that is ever offered.
+        Highest price ever offered per unit of gas.
     check_rounds : float
         Fraction of the closed rounds that this client recomputes before it trains on them, if that is more than the
-        terms ask for (``federation.checkers``). In any case all that somebody disputes, and all in which it leads a
-        cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+        terms ask for (``federation.checkers``). In any case it recomputes all rounds that somebody disputes, all in
+        which it leads a cluster, and all after which it must show what it sent, judge what others sent, or answer
+        others' sets.
     rpc_seconds, store_seconds : float
-        How long an endpoint, or the store, may take to answer.
+        Time that an endpoint, or the store, has to answer.
     resend_seconds : float
-        After so long without a block that holds it, a transaction is sent again with a higher fee.
+        If no block holds a transaction after this time, it is sent again with a higher fee.
     patience_seconds : float
-        A service that reaches no endpoint or no store for so long gives up.
+        A service that reaches no endpoint or no store for this long gives up.
     """
 
     rpc: tuple[str, ...] = ()

@@ -3,19 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic
 
 import numpy as np
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, flatten
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
 @dataclass(frozen=True)
-class RoundInputs:
+class RoundInputs(Generic[ModelT]):
     """Everything that a round is computed from but the updates; everybody has it.
 
     Attributes
@@ -28,7 +29,7 @@ class RoundInputs:
         Who masks with whom in it.
     config : FederationConfig
         The terms.
-    store : ContentStore
+    store : ContentReader
         Where models, metrics and uploads are.
     read : callable
         Returns the global model that the round trains from, or the state.
@@ -38,20 +39,20 @@ class RoundInputs:
     entry: RoundRecords
     graph: MaskGraph
     config: FederationConfig
-    store: ContentStore
-    read: Callable[[], Model]
+    store: ContentReader
+    read: Callable[[], ModelT]
 
     @cached_property
-    def previous(self) -> Model:
+    def previous(self) -> ModelT:
         """The global model that the round trains from."""
         return self.read()
 
     @cached_property
-    def layout(self) -> Layout:
-        """The model's tensors."""
+    def layout(self: "RoundInputs[Tensors]") -> Layout:
+        """The model's tensors, in a round that trains one."""
         return Layout.of(self.previous)
 
-    def change(self, update: Tensors) -> np.ndarray:
+    def change(self: "RoundInputs[Tensors]", update: Tensors) -> np.ndarray:
         """Δ, the trained tensors less the global model's: float32 (d,), not finite where they are too large.
 
         Raises
@@ -76,7 +77,7 @@ class RoundInputs:
         entry = self.rounds.base_of(self.entry.number)
         if entry is None:
             return None
-        return Metrics.from_bytes(self.store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)).privacy
+        return Metrics.from_bytes(self.store.fetch(entry.closing.metrics_digest, MAX_JSON_BYTES)).privacy
 
     @property
     def sharers(self) -> tuple[int, ...]:
@@ -95,11 +96,11 @@ class RoundInputs:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[ModelT]):
     """What a round came to: the next global model, and what was released about the clients (None: no mechanism).
 
     A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.protocol.aggregation``).
     """
 
-    model: Model
+    model: ModelT
     privacy: PrivacyRecord | None = None

@@ -3,8 +3,9 @@
 Pure functions of the records; whoever has the same ledger sees the same rounds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from fedgrove.chain import tree, vrf
 from fedgrove.chain.records import (
@@ -38,6 +39,8 @@ SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, 
 """Why rounds fail that a member has spoilt, whatever the others did."""
 
 MOST_DOUBLINGS = 10
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,33 @@ class RoundRecords:
         """The round closed, and no majority of its members disputed it."""
         return isinstance(self.end, Closed) and self.voided is None
 
+    # The next five are for where the rules of the ledger say that the record is there; AttributeError if it is not.
+
+    @property
+    def fixed_seed(self) -> SeedFixed:
+        """The record of the seed."""
+        return _there(self.seed, f"round {self.number} has no seed yet")
+
+    @property
+    def sealing(self) -> Sealed:
+        """The record of the order."""
+        return _there(self.sealed, f"round {self.number} is not sealed")
+
+    @property
+    def recovery(self) -> Recovered:
+        """The record of the recovery."""
+        return _there(self.recovered, f"round {self.number} has no recovery yet")
+
+    @property
+    def ending(self) -> Closed | Skipped | Failed | Voided:
+        """How the round ended."""
+        return _there(self.end, f"round {self.number} has not ended")
+
+    @property
+    def closing(self) -> Closed:
+        """How the round closed, also if it was voided later."""
+        return _there(self.end if isinstance(self.end, Closed) else None, f"round {self.number} has not closed")
+
     @property
     def tickets(self) -> list[int]:
         """Tickets in the order of the draws (spec 01, cooperation tree)."""
@@ -123,7 +153,7 @@ class RoundRecords:
             mode=masking.mode,
             degree=partners_of_all(n, assumed),
             shares=_sharing(n, assumed, masking.threshold),
-            seed=self.sealed.order_seed,
+            seed=self.sealing.order_seed,
             groups=groups,
             least=least,
         )
@@ -140,6 +170,11 @@ class Rounds:
     @property
     def latest(self) -> RoundRecords | None:
         return self.rounds[max(self.rounds)] if self.rounds else None
+
+    @property
+    def last(self) -> RoundRecords:
+        """The latest round, where there is one; AttributeError if there is not."""
+        return _there(self.latest, "no round has been opened")
 
     def member(self, account: str) -> Member | None:
         """The member with this account, or None."""
@@ -170,11 +205,15 @@ class Rounds:
         before = (entry for entry in reversed(self.rounds.values()) if entry.number < number)
         return next((entry for entry in before if entry.stands), None)
 
+    def base_before(self, number: int) -> RoundRecords:
+        """``base_of`` a round that is known to have one; AttributeError if it has not."""
+        return _there(self.base_of(number), f"no round before round {number} closed")
+
     @property
     def model_digest(self) -> bytes:
         """Digest of the model that stands; there must be a round."""
         base = self.base
-        return base.end.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
+        return base.closing.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
 
     def left(self, client: int, through: int | None = None) -> bool:
         """Whether a member took back everything, for good (up to block ``through``)."""
@@ -218,8 +257,16 @@ def _place(history: Rounds, record: Record) -> None:
             history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active), regrouped=regrouped)
         case SeedFixed():
             history.rounds[record.round].seed = record
-        case Drawn() | Shared() | Committed() | Released() | Disputed():
-            _by_client(history.rounds[record.round], record)[record.client] = record
+        case Drawn():
+            history.rounds[record.round].draws[record.client] = record
+        case Shared():
+            history.rounds[record.round].shares[record.client] = record
+        case Committed():
+            history.rounds[record.round].commits[record.client] = record
+        case Released():
+            history.rounds[record.round].releases[record.client] = record
+        case Disputed():
+            history.rounds[record.round].disputes[record.client] = record
         case Sealed():
             entry = history.rounds[record.round]
             entry.sealed = record
@@ -249,18 +296,10 @@ def follows_spoilt(spoilt: Sequence[int], number: int) -> bool:
     return bool(spoilt) and number <= spoilt[-1] + 2 ** min(len(spoilt), MOST_DOUBLINGS)
 
 
-def _by_client(entry: RoundRecords, record: Record) -> Mapping[int, Record]:
-    match record:
-        case Drawn():
-            return entry.draws
-        case Shared():
-            return entry.shares
-        case Committed():
-            return entry.commits
-        case Disputed():
-            return entry.disputes
-        case _:
-            return entry.releases
+def _there(found: _Found | None, why: str) -> _Found:
+    if found is None:
+        raise AttributeError(why)
+    return found
 
 
 def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:

@@ -1,15 +1,15 @@
 """When rounds are opened, who repeats their sums, and what goes on from them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
-from fedgrove.node.protocol.content import Model
+from fedgrove.node.protocol.content import ModelT
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class Schedule:
+class Schedule(Generic[ModelT]):
     """Rounds follow each other at once, nobody leads, and what goes on is the model that a round closed with.
 
     Parameters
@@ -31,7 +31,7 @@ class Schedule:
     def __init__(self, config: FederationConfig) -> None:
         self.config = config
 
-    def due(self, rounds: Rounds, model: Callable[[], Model], block: int) -> int | None:
+    def due(self, rounds: Rounds, model: Callable[[], ModelT], block: int) -> int | None:
         """From which block on the next round is to be opened, past or to come; None: nobody needs one.
 
         Parameters
@@ -45,7 +45,7 @@ class Schedule:
         """
         return 0
 
-    def repeats(self, round: RoundInputs, client: int) -> bool:
+    def repeats(self, round: RoundInputs[ModelT], client: int) -> bool:
         """Whether a client repeats the sum of a closed round, whatever else it looks at.
 
         Raises
@@ -54,6 +54,6 @@ class Schedule:
         """
         return False
 
-    def standing(self, model: Model, stated: Mapping[str, Any] | None) -> Model:
+    def standing(self, model: ModelT, stated: Mapping[str, Any] | None) -> ModelT:
         """What goes on from a round that closes with a model, and with what is stated of it."""
         return model

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median_low
 
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.privacy.accountant import AGREEMENT, GaussianRelease, Release, affords, epsilon_of
@@ -98,7 +98,7 @@ class Spending:
     ----------
     method : Method
         That of the terms whose budget counts.
-    store : ContentStore
+    store : ContentReader
         Where the terms of earlier rounds are, if they were others.
     rounds : Rounds
         The ledger.
@@ -111,7 +111,7 @@ class Spending:
         By any method: the terms of an earlier round cannot be fetched.
     """
 
-    def __init__(self, method: Method, store: ContentStore, rounds: Rounds, parameters: int) -> None:
+    def __init__(self, method: Method, store: ContentReader, rounds: Rounds, parameters: int) -> None:
         self._method = method
         self._config = method.config
         self._store = store
@@ -211,15 +211,16 @@ class Spending:
         A client that drew although its budget forbade it harms itself alone, and keeps no round from closing.
         Machines may differ in the last digits of ε: what is only so far above the budget is within.
         """
-        if not self.limited:
+        budget = self._own.budget
+        if budget is None:
             return ""
         within = [client for client in entry.commits if not self._unaffordable(client, entry.number)]
         client, epsilon = self.largest(entry.number, within)
-        if epsilon <= self._own.budget * (1 + AGREEMENT):
+        if epsilon <= budget * (1 + AGREEMENT):
             return ""
         return (
             f"with the noise of {len(entry.commits)} of {len(entry.shares)} clients, client {client} has spent "
-            f"ε = {epsilon:.4g} of {self._own.budget:g} at δ = {self._own.delta:g}"
+            f"ε = {epsilon:.4g} of {budget:g} at δ = {self._own.delta:g}"
         )
 
     def exhausted(self, number: int) -> str:
@@ -319,7 +320,8 @@ def _unsampled(releases: Releases) -> bool:
 
 def _cost(releases: Releases) -> float:
     """What ε grows with, for Gaussian noise without sampling."""
-    return math.fsum(release.count / release.noise_multiplier**2 for release in releases)
+    gaussian = (release for release in releases if isinstance(release, GaussianRelease))
+    return math.fsum(release.count / release.noise_multiplier**2 for release in gaussian)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
 from fedgrove.chain.deployment import Settings as LedgerSettings
-from fedgrove.node.base.strict_tables import check_value
+from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
@@ -237,8 +237,22 @@ class FederationConfig:
     @property
     def rate_changes(self) -> tuple[int, ...]:
         """Rounds after the first from which on the sampling rate may be another."""
-        given = isinstance(self.privacy, ClientLevelSettings) and self.privacy.sampling_rates
-        return self.privacy.phases if given else ()
+        if isinstance(self.privacy, ClientLevelSettings) and self.privacy.sampling_rates:
+            return self.privacy.phases
+        return ()
+
+    @property
+    def trained(self) -> ModelSpec:
+        """The model, of terms whose method trains one.
+
+        Raises
+        ------
+        InvalidConfig
+            They name none.
+        """
+        if self.model is None:
+            raise InvalidConfig("model is missing: name the model that the members train")
+        return self.model
 
     @property
     def mechanism(self) -> str:

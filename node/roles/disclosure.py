@@ -128,7 +128,7 @@ class Disclosure:
 
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
-        self._journal.save(replace(self._journal.note(number), committed=True))
+        self._journal.save(replace(self._journal.noted(number), committed=True))
 
     def _listed(self, entry: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
         data = self._journal.read(entry.number, name)
@@ -137,19 +137,19 @@ class Disclosure:
     def _keep(self, number: int, name: str, blob: bytes) -> None:
         """Have a blob in the journal, and that it was made, before anybody sees it."""
         self._journal.write(number, name, blob)
-        note = self._journal.note(number)
+        note = self._journal.noted(number)
         self._journal.save(replace(note, made=f"{note.made} {name}".strip()))
 
     def _kept(self, number: int, name: str) -> bytes | None:
         """A blob that was made before; None when it was not."""
         blob = self._journal.read(number, name)
-        if blob is None and name in self._journal.note(number).made.split():
+        if blob is None and name in self._journal.noted(number).made.split():
             raise JournalDamaged(f"what it made of round {number} ({name}) is gone from its journal")
         return blob
 
     def _bind(self, entry: RoundRecords, name: str, digest: str) -> None:
         """Note what the round's secrets are used for, or hold it against the note."""
-        note = self._journal.note(entry.number)
+        note = self._journal.noted(entry.number)
         noted = getattr(note, name)
         if not noted:
             self._journal.save(replace(note, **{name: digest}))
@@ -166,7 +166,7 @@ class Disclosure:
             raise ReleaseRefused(fault)
         graph, position = round.graph, entry.order.index(client)
         blobs = sealed_shares(round, graph.held_by[position])
-        committed = self._journal.note(entry.number).committed or self.published(entry, client) is not None
+        committed = self._journal.noted(entry.number).committed or self.published(entry, client) is not None
         return release(
             graph,
             position,
@@ -190,7 +190,7 @@ def _order_digest(entry: RoundRecords) -> str:
     """Who masks with whom, and under which keys."""
     drawn = (entry.draws[client] for client in entry.order)
     keys = [b"%d/%d/%b/%b" % (draw.client, draw.samples, draw.mask_key, draw.seal_key) for draw in drawn]
-    return sha256(b"/".join([entry.seed.seed, entry.sealed.order_root, *keys])).hexdigest()
+    return sha256(b"/".join([entry.fixed_seed.seed, entry.sealing.order_root, *keys])).hexdigest()
 
 
 def _sum_digest(entry: RoundRecords) -> str:

@@ -16,13 +16,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        own = {"registry": self._registry}
-        self._round = Gauge("fedgrove_round", "Number of the latest round", **own)
-        self._block = Gauge("fedgrove_block", "Latest confirmed block", **own)
-        self._until = Gauge("fedgrove_waits_until_block", "Deadline of what is waited for, or 0", ["role"], **own)
-        self._acts = Counter("fedgrove_acts", "Steps that did something", ["role", "phase"], **own)
-        self._gas = Counter("fedgrove_gas", "Gas used by own transactions", ["role"], **own)
-        self._faults = Counter("fedgrove_faults", "Steps that chain or store made fail", ["kind"], **own)
+        own = self._registry
+        self._round = Gauge("fedgrove_round", "Number of the latest round", registry=own)
+        self._block = Gauge("fedgrove_block", "Latest confirmed block", registry=own)
+        self._until = Gauge(
+            "fedgrove_waits_until_block", "Deadline of what is waited for, or 0", ["role"], registry=own
+        )
+        self._acts = Counter("fedgrove_acts", "Steps that did something", ["role", "phase"], registry=own)
+        self._gas = Counter("fedgrove_gas", "Gas used by own transactions", ["role"], registry=own)
+        self._faults = Counter("fedgrove_faults", "Steps that chain or store made fail", ["kind"], registry=own)
         self._server: tuple[WSGIServer, threading.Thread] | None = None
 
     def step(self, role: str, number: int, block: int, step: Step) -> None:

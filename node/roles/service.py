@@ -23,12 +23,18 @@ _PAUSE_SECONDS = 1.0
 class Participant(Protocol):
     """A role that acts one step at a time."""
 
-    view: LedgerView
-    account: str
-    finished: bool
+    @property
+    def view(self) -> LedgerView: ...
+
+    @property
+    def account(self) -> str: ...
+
+    @property
+    def finished(self) -> bool: ...
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
+        ...
 
 
 class GivenUp(RuntimeError):

@@ -104,7 +104,8 @@ class Purse:
     def _cost(self, transactions: set[bytes]) -> int:
         """Gas of these transactions; 0 when the node has lost one's receipt."""
         receipts = [self._network.mined(transaction) for transaction in transactions]
-        return 0 if None in receipts else sum(receipt.gas_used for receipt in receipts)
+        known = [receipt.gas_used for receipt in receipts if receipt is not None]
+        return sum(known) if len(known) == len(receipts) else 0
 
     def _limits(self, members: int) -> int:
         if self._is_coordinator:

@@ -50,7 +50,7 @@ def fate(entry: RoundRecords) -> str:
     """Why a round that has ended left no model, in one clause; empty when it did leave one."""
     if entry.stands:
         return ""
-    match entry.end:
+    match entry.ending:
         case Closed():
             return f"the round was voided: {len(entry.disputes)} of its {len(entry.commits)} clients disputed its model"
         case Voided():
@@ -90,7 +90,7 @@ class _Look:
         shared = member.client in entry.shares
         done = "drew and shared" if shared else "drew"
         missed, until = ("commit", ends.commit_end) if shared else ("share", ends.share_end)
-        if entry.sealed is None or entry.end.at.block <= until:
+        if entry.sealed is None or entry.ending.at.block <= until:
             return f"it {done}, but {fate(entry)}"
         return f"it {done}, but did not {missed} in time (by block {until})"
 
@@ -106,7 +106,7 @@ class _Look:
         until = self._sat_out_until(member)
         if until >= entry.number:
             return f"it sits out because of its absences, until round {until}"
-        if entry.seed is None or entry.end.at.block <= self._deadlines.draw_end:
+        if entry.seed is None or entry.ending.at.block <= self._deadlines.draw_end:
             return fate(entry)
         if len(entry.draws) >= self._view.settings.max_clients:
             return f"the round was full with {len(entry.draws)} clients"
@@ -123,7 +123,7 @@ class _Look:
             return f"it {late}"
         if self._keys is None:
             return f"it was not in the sample, or {late}; only its keystore can tell which"
-        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, entry.seed.seed)
+        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, entry.fixed_seed.seed)
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
         drawn = tree.is_drawn(beta, entry.opened.sampling_rate)
         return f"it was in the sample, but {late}" if drawn else "it was not in the sample"

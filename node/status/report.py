@@ -33,7 +33,7 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
+from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
@@ -113,7 +113,7 @@ class RoundReport:
         return table
 
 
-def build_report(history: LedgerHistory, store: ContentStore, seconds: Mapping[int, float]) -> dict:
+def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[int, float]) -> dict:
     """Derive the report of a run from the ledger's history and the store.
 
     Parameters
@@ -137,7 +137,7 @@ def build_report(history: LedgerHistory, store: ContentStore, seconds: Mapping[i
     gas = _gas_of_rounds(records, history)
     return {
         **(method.report(rounds, store) if method else {}),
-        "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended],
+        "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended] if config else [],
         "gas": gas_table(records, history),
         "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
         "config": config.to_tables() if config else {},
@@ -163,7 +163,7 @@ def gas_table(records: list[Record], history: LedgerHistory) -> dict[str, dict[s
     }
 
 
-def upload_bytes(entry: RoundRecords, store: ContentStore) -> dict[str, int]:
+def upload_bytes(entry: RoundRecords, store: ContentReader) -> dict[str, int]:
     """Bytes that each client put into the store in one round, by client index.
 
     What cannot be a blob of any federation counts as nothing: a few blocks can describe a file without end.
@@ -192,19 +192,19 @@ def _gas_of_rounds(records: list[Record], history: LedgerHistory) -> dict[int, i
 
 def _round_report(
     entry: RoundRecords,
-    store: ContentStore,
+    store: ContentReader,
     config: FederationConfig,
     gas: Mapping[int, int],
     seconds: Mapping[int, float],
 ) -> RoundReport:
-    standing = entry.end.model_digest if entry.stands else entry.opened.model_digest
-    metrics = Metrics.from_bytes(store.fetch(entry.end.metrics_digest, MAX_JSON_BYTES)) if entry.stands else None
-    evaluated = metrics is not None and metrics.samples > 0
+    standing = entry.closing.model_digest if entry.stands else entry.opened.model_digest
+    metrics = Metrics.from_bytes(store.fetch(entry.closing.metrics_digest, MAX_JSON_BYTES)) if entry.stands else None
+    evaluated = metrics if metrics is not None and metrics.samples > 0 else None
     return RoundReport(
         round=entry.number,
         status=_status(entry),
-        accuracy=metrics.accuracy if evaluated else None,
-        loss=metrics.loss if evaluated else None,
+        accuracy=evaluated.accuracy if evaluated else None,
+        loss=evaluated.loss if evaluated else None,
         drawn=len(entry.draws),
         committed=len(entry.commits),
         dropped=sorted(set(entry.draws) - set(entry.commits)),

@@ -134,7 +134,7 @@ def _phase(
 def _ended(view: LedgerView, entry: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
     names = {Closed: "closed", Skipped: "skipped", Failed: "failed", Voided: "voided"}
     phase = "voided" if entry.voided else names[type(entry.end)]
-    opener = _coordinator(view, (entry.voided or entry.end).at.block)
+    opener = _coordinator(view, (entry.voided or entry.ending).at.block)
     when = ", once a member asks to be forgotten" if on_request and phase == "closed" else ""
     return phase, list(entry.commits), f"{opener} to open the next round{when}", 0
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import socket
 from urllib.parse import parse_qs, urlsplit
 
 from fedgrove.ipfs.cid import CID, InvalidCID
@@ -186,13 +187,13 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self._free = threading.BoundedSemaphore(_MAX_REQUESTS)
 
-    def process_request(self, request: object, client_address: object) -> None:
+    def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: object, client_address: object) -> None:
+    def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:

@@ -209,7 +209,7 @@ class LocalKubo:
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + self._start_seconds
         while time.monotonic() < deadline:
-            if self._process.poll() is not None:
+            if self._process is not None and self._process.poll() is not None:
                 raise StoreError(f"the IPFS node ended while starting: see {self.repo / 'node.log'}")
             url = _read_api_file(self.repo)
             if url and _answers(url):

@@ -51,7 +51,7 @@ def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer:
     ValueError
         The data do not suit the plan.
     """
-    return _clustering(plan, data) if plan.k else _training(plan, data, counter, signer)
+    return _clustering(plan, data) if isinstance(data, Points) else _training(plan, data, counter, signer)
 
 
 def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) -> Beginning:

@@ -147,8 +147,11 @@ def down(layout: Layout) -> int:
         if not identity.wait(0):
             identity.send(SIGKILL)
     alive = [identity.pid for identity in left if not identity.wait(KILL_SECONDS)]
-    if alive or look(layout) is not None:
-        raise TestnetError(f"these processes did not end: {alive or [now.supervisor.pid]}; end them by hand")
+    still = look(layout)
+    if still is not None and not alive:
+        alive = [(now or still).supervisor.pid]
+    if alive:
+        raise TestnetError(f"these processes did not end: {alive}; end them by hand")
     for path in (layout.processes, layout.supervisor):
         path.unlink(missing_ok=True)
     return ended

@@ -222,6 +222,8 @@ class KuboNode:
 
     def __init__(self, node: LocalKubo) -> None:
         self._node = node.__enter__()
+        if node.pid is None:
+            raise StoreError("the IPFS node ended while starting")
         self.pid = node.pid
 
     def wait(self) -> None:

@@ -106,7 +106,7 @@ def _equip(participant: Participant, keys: Keys) -> None:
 
 def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
     path.touch(mode=0o600)
-    np.savez(path, **arrays)
+    np.savez(path, allow_pickle=True, **arrays)
 
 
 def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:

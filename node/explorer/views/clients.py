@@ -129,6 +129,7 @@ def forgettings(index: Index, checks: Checks) -> list[Forgetting]:
             check=checks.record(entry.id, entry.kind, entry.round, entry.client),
         )
         for entry, transaction in requests
+        if entry.client is not None
     ]
 
 

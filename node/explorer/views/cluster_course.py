@@ -87,11 +87,11 @@ def score_name(step: Step, score: Score) -> str:
 
 def said(step: Step) -> list[str]:
     """What came of a round, in sentences."""
-    return _said(step) if step.left else []
+    return _said(step, step.left.state) if step.left else []
 
 
-def _said(step: Step) -> list[str]:
-    state, began = step.left.state, step.began
+def _said(step: Step, state: ClusterState) -> list[str]:
+    began = step.began
     match step.row.stage:
         case "blind" if state.stage == "blind":
             return ["Too few sets can be compared: it is held again."]
@@ -110,7 +110,7 @@ def _said(step: Step) -> list[str]:
             known = [k for k, shares in enumerate(state.labels, 1) if sum(shares) and set(shares) != {1}]
             return [f"Label shares were added up for clusters {people(known)}." if known else "Too few for any sum."]
         case "train":
-            return [*_trained(step), *_suspicion(step)]
+            return [*_trained(step, state), *_suspicion(step)]
         case "show":
             if not state.cases:
                 return ["Nobody could be judged alone."]
@@ -124,8 +124,7 @@ def _said(step: Step) -> list[str]:
     return []
 
 
-def _trained(step: Step) -> list[str]:
-    state = step.left.state
+def _trained(step: Step, state: ClusterState) -> list[str]:
     if step.one_model:
         return [f"One model, by {people(sorted(client for group in state.groups for client in group))}."]
     return [_model(state, k, group) for k, group in enumerate(state.groups[:MAX_CLUSTERS])]

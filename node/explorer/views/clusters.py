@@ -157,8 +157,8 @@ class Clusters:
 
     def _stated(self) -> Step | None:
         """The round after which all knew the clusters."""
-        ended = (step for step in self.steps if step.row.stage in ("answer", "report") and step.left)
-        return next((step for step in ended if step.left.state.clusters), None)
+        ended = (step for step in self.steps if step.row.stage in ("answer", "report"))
+        return next((step for step in ended if step.left and step.left.state.clusters), None)
 
     def _home(self, client: int) -> int:
         """The first cluster that a client is in, or was in before it was expelled."""

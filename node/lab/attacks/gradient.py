@@ -144,7 +144,7 @@ def _distance(
     model: Network, target: torch.Tensor, images: torch.Tensor, labels: torch.Tensor, work: LocalWork
 ) -> torch.Tensor:
     """1 − cos between the target, of length 1, and the client's step if it had these images."""
-    first = dict(model.named_parameters())
+    first: dict[str, torch.Tensor] = dict(model.named_parameters())
     weights = first
     for _ in range(work.steps):
         loss = functional.cross_entropy(functional_call(model, weights, (images,)), labels)

@@ -112,7 +112,9 @@ def teach_gan(model: Network, spec: ModelSpec, public: np.ndarray, settings: Gan
         answers = torch.cat([functional.softmax(model(part), 1).nan_to_num() for part in images.split(500)])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        gan = Gan(Generator(settings.latent, spec.input_shape), Discriminator(spec.input_shape, spec.classes))
+        channels, height, width = spec.input_shape
+        shape = (channels, height, width)
+        gan = Gan(Generator(settings.latent, shape), Discriminator(shape, spec.classes))
         forger, judge = (
             torch.optim.Adam(network.parameters(), lr=settings.rate, betas=(0.5, 0.999))
             for network in (gan.generator, gan.discriminator)

@@ -180,7 +180,7 @@ def bare_tensors(words: np.ndarray, layout: Layout, limit: int) -> tuple[str, ..
 
 def mean_word(uploads: Sequence[np.ndarray]) -> np.ndarray:
     """The average of uploads read as signed numbers, float64 (d,)."""
-    return np.mean([words.view(_SIGNED) for words in uploads], axis=0, dtype=np.float64)
+    return np.asarray(np.mean([words.view(_SIGNED) for words in uploads], axis=0, dtype=np.float64))
 
 
 def true_secrets_off(played: PlayedRound, position: int) -> list[Mask]:

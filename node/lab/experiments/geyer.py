@@ -118,13 +118,26 @@ def _result(label: str, group: Sequence[Record]) -> dict[str, Any]:
         "best": to_json(Spread.of([max(value for _, value in curve(record)) for record in group])),
         "paper": PAPER[label],
         "uploads": to_json(Spread.of([sum(len(result.clients) for result in record.rounds) for record in group])),
-        "epsilon": max((entry["epsilon"] for entry in spent), default=None),
+        "epsilon": _largest([entry["epsilon"] for entry in spent]),
         "ledger_epsilon": max((_towards_readers(record) for record in group), default=None) if spent else None,
-        "delta": group[0].plan.privacy.delta if spent else None,
-        "clip": group[0].plan.privacy.clip if spent else None,
+        "delta": _settings(group[0]).delta if spent else None,
+        "clip": _settings(group[0]).clip if spent else None,
         "norm": _mean(entry["median_norm"] for entry in spent),
         "scales": [_scales(group, position) for position in (0, -1)] if spent else None,
     }
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    """The largest; None as soon as nothing bounds one."""
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
+
+
+def _settings(record: Record) -> ClientLevelSettings:
+    """The mechanism of a run under client-level privacy."""
+    if not isinstance(record.plan.privacy, ClientLevelSettings):
+        raise TypeError("the run is not under client-level privacy")
+    return record.plan.privacy
 
 
 def _towards_readers(record: Record) -> float:
@@ -132,14 +145,14 @@ def _towards_readers(record: Record) -> float:
     told: dict[int, Counter[GaussianRelease]] = {}
     for result in record.rounds:
         for client in result.clients:
-            told.setdefault(client, Counter())[GaussianRelease(result.privacy["effective_multiplier"])] += 1
-    delta = record.plan.privacy.delta
+            told.setdefault(client, Counter())[GaussianRelease(result.figure("effective_multiplier"))] += 1
+    delta = _settings(record).delta
     histories = {tuple(sorted(history.items(), key=repr)) for history in told.values()}
     return max(epsilon_of([replace(one, count=count) for one, count in history], delta) for history in histories)
 
 
 def _scales(group: Sequence[Record], position: int) -> dict[str, float | None]:
-    entries = [record.rounds[position].privacy for record in group]
+    entries = [record.rounds[position].privacy or {} for record in group]
     return {name: _mean(entry[name] for entry in entries) for name in ("between_clients_variance", "update_scale")}
 
 

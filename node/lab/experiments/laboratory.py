@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors
@@ -70,8 +71,10 @@ class Workshop:
     def __enter__(self) -> "Workshop":
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._stack.__exit__(*exception)
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, fault, trace)
 
     def dataset(self, name: str) -> Dataset:
         """A data set, loaded at most once."""
@@ -113,7 +116,7 @@ class Workshop:
     def _begin(self, plan: Plan) -> None:
         """Take the rounds before an attack from a run that others began with too."""
         peaceful = before_attack(plan)
-        if peaceful is None or rounds_done(self._directory(plan)):
+        if peaceful is None or plan.attack is None or rounds_done(self._directory(plan)):
             return
         last = plan.attack.start - 1
         directory = self._work / f"{peaceful.digest()[:20]}-{last}"

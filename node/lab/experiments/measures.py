@@ -30,7 +30,8 @@ class Spread:
     def of_all(cls, values: Iterable[float | None]) -> "Spread | None":
         """The spread of values that are all there; None as soon as one is missing, or there are none."""
         listed = list(values)
-        return None if None in listed or not listed else cls.of(listed)
+        there = [value for value in listed if value is not None]
+        return cls.of(there) if there and len(there) == len(listed) else None
 
     def to_json(self) -> dict[str, float | int | None]:
         return {"mean": self.mean, "deviation": self.deviation, "seeds": self.count}

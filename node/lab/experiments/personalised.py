@@ -97,13 +97,13 @@ def _result(group: Sequence[Record]) -> dict[str, Any]:
         "rounds": [len(record.rounds) for record in group],
         "personalised": to_json(Spread.of_all(map(end_personal, group))),
         "plain": to_json(Spread.of_all(map(_end_plain, group))),
-        "models": [sum(map(bool, record.rounds[-1].clustering.groups)) for record in group],
+        "models": [sum(map(bool, record.rounds[-1].clusters.groups)) for record in group],
     }
 
 
 def end_personal(record: Record) -> float | None:
     """Mean personalised accuracy of the last evaluations; None for a run that diverged."""
-    found = [result.clustering.personal_accuracy for result in record.rounds]
+    found = [result.clusters.personal_accuracy for result in record.rounds]
     return _mean_of_last(record, [value for value in found if value is not None])
 
 

@@ -102,7 +102,7 @@ BACKDOOR = (
 
 def _result(group: Sequence[Record]) -> dict[str, Any]:
     counted = [_counts(record) for record in group]
-    backdoor = [record.rounds[-1].clustering.backdoor for record in group]
+    backdoor = [record.rounds[-1].clusters.backdoor for record in group]
     return {
         "seeds": [record.plan.seed for record in group],
         **{name: sum(counts[name] for counts in counted) for name in counted[0]},
@@ -112,8 +112,8 @@ def _result(group: Sequence[Record]) -> dict[str, Any]:
 
 
 def _counts(record: Record) -> dict[str, int]:
-    attackers = set(record.rounds[-1].clustering.attackers)
-    judgements = [found for result in record.rounds for found in result.clustering.judgements]
+    attackers = set(record.rounds[-1].clusters.attackers)
+    judgements = [found for result in record.rounds for found in result.clusters.judgements]
     expelled = {client for found in judgements for client in found.expelled}
     majority = _majorities(record, attackers)
     return {
@@ -129,7 +129,7 @@ def _counts(record: Record) -> dict[str, int]:
 
 def _majorities(record: Record, attackers: set[int]) -> set[int]:
     """Attackers that were more than half of those who trained a model in the attack's first round."""
-    begun = record.rounds[record.plan.attack.start - 1].clustering.groups if record.plan.attack else ()
+    begun = record.rounds[record.plan.attack.start - 1].clusters.groups if record.plan.attack else ()
     won = [group for group in begun if 2 * len(attackers.intersection(group)) > len(group)]
     return attackers.intersection(client for group in won for client in group)
 

@@ -1,6 +1,7 @@
 """Settings that several experiments share. The paper's own tables of settings (2 and 3) are lost."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
@@ -31,7 +32,7 @@ TRAINING = {"mnist": PAPER_LIKE, "cifar10": CIFAR10}
 TUNED_ROUNDS = 40
 
 
-def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: object) -> Plan:
+def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: Any) -> Plan:
     """100 clients, 5 drawn a round, labels dealt by Dirichlet(α), the data set's training settings."""
     usual = {
         "training": TRAINING[dataset],
@@ -41,6 +42,6 @@ def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds
     return Plan(dataset=dataset, clients=100, rounds=rounds, strategy=strategy, **{**usual, **changes})
 
 
-def by_method(strategies: Iterable[str], **changes: object) -> dict[str, Plan]:
+def by_method(strategies: Iterable[str], **changes: Any) -> dict[str, Plan]:
     """One arm a strategy, labelled with its name."""
     return {strategy: plan_of(strategy, **changes) for strategy in strategies}

@@ -47,12 +47,12 @@ def report(findings: Findings) -> Report:
 
 
 def _result(group: Sequence[Record]) -> dict[str, Any]:
-    last = group[0].rounds[-1].privacy
+    last, privacy = group[0].rounds[-1], group[0].plan.privacy
     return {
         "end_accuracy": to_json(Spread.of_all(map(end_accuracy, group))),
-        "upload_bytes": last["upload_bytes"] if last else None,
-        "upload_fraction": last["upload_bytes"] / last["dense_bytes"] if last else 1.0,
-        "epsilon_of_an_upload": group[0].plan.privacy.epsilon if last else None,
+        "upload_bytes": last.figure("upload_bytes") if last.privacy else None,
+        "upload_fraction": last.figure("upload_bytes") / last.figure("dense_bytes") if last.privacy else 1.0,
+        "epsilon_of_an_upload": privacy.epsilon if last.privacy and privacy else None,
     }
 
 

@@ -98,8 +98,10 @@ def put_on_disk(samples: Samples, folder: Path, name: str, digest: str) -> OnDis
     return OnDisk(str(folder), name, digest)
 
 
-def opened(samples: Samples | OnDisk) -> Samples:
+def opened(samples: Samples | OnDisk | None) -> Samples:
     """The samples: mapped into memory, read-only, and once a process where they are on disk."""
+    if samples is None:
+        raise ValueError("the work names samples by their places, and there are none to take them from")
     return _mapped(samples) if isinstance(samples, OnDisk) else samples
 
 

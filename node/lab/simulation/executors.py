@@ -101,7 +101,10 @@ def start_worker() -> None:
 
 def _end_with_parent() -> None:
     # A pool's processes hold the pipe that they read their tasks from, so they would wait for ever.
-    multiprocessing.parent_process().join()
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
     os._exit(1)
 
 
@@ -122,4 +125,4 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
         if not threads:
             raise NoExecutor(f"the cluster at {address} has no workers: start some with `dask worker {address}`")
         with client.get_executor(pure=False) as executor:
-            yield executor, sum(threads.values())
+            yield executor, sum(threads.values())  # pyright: ignore[reportAttributeAccessIssue] (a client that is not asynchronous answers)

@@ -246,13 +246,13 @@ def _draw_curves(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there are no half rounds
     for index, (label, records) in enumerate(groups.items()):
         rounds, values = _common_points(records, value, window)
-        style = {"color": SERIES[index % len(SERIES)], "linestyle": LINES[index // len(SERIES) % len(LINES)]}
+        color, line = SERIES[index % len(SERIES)], LINES[index // len(SERIES) % len(LINES)]
         mean = values.mean(0)
-        axes.plot(rounds, mean, label=label, linewidth=1.6, **style)
+        axes.plot(rounds, mean, label=label, linewidth=1.6, color=color, linestyle=line)
         if len(values) > 1:
             spread = values.std(0, ddof=1)
             low, high = (mean - spread, mean + spread) if band == "deviation" else (values.min(0), values.max(0))
-            axes.fill_between(rounds, low, high, color=style["color"], alpha=0.18, linewidth=0)
+            axes.fill_between(rounds, low, high, color=color, alpha=0.18, linewidth=0)
 
 
 def _in_percent(axes: "Axes") -> None:
@@ -302,11 +302,20 @@ def plain_figure(inches: tuple[float, float]) -> Iterator["Figure"]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    style = {"axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "legend.edgecolor": "none", "font.size": 10}
-    style |= {"axes.spines.top": False, "axes.spines.right": False, "legend.title_fontsize": "small"}
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(style)
+        matplotlib.rcParams.update(
+            {
+                "axes.grid": True,
+                "grid.alpha": 0.3,
+                "axes.axisbelow": True,
+                "legend.edgecolor": "none",
+                "font.size": 10,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "legend.title_fontsize": "small",
+            }
+        )
         figure = Figure(inches, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure

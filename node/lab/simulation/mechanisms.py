@@ -113,7 +113,7 @@ class ClientLevel:
         self._plan = plan
         self._settings = settings
         self._parameters = parameters
-        self._clip = settings.clip
+        self._clip: float = settings.clip
         self._secret = settings.participation == "secret"
         # Of the models, towards those who see nothing else; and of each client, by the rounds it took part in.
         self._spent: Counter[GaussianRelease] = Counter()
@@ -124,8 +124,8 @@ class ClientLevel:
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
-            self._spend(result.round, result.clients, result.privacy["effective_multiplier"])
-            self._clip = result.privacy["next_clip"]
+            self._spend(result.round, result.clients, result.figure("effective_multiplier"))
+            self._clip = result.figure("next_clip")
 
     def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         if self._settings.clipping == "median" and clients:

@@ -161,11 +161,12 @@ def _plain(value: Any) -> dict[str, Any]:
         entry = getattr(value, item.name)
         if item.name in _LATER and entry == _LATER[item.name]:
             continue
-        if isinstance(entry, tuple):
-            entry = list(entry)
-        if dataclasses.is_dataclass(entry):
-            entry = _plain(entry)
-        plain[item.name] = float(entry) if item.type is float else entry
+        if item.type is float:
+            plain[item.name] = float(entry)
+        elif dataclasses.is_dataclass(entry) and not isinstance(entry, type):
+            plain[item.name] = _plain(entry)
+        else:
+            plain[item.name] = list(entry) if isinstance(entry, tuple) else entry
     tag = next((tag for kind, (tag, _) in _TAGGED.items() if isinstance(value, kind)), None)
     return {tag: getattr(value, tag), **plain} if tag else plain
 
@@ -242,7 +243,7 @@ def _converted(kind: Any, value: Any, label: str) -> Any:
         if not isinstance(value, list | tuple):
             raise InvalidPlan(f"{label} must be a list, not {value!r}")
         return tuple(_converted(typing.get_args(kind)[0], entry, f"each of {label}") for entry in value)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _build(kind, value, label)
     if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
         return float(value)

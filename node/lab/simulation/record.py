@@ -125,6 +125,20 @@ class RoundResult:
     privacy: Released | None = None
     clustering: ClusterResult | None = None
 
+    @property
+    def clusters(self) -> ClusterResult:
+        """``clustering`` of a clustered training; AttributeError of any other."""
+        if self.clustering is None:
+            raise AttributeError(f"round {self.round} was not clustered")
+        return self.clustering
+
+    def figure(self, name: str) -> float:
+        """A number out of ``privacy``; LookupError where there is none."""
+        found = self.privacy[name] if self.privacy is not None else None
+        if found is None:
+            raise LookupError(f"round {self.round} states no {name}")
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; ``privacy``, ``clustering`` and its ``backdoor`` are left out where there is none."""
         value = {**asdict(self), "clients": list(self.clients)}

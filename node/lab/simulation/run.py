@@ -8,7 +8,7 @@ import hashlib
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -126,7 +126,7 @@ class Simulation:
         """The global model after the last round."""
         return self._tensors
 
-    def run(self) -> Iterator[RoundResult]:
+    def run(self) -> Generator[RoundResult, None, None]:
         """Run to the end; give each round's result when its checkpoint is on disk and its model evaluated.
 
         Raises
@@ -205,8 +205,9 @@ class Simulation:
             if isinstance(result, PartialSum):
                 for client in result.results:
                     files.keep_state(client.client, len(self._rounds) + 1, client.state)
-                sums.add(result)
-            elif scores.add(result):
+                if sums is not None:
+                    sums.add(result)
+            elif scores is not None and scores.add(result):
                 accuracy, loss = scores.mean()
                 self._rounds[-1] = replace(self._rounds[-1], accuracy=accuracy, loss=loss)
                 yield self._rounds[-1]
@@ -264,9 +265,9 @@ class RoundSum:
 
 def round_result(number: int, results: Sequence[ClientResult]) -> RoundResult:
     """What is told of a round's clients, ascending; not yet evaluated."""
-    trained = [result for result in results if result.loss is not None]
-    samples = sum(result.samples for result in trained)
-    loss = math.fsum(result.loss * result.samples for result in trained) / samples if trained else None
+    trained = [(result.loss, result.samples) for result in results if result.loss is not None]
+    samples = sum(count for _, count in trained)
+    loss = math.fsum(each * count for each, count in trained) / samples if trained else None
     probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
     ood = math.fsum(probed) / len(probed) if probed else None
     total = sum(result.samples for result in results)

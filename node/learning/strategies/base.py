@@ -4,8 +4,8 @@ The server's part is the same for all: the weighted mean of everything that is u
 the masks. So the auditor recomputes any strategy's round without knowing it.
 """
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import torch
 from fedgrove.node.base.tensors import Tensors
@@ -86,7 +86,9 @@ class LocalTerm:
 
 
 class Strategy(Protocol):
-    """A federated method's local side. Strategies are frozen values: they can be sent to another process."""
+    """A federated method's local side. Strategies are frozen dataclasses: they can be sent to another process."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def name(self) -> str: ...

@@ -45,8 +45,9 @@ class FedCurv(FedAvg):
     ----------
     weight : float
         λ, the weight of the penalty, for means of F over the clients. The best one depends on data and model: sweep it
-        upwards. As no F exceeds 1, the penalty alone cannot make SGD diverge while λ is below 1/learning_rate; with
-        some ten times that it did on MNIST, where λ = 1 changed next to nothing. With 0 the weights are FedAvg's.
+        upwards. Since no F exceeds 1, the penalty alone cannot make SGD diverge while λ is below 1/learning_rate; at
+        about ten times that value it did on MNIST, where λ = 1 changed next to nothing. With 0 the weights are
+        FedAvg's.
     """
 
     weight: float = 10.0
@@ -145,6 +146,8 @@ def _squared_gradients(layer: nn.Module, x: torch.Tensor, slopes: torch.Tensor) 
     if isinstance(layer, nn.Linear):
         weight = slopes.square().T @ x.square()
         return (weight,) if layer.bias is None else (weight, slopes.square().sum(0))
+    if not isinstance(layer, nn.Conv2d) or isinstance(layer.padding, str):
+        raise TypeError("squared gradients are for linear layers and convolutions, padded by numbers")
     patches = functional.unfold(x, layer.kernel_size, padding=layer.padding)
     by_sample = slopes.flatten(2) @ patches.transpose(1, 2)
     return by_sample.square().sum(0).view_as(layer.weight), slopes.sum((2, 3)).square().sum(0)

@@ -66,7 +66,7 @@ class Client:
             grid.quantise(self._points)
             self.seeding: Seeding = seed(self._points, k, rng)
         else:
-            self.seeding = resume(self._points, centroids, ~np.isnan(self._points).any(axis=1))
+            self.seeding = resume(self._points, centroids, np.logical_not(np.isnan(self._points).any(axis=1)))
         self._cluster()
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
 from fedgrove.node.methods.kmeans.request import InvalidRequest, Request, name_of
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
+from fedgrove.node.methods.kmeans.state import State
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.methods.kmeans.vector import draw_vector, stated_bound
 from fedgrove.node.protocol.journal import Journal
@@ -46,7 +47,7 @@ class LocalClustering:
         points: np.ndarray,
         journal: Journal,
         rounds: Callable[[], Rounds],
-        inputs: Callable[[RoundRecords], RoundInputs],
+        inputs: Callable[[RoundRecords], RoundInputs[State]],
     ) -> None:
         self._config = config
         self._given = points

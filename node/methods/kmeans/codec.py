@@ -28,18 +28,18 @@ from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 _CLUSTERING = b"fedgrove clustering seed 1"
 
 
-class CountCodec(Codec):
+class CountCodec(Codec[State, BinCounts]):
     """Sums of counts over bins; what everybody adds is in the clear nowhere."""
 
     def check_model(self, model: State, number: int) -> None:
         if number == 1 and model.clients:
             raise ValueError("the first round starts from points that nobody contributed")
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[State], client: int) -> int:
         own = exchange_of(round).sum_of(client)
         return own.code.upload_bytes if own is not None else 0
 
-    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
+    def encode(self, round: RoundInputs[State], client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
         """A client's vector under masks; nothing where the round sums nothing of it."""
         own = exchange_of(round).sum_of(client)
         if own is None:
@@ -53,7 +53,7 @@ class CountCodec(Codec):
             raise MaskingRefused(str(fault)) from None
         return _lay(elements, keys).astype(gf.ELEMENT).tobytes()
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[State], record: RecoveryRecord) -> Outcome[State]:
         planned, entry = exchange_of(round), round.entry
         if not planned.sums:
             return Outcome(planned.before)
@@ -72,7 +72,7 @@ class CountCodec(Codec):
             raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
 
 
-def _change(round: RoundInputs, record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
+def _change(round: RoundInputs[State], record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
     """The decoded sum over the survivors of a group.
 
     Raises
@@ -104,7 +104,7 @@ def _lay(elements: np.ndarray, keys: list[MaskKey]) -> np.ndarray:
     return apply_masks(elements, add, [each.key for each in keys if each.subtract])
 
 
-def _uploads(round: RoundInputs, positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
+def _uploads(round: RoundInputs[State], positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
     entry = round.entry
     for position in positions:
         client = entry.order[position]
@@ -117,7 +117,7 @@ def _uploads(round: RoundInputs, positions: Collection[int], size: int) -> Itera
         yield client, np.frombuffer(data, gf.ELEMENT)
 
 
-def _generator(round: RoundInputs) -> np.random.Generator:
+def _generator(round: RoundInputs[State]) -> np.random.Generator:
     """What the server draws from: the same for everybody, and fixed by a block that nobody chose."""
-    digest = hashlib.sha256(_CLUSTERING + round.graph.context.to_bytes() + round.entry.seed.seed).digest()
+    digest = hashlib.sha256(_CLUSTERING + round.graph.context.to_bytes() + round.entry.fixed_seed.seed).digest()
     return np.random.default_rng(int.from_bytes(digest))

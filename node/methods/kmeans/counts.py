@@ -6,7 +6,7 @@ import numpy as np
 from fedgrove.node.methods.kmeans.grid import LEVEL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BinCounts:
     """The occupied bins of a grid, each once, in lexicographic order of their levels.
 
@@ -47,8 +47,6 @@ class BinCounts:
         if not isinstance(other, BinCounts):
             return NotImplemented
         return np.array_equal(self.levels, other.levels) and np.array_equal(self.counts, other.counts)
-
-    __hash__ = None
 
     def __add__(self, other: "BinCounts") -> "BinCounts":
         return BinCounts.of(np.concatenate([self.levels, other.levels]), np.concatenate([self.counts, other.counts]))

@@ -38,7 +38,7 @@ def subtract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return reduce(a + (_P - b))
 
 
-def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def multiply(a: np.ndarray, b: np.ndarray | np.uint64) -> np.ndarray:
     """Products of elements.
 
     a = a₁·2³¹ + a₀, b likewise: ab = a₁b₁·2⁶² + m·2³¹ + a₀b₀ with m = a₁b₀ + a₀b₁ < 2⁶², where 2⁶² ≡ 2 and

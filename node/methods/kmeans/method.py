@@ -1,13 +1,15 @@
 """Federated K-means with exact unlearning (seed 000, spec 06), as a method of federations."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.methods.kmeans.codec import CountCodec
+from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
 from fedgrove.node.methods.kmeans.round_inputs import groups_of, state_before
 from fedgrove.node.methods.kmeans.schedule import OnRequest
@@ -21,7 +23,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class KMeans(Method):
+class KMeans(Method[State, BinCounts, np.ndarray]):
     """Members' points, counted in bins; whoever takes points back is forgotten exactly."""
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
@@ -47,25 +49,25 @@ class KMeans(Method):
         rounds: Rounds,
         entry: RoundRecords,
         ledger: tuple[int, str],
-        store: ContentStore,
+        store: ContentReader,
         model: State | None = None,
-    ) -> RoundInputs:
+    ) -> RoundInputs[State]:
         state = state_before(rounds, entry, self.config, store, model)
         groups = groups_of(rounds, entry, state, terms_of(self.config))
         graph = entry.graph(*ledger, self.config.masking, groups)
         return RoundInputs(rounds, entry, graph, self.config, store, lambda: state)
 
-    def member_data(self, path: Path) -> Sized:
+    def member_data(self, path: Path) -> np.ndarray:
         try:
             return points_from_file(path, terms_of(self.config).grid)
         except PointsError as fault:
             raise InvalidConfig(str(fault)) from None
 
-    def work(self, workplace: Workplace) -> LocalWork:
+    def work(self, workplace: Workplace[State, np.ndarray]) -> LocalWork[BinCounts]:
         from fedgrove.node.methods.kmeans.client_work import LocalClustering
 
         own = (self.config, workplace.data, workplace.journal)
         return LocalClustering(*own, workplace.rounds, workplace.inputs)
 
-    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+    def aides(self, keys: Keys | None, test: np.ndarray | None) -> Aides[State]:
         return Aides()

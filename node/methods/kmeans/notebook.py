@@ -40,7 +40,7 @@ class Notebook:
 
     @property
     def _present(self) -> np.ndarray:
-        return ~np.isnan(self.points).any(axis=1)
+        return np.logical_not(np.isnan(self.points).any(axis=1))
 
     def without(self, rows: Collection[int]) -> "Notebook":
         """The notebook with some points overwritten.

@@ -8,7 +8,7 @@ import hashlib
 from itertools import pairwise
 
 from fedgrove.chain.records import Failed, FailureReason
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
@@ -27,7 +27,7 @@ def state_before(
     rounds: Rounds,
     entry: RoundRecords,
     config: FederationConfig,
-    store: ContentStore,
+    store: ContentReader,
     model: State | None = None,
 ) -> State:
     """The state that a round starts from, which may be at hand.
@@ -77,17 +77,17 @@ def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: KMea
     return tuple(tuple(positions[start:end]) for start, end in pairwise(ends))
 
 
-def exchange_of(round: RoundInputs) -> Exchange:
+def exchange_of(round: RoundInputs[State]) -> Exchange:
     """What the round's sums are to hold. The list of shares must be final."""
     entry, settings = round.entry, terms_of(round.config)
-    before: State = round.previous
+    before = round.previous
     opened = entry.opened.opened_at
     if opened < first_block(round.rounds, before, entry.number, settings):
         return Exchange(settings, before)
     everybody = (tuple(range(len(entry.order))),)
     groups = [[entry.order[position] for position in group] for group in round.graph.groups or everybody]
     stated = {client: entry.draws[client].samples for client in entry.shares}
-    key = hashlib.sha256(_KEY + round.graph.context.to_bytes() + entry.seed.seed).digest()
+    key = hashlib.sha256(_KEY + round.graph.context.to_bytes() + entry.fixed_seed.seed).digest()
     return exchange(settings, before, groups, stated, asked(round.rounds, before, opened), key)
 
 
@@ -104,7 +104,6 @@ def first_block(rounds: Rounds, before: State, number: int, settings: KMeansSett
 
 def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> int | None:
     """From which block on the next round is to be opened; None: nobody waits for one."""
-    latest = rounds.latest
     requests = asked(rounds, state, block)
     new = [
         member.active_from
@@ -114,6 +113,7 @@ def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> i
     waiting = [*requests.values(), *new]
     if not waiting:
         return None
+    latest = rounds.last
     unheard = [since for since in waiting if since > latest.opened.opened_at]
     if unheard:
         when = min(unheard) + settings.gather_blocks
@@ -121,7 +121,7 @@ def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> i
         held = _held_since(rounds, min(requests.values())) if requests else latest.number - state.whole
         # Who never answers is waited for twice as long each time, or rounds would be held for it for ever.
         doublings = min(max(0, held - 1), _MOST_DOUBLINGS)
-        when = (latest.voided or latest.end).at.block + (settings.retry_blocks << doublings)
+        when = (latest.voided or latest.ending).at.block + (settings.retry_blocks << doublings)
     return max(when, first_block(rounds, state, latest.number + 1, settings))
 
 

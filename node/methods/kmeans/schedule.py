@@ -9,11 +9,11 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.schedule import Schedule
 
 
-class OnRequest(Schedule):
+class OnRequest(Schedule[State]):
     """A round is opened when somebody new is there, or somebody asked to be forgotten."""
 
     on_request = True
 
     def due(self, rounds: Rounds, model: Callable[[], State], block: int) -> int | None:
-        state = checked(rounds, model(), rounds.latest.number + 1)
+        state = checked(rounds, model(), rounds.last.number + 1)
         return due(rounds, state, block, terms_of(self.config))

@@ -12,7 +12,7 @@ into R is replaced by one (lemma 5.1). By induction it holds for one request aft
 Where the remaining points all coincide with centroids, seeding ends with fewer than k of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,15 +89,15 @@ def forget(
 
 
 def _extend(
-    points: np.ndarray, present: np.ndarray, kept: Sequence[int], k: int, rng: np.random.Generator | None
+    points: np.ndarray, present: np.ndarray, kept: Iterable[int], k: int, rng: np.random.Generator | None
 ) -> Seeding:
     """Continue a seeding from its first centroids."""
     centroids: list[int] = []
     labels = np.where(present, 0, REMOVED)
     nearest = np.where(present, np.inf, 0.0)
-    kept = iter(kept)
+    stay = iter(kept)
     while len(centroids) < k and nearest.any():
-        row = next(kept, None)
+        row = next(stay, None)
         if row is None:
             row = _draw(nearest if centroids else present.astype(float), rng)
         difference = points - points[row]
@@ -108,8 +108,10 @@ def _extend(
     return Seeding(np.array(centroids, np.intp), labels)
 
 
-def _draw(weights: np.ndarray, rng: np.random.Generator) -> int:
+def _draw(weights: np.ndarray, rng: np.random.Generator | None) -> int:
     """A position, with probability proportional to its weight."""
+    if rng is None:
+        raise ValueError("the centroids to resume from are fewer than k")
     cumulative = np.cumsum(weights)
     while True:
         position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))

@@ -18,7 +18,7 @@ from fedgrove.node.protocol.method import Aides, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> Aides:
+def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> Aides[ClusterState]:
     """What the coordinator does beside driving rounds; see ``Method.aides``."""
     terms = terms_of(config)
     if keys is None:
@@ -27,11 +27,11 @@ def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> 
         raise InvalidConfig("procfl.counter is not the mailbox key of the coordinator: see fedgrove keys show")
     if terms.states and terms.signer.lower() != keys.address.lower():
         raise InvalidConfig("procfl.signer is not the account of the coordinator: see fedgrove keys show")
-    if test is None and terms.seats:
-        raise InvalidConfig("procfl.seats is above 0: give test data, on which models are watched")
-    statements = ClusterStatements(keys, public_test(config, test) if terms.seats else None)
     if test is None:
-        return Aides(statements=statements)
+        if terms.seats:
+            raise InvalidConfig("procfl.seats is above 0: give test data, on which models are watched")
+        return Aides(statements=ClusterStatements(keys))
+    statements = ClusterStatements(keys, public_test(config, test) if terms.seats else None)
     return Aides(mean_evaluator(config, split_public(config, test)[0]), statements)
 
 
@@ -40,7 +40,7 @@ def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], 
     public = split_public(config, test)[1]
 
     def right(model: Tensors) -> tuple[Counts, Counts]:
-        result = evaluate(config.model, model, public)
+        result = evaluate(config.trained, model, public)
         return tuple(map(int, result.right)), tuple(map(int, result.per_label))
 
     return right
@@ -55,13 +55,13 @@ def split_public(config: FederationConfig, test: Samples) -> tuple[Samples, Samp
     return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
 
 
-def mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator:
+def mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator[ClusterState]:
     """The mean over those who trained the models of clusters, without the public samples."""
 
     def score(state: ClusterState) -> tuple[float, float, int]:
         if not state.trained:
             return 0.0, 0.0, 0
-        results = [evaluate(config.model, model, test) for model in state.models]
+        results = [evaluate(config.trained, model, test) for model in state.models]
         members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
         share = [count / max(1, sum(members)) for count in members]
         accuracy = sum(part * result.accuracy for part, result in zip(share, results, strict=True))

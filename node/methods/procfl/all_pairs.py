@@ -36,7 +36,9 @@ class AllPairs:
     def __init__(self, session: bytes, counts: np.ndarray, random: Random, psi: Psi = "ecdh", bits: int = 2048) -> None:
         self._session, self._counts, self._random, self._bits = session, counts, random, bits
         self._compare = {"ecdh": self._by_ecdh, "rsa": self._by_rsa}[psi]
-        self._party, self._signer, self._asker = map(cache, (self._new_party, self._new_signer, self._new_asker))
+        self._party = cache(self._new_party)
+        self._signer = cache(self._new_signer)
+        self._asker = cache(self._new_asker)
 
     def compare(self, left: int, right: int) -> Intersection:
         """One comparison, left < right."""

@@ -72,5 +72,11 @@ class Case:
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> "Case":
         """Read what ``vars`` of a case gives; ValueError, TypeError or KeyError for anything else."""
-        groups = (group(table[name]) for name in ("suspects", "pool", "members", "committee"))
-        return cls(whole(table["cluster"]), *groups, row(table["against"]))
+        return cls(
+            whole(table["cluster"]),
+            group(table["suspects"]),
+            group(table["pool"]),
+            group(table["members"]),
+            group(table["committee"]),
+            row(table["against"]),
+        )

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.training import evaluate
 from fedgrove.node.masking.keys import SECRET_BYTES
+from fedgrove.node.methods.procfl.codec import ClusterUpdate
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork
 from fedgrove.node.methods.procfl.comparing import Comparing, Party, Received, comparing, part_of, upload
 from fedgrove.node.methods.procfl.course import Course
@@ -33,7 +34,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
-from fedgrove.node.protocol.content import Update, fetch_available
+from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -63,13 +64,13 @@ class LocalClusters:
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         config: FederationConfig,
         samples: Samples,
         journal: Journal,
         executor: Executor | None,
         rounds: Callable[[], Rounds],
-        inputs: Callable[[RoundRecords], RoundInputs],
+        inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
         keys: Keys,
     ) -> None:
         self._store, self._config, self._samples, self._journal = store, config, samples, journal
@@ -99,7 +100,7 @@ class LocalClusters:
             return 1
         return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
 
-    def result(self, entry: RoundRecords, client: int) -> Update | None:
+    def result(self, entry: RoundRecords, client: int) -> ClusterUpdate | None:
         """What it uploads in a round; None while it computes.
 
         Raises
@@ -107,7 +108,7 @@ class LocalClusters:
         CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob
         """
         round = self._inputs(entry)
-        state: ClusterState = round.previous
+        state = round.previous
         match state.stage:
             case "blind":
                 return self._first(round, client)
@@ -143,7 +144,7 @@ class LocalClusters:
 
     # --- comparisons ------------------------------------------------------------------------------------------------
 
-    def _first(self, round: RoundInputs, client: int) -> bytes | None:
+    def _first(self, round: RoundInputs[ClusterState], client: int) -> bytes | None:
         """The first message of a comparison; its secret is in the journal before."""
         session = session_of(round)
         secret = self._secret(session)
@@ -152,7 +153,7 @@ class LocalClusters:
             self._journal.keep(_SECRET, session + secret)
         return self._computed(round, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
 
-    def _answers(self, round: RoundInputs, state: ClusterState, client: int) -> bytes | None:
+    def _answers(self, round: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
         """What follows from others' messages, sealed to the counter if it is for nobody else."""
         if client not in state.sets:
             return b""
@@ -173,12 +174,14 @@ class LocalClusters:
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
 
     def _received(
-        self, round: RoundInputs, state: ClusterState, protocol: Comparing, client: int, partner: int
+        self, round: RoundInputs[ClusterState], state: ClusterState, protocol: Comparing, client: int, partner: int
     ) -> Received:
         first = first_message(round, partner)
         before = protocol.stages[protocol.stages.index(state.stage) - 1]
-        base = round.rounds.base_of(round.entry.number)
-        if before == "blind" or partner not in base.commits:
+        if before == "blind":
+            return Received(first)
+        base = round.rounds.base_before(round.entry.number)
+        if partner not in base.commits:
             return Received(first)
         lengths = protocol.lengths(before, state.sizes, partner)
         found = fetch_available(self._store, {partner: base.commits[partner].digest}, sum(lengths.values()))
@@ -193,7 +196,7 @@ class LocalClusters:
         kept = self._journal.kept(_SECRET) or b""
         return kept[len(session) :] if kept.startswith(session) else None
 
-    def _computed(self, round: RoundInputs, work: Callable[[], Work]) -> Any:
+    def _computed(self, round: RoundInputs[ClusterState], work: Callable[[], Work]) -> Any:
         """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
         number = round.entry.number
         if self._running is None or self._running[0] != number:
@@ -218,7 +221,7 @@ class LocalClusters:
         if len(options) < 2 or len(state.models) == 1 or self._course.is_global(state):
             return options[0] if options else 0
         losses = {
-            rank: evaluate(self._config.model, state.model_of(number), self._samples).loss
+            rank: evaluate(self._config.trained, state.model_of(number), self._samples).loss
             for rank, number in enumerate(options)
         }
         return options[choose_cluster(losses)]

@@ -18,7 +18,7 @@ from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
-from fedgrove.node.methods.procfl.comparing import comparing
+from fedgrove.node.methods.procfl.comparing import Rsa, comparing
 from fedgrove.node.methods.procfl.course import FEWEST
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
@@ -45,8 +45,11 @@ from fedgrove.node.protocol.masked_sum import masked_bytes
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
+ClusterUpdate = Tensors | np.ndarray | bytes
+"""A trained model, shares of labels, or an open message."""
 
-class ClusterCodec(Codec):
+
+class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
 
     def __init__(self, config: FederationConfig) -> None:
@@ -58,7 +61,7 @@ class ClusterCodec(Codec):
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
             raise ValueError("the first round starts from clusters that nobody formed")
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[ClusterState], client: int) -> int:
         state = round.previous
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
@@ -74,7 +77,7 @@ class ClusterCodec(Codec):
         return WORD.itemsize * layout.length if _masks(round, client) else 0
 
     def encode(
-        self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors | np.ndarray | bytes
+        self, round: RoundInputs[ClusterState], client: int, secrets: RoundSecrets, update: ClusterUpdate
     ) -> bytes:
         """An open message as it is, a vector under masks; nothing of a client that is in no group."""
         if isinstance(update, bytes):
@@ -82,13 +85,13 @@ class ClusterCodec(Codec):
         if not _masks(round, client):
             return b""
         state = round.previous
-        if state.stage == "labels":
+        if isinstance(update, np.ndarray):
             return masked_bytes(round, client, secrets, update.astype(WORD), label_layout(self._course.labels))
         weight = self._weights(round, state)[client]
         words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
         return masked_bytes(round, client, secrets, words, state.layout)
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
         state = round.previous
         match state.stage:
             case "blind":
@@ -104,13 +107,13 @@ class ClusterCodec(Codec):
         return Outcome(self._course.voted(state, self._ballots(round, state)))
 
     def opened(
-        self, round: RoundInputs, record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+        self, round: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
     ) -> dict[int, np.ndarray]:
         """The very models that members of a group sent in a round of training, as far as they can be opened.
 
         Parameters
         ----------
-        round : RoundInputs
+        round : RoundInputs[ClusterState]
             Of training, closed.
         record : RecoveryRecord
             Its recovery, checked.
@@ -137,7 +140,7 @@ class ClusterCodec(Codec):
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _blinded(self, round: RoundInputs, state: ClusterState) -> ClusterState:
+    def _blinded(self, round: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Whose sets can be compared."""
         session, sets = session_of(round), {}
         for client, data in _read(round, self).items():
@@ -156,7 +159,7 @@ class ClusterCodec(Codec):
         size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
         return size + OVERHEAD if self._comparing.sealed else size
 
-    def _answered(self, round: RoundInputs, state: ClusterState) -> ClusterState:
+    def _answered(self, round: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
         stages = self._comparing.stages
         if state.stage != stages[-1]:
@@ -165,11 +168,11 @@ class ClusterCodec(Codec):
         if len(found) < FEWEST:
             return ClusterState.first(state.models[0])
         answered = replace(state, stage="count", clients=tuple(sorted(found)))
-        if self._comparing.sealed:
+        if not isinstance(self._comparing, Rsa):
             return answered
         return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
-    def _labelled(self, round: RoundInputs, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _labelled(self, round: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The label shares of each part together, if they add up to what its members' come to.
 
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
@@ -186,7 +189,7 @@ class ClusterCodec(Codec):
             found = [(1,) * self._course.labels] * len(found)
         return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
 
-    def _trained(self, round: RoundInputs, state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _trained(self, round: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or what they sent makes none.
 
         What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
@@ -220,7 +223,7 @@ class ClusterCodec(Codec):
         vector = decode(each.words, share.numerator, share.denominator, bound)
         return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
 
-    def _ballots(self, round: RoundInputs, state: ClusterState) -> dict[int, list[Ballot]]:
+    def _ballots(self, round: RoundInputs[ClusterState], state: ClusterState) -> dict[int, list[Ballot]]:
         """What judges voted; who sends no ballot whose evidence opens has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
         for client, data in _read(round, self).items():
@@ -228,22 +231,22 @@ class ClusterCodec(Codec):
                 found[cluster].append(ballot)
         return found
 
-    def _weights(self, round: RoundInputs, state: ClusterState) -> Mapping[int, Fraction]:
+    def _weights(self, round: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
         return self._course.weights(state, [clients_at(round, positions) for positions in round.graph.groups])
 
 
-def _masks(round: RoundInputs, client: int) -> bool:
+def _masks(round: RoundInputs[ClusterState], client: int) -> bool:
     """Whether a client is in a group."""
     position = round.entry.order.index(client)
     return any(position in group for group in round.graph.groups)
 
 
-def clients_at(round: RoundInputs, positions: frozenset[int] | tuple[int, ...]) -> Cluster:
+def clients_at(round: RoundInputs[ClusterState], positions: frozenset[int] | tuple[int, ...]) -> Cluster:
     return tuple(sorted(round.graph.client(position) for position in positions))
 
 
-def _read(round: RoundInputs, kind: ClusterCodec) -> dict[int, bytes]:
+def _read(round: RoundInputs[ClusterState], kind: ClusterCodec) -> dict[int, bytes]:
     """Open uploads of the right size, by client; others count as none."""
     found = {}
     for client, commit in round.entry.commits.items():

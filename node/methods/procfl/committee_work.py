@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import make_strategy
@@ -27,7 +27,7 @@ from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
-Computed = Callable[[RoundInputs, Callable[[], tuple[Any, ...]]], Any]
+Computed = Callable[[RoundInputs[ClusterState], Callable[[], tuple[Any, ...]]], Any]
 """Has a worker do the work of a round, a function and its arguments; None while it is under way."""
 
 _MOST_SAMPLES = 2  # times the median of a group's members: who claims more may not come further for it
@@ -51,7 +51,7 @@ class CommitteeWork:
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         config: FederationConfig,
         samples: Samples,
         journal: Journal,
@@ -72,7 +72,9 @@ class CommitteeWork:
 
     # --- the member -------------------------------------------------------------------------------------------------
 
-    def show(self, round: RoundInputs, state: ClusterState, entry: RoundRecords, client: int) -> bytes | None:
+    def show(
+        self, round: RoundInputs[ClusterState], state: ClusterState, entry: RoundRecords, client: int
+    ) -> bytes | None:
         """What a member that is judged shows, sealed to each judge; None while it trains for that."""
         case = next((case for case in state.cases if client in case.members), None)
         if case is None:
@@ -83,7 +85,7 @@ class CommitteeWork:
         judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
         return b"".join(seal(key, plain, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
 
-    def _noised(self, round: RoundInputs, case: Case, entry: RoundRecords, client: int) -> bytes | None:
+    def _noised(self, round: RoundInputs[ClusterState], case: Case, entry: RoundRecords, client: int) -> bytes | None:
         """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
         trained = self._training.result(entry, client)
         if trained is None:
@@ -95,7 +97,9 @@ class CommitteeWork:
 
     # --- the judge --------------------------------------------------------------------------------------------------
 
-    def votes(self, round: RoundInputs, state: ClusterState, client: int, computed: Computed) -> bytes | None:
+    def votes(
+        self, round: RoundInputs[ClusterState], state: ClusterState, client: int, computed: Computed
+    ) -> bytes | None:
         """This judge's ballots, with their evidence, on each cluster that it is to judge; None while it trains."""
         stored = self._journal.read(round.entry.number, "update")
         if stored is not None:
@@ -106,13 +110,13 @@ class CommitteeWork:
             self._journal.write(round.entry.number, "update", found)
         return found
 
-    def _task(self, round: RoundInputs, state: ClusterState, case: Case, client: int) -> Judging:
+    def _task(self, round: RoundInputs[ClusterState], state: ClusterState, case: Case, client: int) -> Judging:
         models = self._models(round, case, self._told(round, state, case, client))
         config = self._config
         return Judging(
             cluster=case.cluster,
             judge=client,
-            model=config.model,
+            model=config.trained,
             training=config.training,
             strategy=make_strategy(config.strategy.name, config.strategy.options),
             start=self._training.began(round, case.cluster),
@@ -126,10 +130,10 @@ class CommitteeWork:
             place=self._training.again(state),
         )
 
-    def _told(self, round: RoundInputs, state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+    def _told(self, round: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
         """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
         length = shown_bytes(self._config, state.layout)
-        base = round.rounds.base_of(round.entry.number)
+        base = round.rounds.base_before(round.entry.number)
         digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
         blobs = fetch_available(self._store, digests, length * len(case.committee))
         place, told = length * case.committee.index(judge), {}
@@ -139,7 +143,7 @@ class CommitteeWork:
                 told[member] = unseal(mailboxes, blob[place : place + length], shown_to(round, member, judge))
         return told
 
-    def _models(self, round: RoundInputs, case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+    def _models(self, round: RoundInputs[ClusterState], case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
         """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
         if self.opens_uploads:
             return self._shown.models(trained_round(round), case, told)

@@ -134,8 +134,8 @@ class Comparing(Protocol):
 class Ecdh:
     """By Diffie–Hellman (``node.methods.procfl.ecdh``)."""
 
-    stages: ClassVar = ("blind", "answer")
-    sealed: ClassVar = True
+    stages: ClassVar[tuple[str, ...]] = ("blind", "answer")
+    sealed: ClassVar[bool] = True
 
     def first(self, party: Party) -> bytes:
         return party.blinder.blinded
@@ -156,8 +156,8 @@ class Ecdh:
 class Rsa:
     """By blind signatures (``node.methods.procfl.rsa``), which tell askers which elements are common."""
 
-    stages: ClassVar = ("blind", "ask", "answer", "report")
-    sealed: ClassVar = False
+    stages: ClassVar[tuple[str, ...]] = ("blind", "ask", "answer", "report")
+    sealed: ClassVar[bool] = False
 
     def first(self, party: Party) -> bytes:
         return party.signer.offer

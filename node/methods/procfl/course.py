@@ -87,9 +87,11 @@ class Course:
             raise InvalidStatement("the state has clusters, or overlaps, without the other")
         if state.stage in ("ask", "answer", "report") and state.stage not in comparing(self.terms.psi).stages:
             raise InvalidStatement(f"by these terms nothing is compared in a stage '{state.stage}'")
+        if stated is None:
+            return state
         if state.stage == "count":
             return self.clustered(state, stated.overlaps)
-        return suspicion.watched(self.terms, self.labels, state, stated) if state.stage == "watch" else state
+        return suspicion.watched(self.terms, self.labels, state, stated)
 
     def clustered(self, state: ClusterState, overlaps: tuple[Counts, ...]) -> ClusterState:
         """Clusters that follow from the overlaps (algorithm 2).

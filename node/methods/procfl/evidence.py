@@ -31,18 +31,18 @@ class Rule:
     Attributes
     ----------
     test : str
-        ``direction``: what leads away from the judge's own update, or much too far (after FLTrust, Cao et al. 2021).
-        ``gap``: what lies below the largest gap between neighbouring scores. ``mean``: what lies below the mean of all
-        scores, as the paper has it; the more of a cluster is malicious, the less lies below it.
+        ``direction``: an update that leads away from the judge's own update, or much too far (after FLTrust, Cao et al.
+        2021). ``gap``: a score below the largest gap between neighbouring scores. ``mean``: a score below the mean of
+        all scores, as in the paper; the more of a cluster is malicious, the fewer scores lie below it.
     least_cosine : float
-        ``direction``: the least cosine of the angle between a member's update and the judge's that is honest.
+        ``direction``: the smallest cosine between a member's update and the judge's that counts as honest.
     most_length : float
-        ``direction``: the largest length of an honest update, in lengths of the judge's.
+        ``direction``: the largest length of an honest update, relative to the judge's.
     margin : float
         ``gap``: the largest gap that honest models leave. ``mean``: how far below the mean an honest model may be.
     floor : float
-        ``gap`` and ``mean``: malicious is also what scores less than this fraction of the reference, the model from
-        before the drop: in a cluster that is malicious as a whole nothing stands out.
+        ``gap`` and ``mean``: a model is also malicious if it scores less than this fraction of the reference, the model
+        from before the drop: in a cluster that is malicious as a whole nothing stands out.
     """
 
     test: str = "direction"

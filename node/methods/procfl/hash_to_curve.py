@@ -49,6 +49,8 @@ def map_to_curve(field_element: mpz) -> tuple[mpz, mpz]:
         return u, v if v & 1 else P - v
     u = (-u - A) % P
     v = _root(_right_side(u))
+    if v is None:
+        raise ArithmeticError("neither candidate is on the curve: the processor or memory is faulty")
     return u, P - v if v & 1 else v
 
 

@@ -12,7 +12,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies.base import Strategy
-from fedgrove.node.learning.training import DivergedTraining, evaluate, train
+from fedgrove.node.learning.training import DivergedTraining, Place, evaluate, train
 from fedgrove.node.methods.procfl.committee import signed_off
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.stated import Counts
@@ -58,7 +58,7 @@ class Judging:
     samples: Samples = field(repr=False)
     rule: Rule
     shared: Samples | None = field(repr=False)
-    place: dict[str, int]
+    place: Place
 
 
 def judge_all(tasks: list[Judging]) -> bytes:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 import numpy as np
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.training import Place
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -32,12 +33,12 @@ class ClusterTraining(LocalTraining):
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         config: FederationConfig,
         samples: Samples,
         journal: Journal,
         executor: Executor | None,
-        inputs: Callable[[RoundRecords], RoundInputs],
+        inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
         course: Course,
     ) -> None:
         super().__init__(store, config, samples, journal, executor)
@@ -58,23 +59,23 @@ class ClusterTraining(LocalTraining):
             return trained
         return self._begin(entry, client)[0]
 
-    def began(self, round: RoundInputs, cluster: int) -> Tensors:
+    def began(self, round: RoundInputs[ClusterState], cluster: int) -> Tensors:
         """What the members of a cluster trained from in the round that is judged."""
         return self._inputs(trained_round(round)).previous.model_of(cluster)
 
-    def again(self, state: ClusterState) -> dict[str, int]:
+    def again(self, state: ClusterState) -> Place:
         """Place of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
         seed = (self._config.federation.seed + 1) % (1 << 63)
         return {"round": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
-    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
+    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, Place]:
         round = self._inputs(entry)
-        state: ClusterState = round.previous
+        state = round.previous
         if state.stage == "train":
-            place = {"round": state.trained + 1, "rounds": self._course.training_rounds}
             model = state.model_of(max(0, chosen_by(state, entry.draws[client].samples)))
             # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
             seed = self._config.federation.seed + 2 * sums_before(round, self._inputs)
-            return model, {**place, "seed": seed % (1 << 63)}
+            rounds = self._course.training_rounds
+            return model, {"round": state.trained + 1, "rounds": rounds, "seed": seed % (1 << 63)}
         own = next(case.cluster for case in state.cases if client in case.members)
         return self.began(round, own), self.again(state)

@@ -1,14 +1,15 @@
 """ProCFL (Xu et al. 2025; spec 05): a model for each of several clusters, as a method of federations."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.methods.procfl.codec import ClusterCodec
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
 from fedgrove.node.methods.procfl.round_inputs import accepted, groups_of, seated, state_after, state_before
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
@@ -22,7 +23,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class ProCfl(Method):
+class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
     """Members find out who is like whom, train in two stages, and judge clusters whose models fell."""
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
@@ -50,14 +51,14 @@ class ProCfl(Method):
         rounds: Rounds,
         entry: RoundRecords,
         ledger: tuple[int, str],
-        store: ContentStore,
+        store: ContentReader,
         model: ClusterState | None = None,
-    ) -> RoundInputs:
+    ) -> RoundInputs[ClusterState]:
         config = self.config
         state = state_before(rounds, entry, config, store, model)
 
-        def trained() -> RoundInputs:
-            return self.inputs(rounds, rounds.base_of(entry.number), ledger, store)
+        def trained() -> RoundInputs[ClusterState]:
+            return self.inputs(rounds, rounds.base_before(entry.number), ledger, store)
 
         state = seated(rounds, entry, config, state, trained)
         graph = entry.graph(*ledger, config.masking, groups_of(entry, state, config))
@@ -80,31 +81,31 @@ class ProCfl(Method):
             return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
         return ""
 
-    def member_data(self, path: Path) -> Sized:
+    def member_data(self, path: Path) -> Samples:
         from fedgrove.node.learning.training import keep_freed_memory
         from fedgrove.node.learning.userdata import part_from_file
 
-        samples = part_from_file(path, "train", self.config.model)
+        samples = part_from_file(path, "train", self.config.trained)
         keep_freed_memory()
         return samples
 
-    def test_data(self, path: Path) -> object:
+    def test_data(self, path: Path) -> Samples:
         from fedgrove.node.learning.userdata import part_from_file
 
-        return part_from_file(path, "test", self.config.model)
+        return part_from_file(path, "test", self.config.trained)
 
-    def work(self, workplace: Workplace) -> LocalWork:
+    def work(self, workplace: Workplace[ClusterState, Samples]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters
 
         own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
         return LocalClusters(*own, workplace.rounds, workplace.inputs, workplace.keys)
 
-    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+    def aides(self, keys: Keys | None, test: Samples | None) -> Aides[ClusterState]:
         from fedgrove.node.methods.procfl.aides import aides
 
         return aides(self.config, keys, test)
 
-    def report(self, rounds: Rounds, store: ContentStore) -> dict[str, Any]:
+    def report(self, rounds: Rounds, store: ContentReader) -> dict[str, Any]:
         """``clusters``: who is in which at the end, what follows from whom they are like, and who was expelled."""
         base = rounds.base
         state = state_after(base, self.config, store) if base else self.fetch_model(store, rounds.model_digest)

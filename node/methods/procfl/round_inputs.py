@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from fedgrove.chain.records import Drawn, Voided
 from fedgrove.chain.signatures import is_signed_by
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.keys import SECRET_BYTES, is_low_order
@@ -29,20 +29,20 @@ from fedgrove.node.protocol.terms import FederationConfig
 _SESSION = b"fedgrove comparison 1"
 
 
-def _fetch_state(store: ContentStore, digest: bytes, config: FederationConfig) -> ClusterState:
+def _fetch_state(store: ContentReader, digest: bytes, config: FederationConfig) -> ClusterState:
     return ClusterState.from_bytes(store.fetch(digest, config.max_blob_bytes))
 
 
 def course_of(config: FederationConfig) -> Course:
     """What the terms say of the clusters."""
-    return Course(terms_of(config), config.federation.rounds, config.model.classes)
+    return Course(terms_of(config), config.federation.rounds, config.trained.classes)
 
 
 def state_before(
     rounds: Rounds,
     entry: RoundRecords,
     config: FederationConfig,
-    store: ContentStore,
+    store: ContentReader,
     model: ClusterState | None = None,
 ) -> ClusterState:
     """Where the federation stood when a round was opened: what the last one left, and what was stated of it.
@@ -61,7 +61,7 @@ def state_before(
 
 
 def state_after(
-    base: RoundRecords, config: FederationConfig, store: ContentStore, model: ClusterState | None = None
+    base: RoundRecords, config: FederationConfig, store: ContentReader, model: ClusterState | None = None
 ) -> ClusterState:
     """Where a closed round left the federation: its model, which may be at hand, and what was stated of it.
 
@@ -69,10 +69,10 @@ def state_after(
     ------
     StoreError, InvalidModel, InvalidBlob
     """
-    state = model or _fetch_state(store, base.end.model_digest, config)
-    metrics = Metrics.from_bytes(store.fetch(base.end.metrics_digest, MAX_JSON_BYTES))
+    state = model or _fetch_state(store, base.closing.model_digest, config)
+    metrics = Metrics.from_bytes(store.fetch(base.closing.metrics_digest, MAX_JSON_BYTES))
     try:
-        return accepted(config, state, base.end.model_digest, Stated.of(metrics.stated))
+        return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
 
@@ -102,7 +102,7 @@ def seated(
     entry: RoundRecords,
     config: FederationConfig,
     state: ClusterState,
-    trained: Callable[[], RoundInputs],
+    trained: Callable[[], RoundInputs[ClusterState]],
 ) -> ClusterState:
     """In a round to show, the state with those drawn who show, and to whom.
 
@@ -136,18 +136,18 @@ def lots_of(rounds: Rounds, number: int) -> bytes | None:
 
     It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
     """
-    base = rounds.base_of(number)
+    base = rounds.base_before(number)
     later = (entry for entry in rounds.rounds.values() if base.number < entry.number <= number)
     return next((entry.seed.seed for entry in later if entry.seed is not None), None)
 
 
-def trained_round(round: RoundInputs) -> RoundRecords:
+def trained_round(round: RoundInputs[ClusterState]) -> RoundRecords:
     """The round of training that is judged in a round to show, or to vote."""
-    base = round.rounds.base_of(round.entry.number)
-    return base if round.previous.stage == "show" else round.rounds.base_of(base.number)
+    base = round.rounds.base_before(round.entry.number)
+    return base if round.previous.stage == "show" else round.rounds.base_before(base.number)
 
 
-def opened_by(trained: RoundInputs) -> Opens:
+def opened_by(trained: RoundInputs[ClusterState]) -> Opens:
     """Maps members that tell their mask secrets of a round of training to all whose uploads that opens.
 
     Masks of a pair follow from the secret of either; those of who dropped out are known from the recovery.
@@ -161,7 +161,7 @@ def opened_by(trained: RoundInputs) -> Opens:
     return lambda telling: telling | {client for client, partners in survivors.items() if partners <= telling}
 
 
-def sums_before(round: RoundInputs, inputs: Callable[[RoundRecords], RoundInputs]) -> int:
+def sums_before(round: RoundInputs[ClusterState], inputs: Callable[[RoundRecords], RoundInputs[ClusterState]]) -> int:
     """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
 
     The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
@@ -180,7 +180,7 @@ def sums_before(round: RoundInputs, inputs: Callable[[RoundRecords], RoundInputs
     return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
 
 
-def counts_sent_before(round: RoundInputs) -> bool:
+def counts_sent_before(round: RoundInputs[ClusterState]) -> bool:
     """Whether somebody may know a sum of label counts already, which do not change from round to round.
 
     It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
@@ -192,13 +192,13 @@ def counts_sent_before(round: RoundInputs) -> bool:
     return any(len(entry.commits) >= MIN_CLIENTS for entry in lost)
 
 
-def session_of(round: RoundInputs) -> bytes:
+def session_of(round: RoundInputs[ClusterState]) -> bytes:
     """Names the comparisons that a round of first messages begins."""
     digest = round.entry.opened.config_digest
     return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
 
 
-def first_message(round: RoundInputs, client: int) -> bytes:
+def first_message(round: RoundInputs[ClusterState], client: int) -> bytes:
     """What a client began its comparisons with.
 
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
@@ -210,12 +210,12 @@ def first_message(round: RoundInputs, client: int) -> bytes:
     """
     digest, size = round.previous.sets[client]
     most = comparing(terms_of(round.config).psi).first_bytes(size)
-    if round.entry.number == round.rounds.base_of(round.entry.number).number + 1:
+    if round.entry.number == round.rounds.base_before(round.entry.number).number + 1:
         return round.store.fetch(bytes.fromhex(digest), most)
     return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
 
 
-def shown_to(round: RoundInputs, member: int, judge: int) -> bytes:
+def shown_to(round: RoundInputs[ClusterState], member: int, judge: int) -> bytes:
     """Context of what a member shows to a judge; the same when it is opened, a round later."""
     context, began, kind = round.graph.context, round.previous.began, terms_of(round.config).shown
     return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
@@ -42,6 +43,9 @@ from fedgrove.node.methods.procfl.messages import (
 )
 from fedgrove.node.methods.procfl.similarity import Intersection
 from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_sec
+
+if TYPE_CHECKING:
+    from _hashlib import HASHXOF
 
 EXPONENT = 65537
 KEY_BITS = (2048, 3072, 4096)
@@ -279,7 +283,7 @@ class _PublicKey:
         state.update(int(signature).to_bytes(self._width))
         return state.digest()[:TAG_BYTES]
 
-    def expand(self, prefix: "hashlib._Hash", data: bytes) -> mpz:
+    def expand(self, prefix: "HASHXOF", data: bytes) -> mpz:
         """A number that is uniform modulo n."""
         state = prefix.copy()
         state.update(data)

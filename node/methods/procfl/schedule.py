@@ -17,7 +17,7 @@ from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class ClusterSchedule(Schedule):
+class ClusterSchedule(Schedule[ClusterState]):
     """Rounds follow each other at once; leaders of clusters, and who is to show or judge, repeat them."""
 
     has_leaders = True
@@ -26,7 +26,7 @@ class ClusterSchedule(Schedule):
         super().__init__(config)
         self._course = course_of(config)
 
-    def leaders(self, round: RoundInputs) -> tuple[int, ...]:
+    def leaders(self, round: RoundInputs[ClusterState]) -> tuple[int, ...]:
         """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
         state = round.previous
         if state.stage != "train":
@@ -37,7 +37,7 @@ class ClusterSchedule(Schedule):
         drawn = [draw_leader(members, outputs) for members in clusters]
         return tuple(leader for leader in drawn if leader is not None)
 
-    def repeats(self, round: RoundInputs, client: int) -> bool:
+    def repeats(self, round: RoundInputs[ClusterState], client: int) -> bool:
         """Leaders do; and who is to show, to judge, or to answer others' sets.
 
         Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.

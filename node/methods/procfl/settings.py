@@ -23,24 +23,24 @@ class ProCflSettings:
     alpha : float
         Clients n and m may share a cluster where ISMₙ[m] is at least this.
     global_share : float
-        λ: so much of the rounds trains one model of all clusters.
+        λ: fraction of the rounds that train one model of all clusters.
     psi : str
-        How overlaps are found: ``ecdh`` or ``rsa`` by their real messages, ``clear`` by the formula. All three give the
-        same clusters; ``clear`` is for simulations.
+        How overlaps are found: ``ecdh`` and ``rsa`` exchange their real messages, ``clear`` uses the formula. All three
+        give the same clusters; ``clear`` is for simulations.
     seats : int
-        d, of a committee; 0 never looks for malicious clusters.
+        d, the number of seats of a committee; with 0 nobody looks for malicious clusters.
     public_samples : int
-        Size of the public set on which models are watched, at most half of the test samples.
+        Size of the public set on which models are monitored, at most half of the test samples.
     tolerance : float
-        A model whose accuracy there falls by more than this does not go on, and raises suspicion.
+        A model whose accuracy there falls by more than this is not used any further, and raises suspicion.
     pause : int
         Rounds before a member that was judged may be judged again.
     least_overlap : float
-        Who judges has at least this in common with the members: Σ of the overlaps, in parts of Σ of the larger sets.
+        A judge has at least this in common with the members: Σ of the overlaps, as a fraction of Σ of the larger sets.
     least_pool : float
-        A cluster is judged only where at least this share of all who trained may judge it.
+        A cluster is judged only where at least this share of all clients that trained may judge it.
     shown_noise : float
-        Length of the noise in the models that are shown to a committee, in lengths of the update.
+        Length of the noise in the models that are shown to a committee, relative to the length of the update.
     rule : Rule
         When a judge calls a model malicious.
     """
@@ -79,7 +79,7 @@ class IfcaSettings:
     Attributes
     ----------
     models : int
-        k: so many are trained, each from other initial weights.
+        k: number of models trained, each from different initial weights.
     """
 
     method: ClassVar[str] = "ifca"
@@ -97,8 +97,8 @@ class GlobalSettings:
     Attributes
     ----------
     mean : str
-        What the next model is of the clients' models: their mean by samples (FedAvg), or a robust one that looks at
-        each of them. Krum and the trimmed mean are told how many attackers there are, the most favourable case.
+        How the clients' models become the next model: their mean weighted by samples (FedAvg), or a robust mean that
+        looks at each of them. Krum and the trimmed mean are given the number of attackers, the most favourable case.
     """
 
     method: ClassVar[str] = "global"

@@ -8,7 +8,7 @@ the vote is closed, or it is plain that there is none.
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.methods.procfl.cases import Case
@@ -39,10 +39,10 @@ class ShownUploads:
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         config: FederationConfig,
         journal: Journal,
-        inputs: Callable[[RoundRecords], RoundInputs],
+        inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
     ) -> None:
         self._store, self._config, self._journal, self._inputs = store, config, journal, inputs
         self._codec = ClusterCodec(config)
@@ -53,10 +53,10 @@ class ShownUploads:
     def keep(self, number: int) -> None:
         """Have the mask secret of a round of training where it outlives the round: durable when this returns."""
         if self._kept_of() != number:
-            secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.note(number).secrets))
+            secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.noted(number).secrets))
             self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
 
-    def plain(self, round: RoundInputs) -> bytes:
+    def plain(self, round: RoundInputs[ClusterState]) -> bytes:
         """What a suspected member shows in a round to show: e, 32 bytes.
 
         Raises
@@ -64,9 +64,10 @@ class ShownUploads:
         CannotTakePart
             It is gone.
         """
-        if self._kept_of() != round.rounds.base_of(round.entry.number).number:
+        kept = self._journal.kept(_SECRET)
+        if kept is None or self._kept_of() != round.rounds.base_before(round.entry.number).number:
             raise CannotTakePart("its journal has lost the secret that opens its upload")
-        return self._journal.kept(_SECRET)[_NUMBER_BYTES:]
+        return kept[_NUMBER_BYTES:]
 
     def settle(self, rounds: Rounds, client: int) -> None:
         """Destroy the secret as soon as the ledger shows that nobody may ask for it any more.
@@ -85,8 +86,8 @@ class ShownUploads:
         base = rounds.base
         over = base is None or base.number < number or len(rounds.ended()) >= self._config.federation.rounds
         over = over or rounds.disputed_by(client) is not None  # a round that stands: it takes no further part
-        if not over:
-            known = (base.number, base.end.model_digest, base.end.metrics_digest)
+        if base is not None and not over:
+            known = (base.number, base.closing.model_digest, base.closing.metrics_digest)
             if known == self._settled:
                 return
             state = state_after(base, self._config, self._store)
@@ -117,7 +118,7 @@ class ShownUploads:
             What members showed to this judge.
         """
         trained = self._inputs(entry)
-        record = recovery(trained, self._store.fetch(entry.recovered.digest, most_record_bytes(trained.graph)))
+        record = recovery(trained, self._store.fetch(entry.recovery.digest, most_record_bytes(trained.graph)))
         return self._codec.opened(trained, record, case.members, told)
 
 

@@ -76,7 +76,7 @@ def cluster_standing(
         stage=state.stage,
         doing=_doing(course, state),
         acting=acting,
-        awaited=tuple(client for client in acting if client not in entry.commits) if committing else (),
+        awaited=tuple(client for client in acting if client not in entry.commits) if committing and entry else (),
         stated=_stated(course, state),
         trained=state.trained,
         clusters=state.clusters,

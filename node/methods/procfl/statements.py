@@ -41,7 +41,7 @@ class ClusterStatements:
         self._test = test
         self._comparing = Ecdh()
 
-    def __call__(self, round: RoundInputs, state: ClusterState) -> dict[str, Any] | None:
+    def __call__(self, round: RoundInputs[ClusterState], state: ClusterState) -> dict[str, Any] | None:
         """What is to be stated of a round that ends with this state, signed, JSON-ready; None where nothing is."""
         match state.stage:
             case "count":
@@ -54,10 +54,12 @@ class ClusterStatements:
         return replace(stated, signature=sign_message(self._account, message)).to_table()
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:
+        if self._test is None:
+            raise TypeError("clusters are watched, and there is no test data")
         results = [self._test(model) for model in models]
         return Stated(right=tuple(right for right, _ in results), tested=results[0][1])
 
-    def _overlaps(self, round: RoundInputs, state: ClusterState) -> tuple[Counts, ...]:
+    def _overlaps(self, round: RoundInputs[ClusterState], state: ClusterState) -> tuple[Counts, ...]:
         """How much all pairs have in common. A pair whose messages do not fit has nothing."""
         clients, session = state.clients, bytes.fromhex(state.session)
         blinded = {client: first_message(round, client) for client in clients}
@@ -70,7 +72,7 @@ class ClusterStatements:
                 rows[left][right] = rows[right][left] = found.overlap
         return tuple(tuple(row.values()) for row in rows.values())
 
-    def _answers(self, round: RoundInputs, state: ClusterState, client: int) -> dict[int, bytes]:
+    def _answers(self, round: RoundInputs[ClusterState], state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""
         lengths = self._comparing.lengths("answer", state.sizes, client)
         digest, size = round.entry.commits[client].digest, OVERHEAD + sum(lengths.values())

@@ -10,6 +10,7 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, fraction_bits
 from fedgrove.node.masking.survivors import opened_groups
+from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.masked_sum import unmasked_sum
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -34,7 +35,7 @@ class GroupSum:
     fault: int | None = None
 
 
-def group_sums(round: RoundInputs, record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
+def group_sums(round: RoundInputs[ClusterState], record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
     """The sum of each group, of whatever integers lay under the masks.
 
     Raises
@@ -66,7 +67,7 @@ def together(sums: list[GroupSum]) -> GroupSum:
     known = [each for each in sums if each.words is not None]
     if not known:
         return GroupSum(())
-    words = np.sum([each.words for each in known], axis=0, dtype=WORD)
+    words = np.add.reduce([each.words for each in known if each.words is not None], axis=0, dtype=WORD)
     return GroupSum(tuple(sorted(client for each in known for client in each.group)), words)
 
 

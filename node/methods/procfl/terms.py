@@ -20,17 +20,18 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     Attributes
     ----------
     psi : str
-        How overlaps are found: ``ecdh``, or ``rsa`` as in the paper, which tells each client that asks which elements
-        are common. With ``ecdh``, ``membership.mode`` must be ``approved``.
+        How overlaps are found: ``ecdh``, or ``rsa`` as in the paper, which reveals to each client that asks which
+        elements are common. With ``ecdh``, ``membership.mode`` must be ``approved``.
     counter : str
-        X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` it alone opens the answers, and counts.
+        X25519 mailbox key of the coordinator, hexadecimal: with ``ecdh`` only this key opens the answers, and its
+        holder counts.
     signer : str
         Address of the coordinator's account: overlaps and scores count only with its signature. Not needed with ``rsa``
         where there are no committees.
     shown : str
-        What a suspected member shows to its committee. ``noised``: a model with noise (``shown_noise``), as in the
-        paper; nothing ties it to what was sent. ``upload``: the secret that opens the very upload that is judged, which
-        its judges see without noise.
+        Evidence that a suspected member shows to its committee. ``noised``: a model with noise (``shown_noise``), as in
+        the paper; nothing ties it to what was sent. ``upload``: the secret that opens the very upload that is judged,
+        which its judges see without noise.
     """
 
     name: ClassVar[str] = "procfl"

@@ -17,7 +17,7 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.codec import AccountedCodec, settings_of
 from fedgrove.node.methods.training.regrouping import half
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import decode_sum, divisor_for, encode_update, fill_up, upload_layout
@@ -26,7 +26,6 @@ from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -34,7 +33,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 
-class ClientLevelUploads(ModelCodec, Accounting):
+class ClientLevelUploads(AccountedCodec):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
@@ -42,7 +41,7 @@ class ClientLevelUploads(ModelCodec, Accounting):
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
-        self._settings: ClientLevelSettings = config.privacy
+        self._settings = settings_of(config, ClientLevelSettings)
         self.everybody_spends = self._settings.participation == "secret"
         self.budget = self._settings.epsilon
         self.delta = self._settings.delta
@@ -50,7 +49,7 @@ class ClientLevelUploads(ModelCodec, Accounting):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
         return super().expected_bytes(round, client) if round.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
@@ -64,7 +63,7 @@ class ClientLevelUploads(ModelCodec, Accounting):
             return True
         return entry.order.index(client) in self.parts(len(entry.order))[0]
 
-    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         if not round.sums(client):
             return b""
         try:
@@ -74,11 +73,11 @@ class ClientLevelUploads(ModelCodec, Accounting):
         words = encode_update(grid, round.change(update), os.urandom)
         return masked_bytes(round, client, secrets, words, upload_layout(round.layout, grid))
 
-    def in_place_of_diverged(self, round: RoundInputs) -> Tensors:
+    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
         return round.previous
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         try:
             grid = self._grid(round)
         except RingTooSmall as fault:
@@ -117,7 +116,7 @@ class ClientLevelUploads(ModelCodec, Accounting):
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _grid(self, round: RoundInputs) -> Grid:
+    def _grid(self, round: RoundInputs[Tensors]) -> Grid:
         return self._grid_of(round.entry, round.layout.length, self._clip(round))
 
     def _grid_of(self, entry: RoundRecords, parameters: int, clip: float) -> Grid:
@@ -135,7 +134,7 @@ class ClientLevelUploads(ModelCodec, Accounting):
         """How many uploads are in the sum."""
         return sum(self.is_summed(entry, client) for client in entry.commits)
 
-    def _clip(self, round: RoundInputs) -> float:
+    def _clip(self, round: RoundInputs[Tensors]) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
         base = round.base if self._settings.clipping == "quantile" else None
         if not isinstance(base, ClientLevelRecord):

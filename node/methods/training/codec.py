@@ -1,14 +1,20 @@
 """Uploads that are made of one model's tensors."""
 
 from abc import abstractmethod
+from typing import TypeVar
 
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.privacy.settings import PrivacySettings
+from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.terms import FederationConfig
+
+SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
 
 
-class ModelCodec(Codec):
+class ModelCodec(Codec[Tensors, Tensors]):
     """One mechanism's uploads of a model of some layout."""
 
     @abstractmethod
@@ -27,7 +33,7 @@ class ModelCodec(Codec):
         except ValueError as fault:
             raise ValueError(f"privacy: {fault}") from None
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
         return self.upload_bytes(round.layout)
 
     def parts(self, n: int) -> Adjacency:
@@ -37,3 +43,14 @@ class ModelCodec(Codec):
     def least(self, n: int) -> int:
         """How many of such a part must survive for it to be summed."""
         return MIN_CLIENTS
+
+
+class AccountedCodec(ModelCodec, Accounting):
+    """A mechanism's uploads, and what they tell of the clients."""
+
+
+def settings_of(config: FederationConfig, kind: type[SettingsT]) -> SettingsT:
+    """The terms' ``[privacy]`` table, which is that of this mechanism; TypeError if it is another's."""
+    if not isinstance(config.privacy, kind):
+        raise TypeError(f"the terms' mechanism is {config.mechanism}, not {kind.mechanism}")
+    return config.privacy

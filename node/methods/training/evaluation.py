@@ -9,11 +9,11 @@ from fedgrove.node.protocol.method import Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-def evaluator(config: FederationConfig, test: Samples) -> Evaluator:
+def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
     """Maps a model to its accuracy, mean loss (nats) and number of samples on ``test``."""
 
     def score(model: Tensors) -> tuple[float, float, int]:
-        result = evaluate(config.model, model, test)
+        result = evaluate(config.trained, model, test)
         return result.accuracy, finite(result.loss), result.samples
 
     return score

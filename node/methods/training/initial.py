@@ -8,6 +8,6 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 def initial_model(config: FederationConfig) -> Tensors:
     """θ₁, a function of the terms: seeded weights, and what the strategy sends beside them."""
-    spec = config.model
+    spec = config.trained
     weights = initial_tensors(spec.name, spec.input_shape, spec.classes, config.federation.seed)
     return {**weights, **make_strategy(config.strategy.name, config.strategy.options).initial_extras(weights)}

@@ -11,6 +11,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, flatten
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import kept_within
+from fedgrove.node.methods.training.codec import settings_of
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.local import Mechanism, mechanism_for, randomize
@@ -26,7 +27,7 @@ class LocalUploads(MaskedUploads):
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
-        self._settings: LocalSettings = config.privacy
+        self._settings = settings_of(config, LocalSettings)
         self.budget = self._settings.budget or None
         self.delta = self._settings.delta
 
@@ -34,7 +35,7 @@ class LocalUploads(MaskedUploads):
         self._mechanism(layout.length)
         return super().upload_bytes(layout)
 
-    def vector(self, round: RoundInputs, update: Tensors) -> np.ndarray:
+    def vector(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         try:
             mechanism = self._mechanism(round.layout.length)
         except ValueError as fault:
@@ -45,14 +46,14 @@ class LocalUploads(MaskedUploads):
             noisy += flatten(round.previous)
         return kept_within(noisy, bound)
 
-    def remark(self, round: RoundInputs, update: Tensors) -> str:
+    def remark(self, round: RoundInputs[Tensors], update: Tensors) -> str:
         return ""  # what is cut off is noise, and would tell of the update
 
-    def in_place_of_diverged(self, round: RoundInputs) -> Tensors:
+    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
         return round.previous
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         settings = self._settings
         stated = LocalRecord(
             epsilon=None,

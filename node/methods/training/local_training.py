@@ -6,12 +6,12 @@ between trains again, from the state that it had before, to the same result.
 
 from concurrent.futures import Executor, Future
 
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, dump, load
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, train
+from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, Place, train
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -23,7 +23,7 @@ class LocalTraining:
 
     Parameters
     ----------
-    store : ContentStore
+    store : ContentReader
         For the global model and the shared set.
     config : FederationConfig
         Model, strategy and training settings.
@@ -37,7 +37,7 @@ class LocalTraining:
 
     def __init__(
         self,
-        store: ContentStore,
+        store: ContentReader,
         config: FederationConfig,
         samples: Samples,
         journal: Journal,
@@ -99,9 +99,9 @@ class LocalTraining:
         if not self._config.shared.digest:
             return None
         blob = self._store.fetch(bytes.fromhex(self._config.shared.digest), self._config.max_blob_bytes)
-        return shared_from_bytes(blob, self._config.model)
+        return shared_from_bytes(blob, self._config.trained)
 
-    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, dict[str, int]]:
+    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, Place]:
         """What a round trains from; its number, of how many, and the seed."""
         model = load(self._store.fetch(entry.opened.model_digest, self._config.max_blob_bytes))
         federation = self._config.federation
@@ -112,7 +112,7 @@ class LocalTraining:
         model, place = self._begin(entry, client)
         shared = self.shared()
         strategy = make_strategy(config.strategy.name, config.strategy.options)
-        work = (config.model, model, self._samples, shared, strategy, config.training)
+        work = (config.trained, model, self._samples, shared, strategy, config.training)
         state = self._state(entry.number)
         if self._executor is not None:
             return self._executor.submit(train, *work, **place, client=client, state=state)

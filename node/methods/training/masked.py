@@ -12,20 +12,20 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.codec import AccountedCodec
 from fedgrove.node.methods.training.regrouping import parts
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
 
-class MaskedUploads(ModelCodec, NoMechanism):
+class MaskedUploads(AccountedCodec, NoMechanism):
     """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
 
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * layout.length
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
         return super().expected_bytes(round, client) if round.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
@@ -34,7 +34,7 @@ class MaskedUploads(ModelCodec, NoMechanism):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         if not round.sums(client):
             return b""
         vector, layout = self.vector(round, update), Layout.of(update)
@@ -42,7 +42,7 @@ class MaskedUploads(ModelCodec, NoMechanism):
         words = encode(vector, layout, samples, round.graph.total_samples, self.config.masking.bound)
         return masked_bytes(round, client, secrets, words, layout)
 
-    def vector(self, round: RoundInputs, update: Tensors) -> np.ndarray:
+    def vector(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         """What is summed: float32, the weights or the update; what lies beyond the bound is at the bound.
 
         A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
@@ -53,12 +53,12 @@ class MaskedUploads(ModelCodec, NoMechanism):
         fits = self.config.masking.masked == "delta" or np.abs(flatten(round.previous)).max() <= np.float32(bound)
         return kept_within(bare, bound) if fits else bare
 
-    def remark(self, round: RoundInputs, update: Tensors) -> str:
+    def remark(self, round: RoundInputs[Tensors], update: Tensors) -> str:
         bare = self._bare(round, update)
         beyond = int((np.abs(bare) > np.float32(self.config.masking.bound)).sum())
         return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         words, positions = self._sum(round, record)
         bound, total = self.config.masking.bound, round.graph.total_samples
         # Rounding may carry a mean of values at the bound a little beyond it.
@@ -67,7 +67,7 @@ class MaskedUploads(ModelCodec, NoMechanism):
             vector = flatten(round.previous) + vector
         return Outcome(unflatten(vector, round.layout))
 
-    def _sum(self, round: RoundInputs, record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
+    def _sum(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
         """The sum, and the positions whose it is: of all survivors, or of the groups that nobody spoilt."""
         if not round.graph.groups:
             return self._checked_sum(round, record, round.survivors, None), round.survivors
@@ -86,7 +86,7 @@ class MaskedUploads(ModelCodec, NoMechanism):
 
     def _checked_sum(
         self,
-        round: RoundInputs,
+        round: RoundInputs[Tensors],
         record: RecoveryRecord,
         positions: Collection[int],
         group: Collection[int] | None,
@@ -96,9 +96,9 @@ class MaskedUploads(ModelCodec, NoMechanism):
         check_sum(words, Limits(largest_sum(samples, round.graph.total_samples, self.config.masking.bound)))
         return words
 
-    def _bare(self, round: RoundInputs, update: Tensors) -> np.ndarray:
+    def _bare(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         return round.change(update) if self.config.masking.masked == "delta" else flatten(update)
 
 
-def _samples(round: RoundInputs, positions: Collection[int]) -> list[int]:
+def _samples(round: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:
     return [round.graph.participants[position].samples for position in positions]

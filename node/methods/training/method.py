@@ -1,15 +1,16 @@
 """One model for everybody, as a method of federations."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 
 from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelUploads
-from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.codec import AccountedCodec
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
@@ -20,7 +21,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
 
-_MECHANISMS: dict[str, type[ModelCodec]] = {
+_MECHANISMS: dict[str, type[AccountedCodec]] = {
     "none": MaskedUploads,
     "client": ClientLevelUploads,
     "local": LocalUploads,
@@ -28,15 +29,15 @@ _MECHANISMS: dict[str, type[ModelCodec]] = {
 }
 
 
-class Training(Method):
+class Training(Method[Tensors, Tensors, Samples]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
-    codec: ModelCodec
+    codec: AccountedCodec
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
         super().__init__(config, read_terms)
         self.codec = self.accounting = _MECHANISMS[config.mechanism](config)
-        self.schedule = Schedule(config)
+        self.schedule = Schedule[Tensors](config)
 
     def first_model(self) -> bytes:
         from fedgrove.node.methods.training.initial import initial_model
@@ -62,9 +63,9 @@ class Training(Method):
         rounds: Rounds,
         entry: RoundRecords,
         ledger: tuple[int, str],
-        store: ContentStore,
+        store: ContentReader,
         model: Tensors | None = None,
-    ) -> RoundInputs:
+    ) -> RoundInputs[Tensors]:
         n = len(entry.order)
         groups, least = (self.parts(n), self.codec.least(n)) if entry.regrouped else ((), MIN_CLIENTS)
         graph = entry.graph(*ledger, self.config.masking, groups, least)
@@ -77,26 +78,26 @@ class Training(Method):
     def parts(self, n: int) -> Adjacency:
         return self.codec.parts(n)
 
-    def member_data(self, path: Path) -> Sized:
+    def member_data(self, path: Path) -> Samples:
         from fedgrove.node.learning.training import keep_freed_memory
         from fedgrove.node.learning.userdata import part_from_file
 
-        samples = part_from_file(path, "train", self.config.model)
+        samples = part_from_file(path, "train", self.config.trained)
         keep_freed_memory()
         return samples
 
-    def test_data(self, path: Path) -> object:
+    def test_data(self, path: Path) -> Samples:
         from fedgrove.node.learning.userdata import part_from_file
 
-        return part_from_file(path, "test", self.config.model)
+        return part_from_file(path, "test", self.config.trained)
 
-    def work(self, workplace: Workplace) -> LocalWork:
+    def work(self, workplace: Workplace[Tensors, Samples]) -> LocalWork[Tensors]:
         from fedgrove.node.methods.training.local_training import LocalTraining
 
         own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
         return LocalTraining(*own)
 
-    def aides(self, keys: Keys | None, test: object | None) -> Aides:
+    def aides(self, keys: Keys | None, test: Samples | None) -> Aides[Tensors]:
         from fedgrove.node.methods.training.evaluation import evaluator
 
         return Aides() if test is None else Aides(evaluator(self.config, test))

@@ -16,43 +16,42 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.codec import AccountedCodec, settings_of
 from fedgrove.node.privacy.accountant import PureRelease, Release
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.privacy.signds import InvalidSelection, Mechanism, Selection, Votes, mechanism_for, select
-from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class SignDsUploads(ModelCodec, Accounting):
+class SignDsUploads(AccountedCodec):
     """Selections of dimensions, in the open; all clients weigh the same."""
 
     weighs_samples = False
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
-        self._settings: SignDsSettings = config.privacy
+        self._settings = settings_of(config, SignDsSettings)
         self.budget = self._settings.budget or None
         self.delta = self._settings.delta
 
     def upload_bytes(self, layout: Layout) -> int:
         return self._mechanism(layout.length).upload_bytes
 
-    def encode(self, round: RoundInputs, client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         try:
             mechanism = self._mechanism(round.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
         return select(mechanism, round.change(update), os.urandom).to_bytes()
 
-    def in_place_of_diverged(self, round: RoundInputs) -> Tensors:
+    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
         """No update at all: dimensions by lot, so that nobody learns whose training diverged."""
         return round.previous
 
-    def outcome(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         mechanism, listed = self._mechanism(round.layout.length), round.entry.commits
         votes, refused = Votes(round.layout.length), 0
         for commit in listed.values():

@@ -29,7 +29,7 @@ class Dispute:
         if disputed is not None:
             return Step.wait("dispute", f"other members: this client disputes round {disputed.number}, which stands")
         fault = self._fault(turn, base) if base is not None else ""
-        if not fault:
+        if base is None or not fault:
             return None
         if turn.client not in base.commits:
             return Step.wait("dispute", f"its members: this client refuses the model of round {base.number}, {fault}")

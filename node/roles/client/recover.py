@@ -54,10 +54,9 @@ class Recover:
         """Publish the shares of a release that the ledger lists, once."""
         if self._published != turn.entry.number:
             blob = self._context.disclosure.listed_release(turn.entry, turn.client)
-            fresh = blob is not None and not self._context.store.has(turn.entry.releases[turn.client].digest)
-            if fresh:
+            if blob is not None and not self._context.store.has(turn.entry.releases[turn.client].digest):
                 self._context.store.put(blob)
-            self._published = turn.entry.number
-            if fresh:
+                self._published = turn.entry.number
                 return Step("recover", acted="published the shares that it released")
+            self._published = turn.entry.number
         return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)

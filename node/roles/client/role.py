@@ -44,6 +44,7 @@ class PhaseUnit(Protocol):
 
     def act(self, turn: ClientTurn) -> Step | Phase:
         """Do what is due: the step that came of it, or the phase that is due instead."""
+        ...
 
 
 class Client:
@@ -133,7 +134,7 @@ class Client:
         try:
             return attempt(lambda: self._act(entry), self.view.block)
         except (InvalidBlob, InvalidModel, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
-            return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(entry).close_end)
+            return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(self.view.rounds.last).close_end)
 
     def _act(self, entry: RoundRecords | None) -> Step:
         member = self.view.rounds.member(self.account)

@@ -22,7 +22,7 @@ class Close:
     def act(self, turn: Turn) -> Step:
         """Close, or record the failure."""
         round = self._context.inputs(turn.entry)
-        data = self._context.store.fetch(turn.entry.recovered.digest, most_record_bytes(round.graph))
+        data = self._context.store.fetch(turn.entry.recovery.digest, most_record_bytes(round.graph))
         try:
             result = self._context.outcomes.of(round, recovery(round, data))
         except InvalidRecovery as fault:
@@ -37,7 +37,7 @@ class Close:
         aides, entry = self._context.aides, round.entry
         stated = aides.statements(round, result.model)
         accuracy, loss, samples = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
-        seen = entry.recovered.at.block
+        seen = entry.recovery.at.block
         head = (seen, self._context.ledger.block_hash(seen))
         return Metrics(entry.number, accuracy, loss, samples, result.privacy, stated, head)
 

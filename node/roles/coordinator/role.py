@@ -33,6 +33,7 @@ class PhaseUnit(Protocol):
 
     def act(self, turn: Turn) -> Step | Phase:
         """Do what is due: the step that came of it, or the phase that is due instead."""
+        ...
 
 
 class Coordinator:
@@ -99,8 +100,7 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """All rounds that the federation can hold have ended and their absences are reported."""
-        latest = self.view.rounds.latest
-        return bool(self._context.over()) and not self._report.absent(latest)
+        return bool(self._context.over()) and not self._report.absent(self.view.rounds.last)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""

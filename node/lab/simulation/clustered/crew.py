@@ -167,6 +167,8 @@ class Crew:
 
     def watch(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
         """Test models on the public samples."""
+        if self._watch is None:
+            raise ValueError("nobody watches: the crew was given no public samples")
         return self._test(self._watch, round, models)
 
     def choose(self, round: int, models: Sequence[Model], options: Mapping[int, tuple[int, ...]]) -> dict[int, int]:

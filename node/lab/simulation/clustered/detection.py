@@ -108,7 +108,7 @@ class Watch:
     def resume(self, rounds: Sequence[RoundResult]) -> None:
         """Take note of the verdicts that a checkpoint holds."""
         for result in rounds:
-            self._note(result.round, result.clustering.judgements)
+            self._note(result.round, result.clusters.judgements)
 
     def enter(self, crew: Crew, round: int, models: Sequence[Tensors]) -> None:
         """Begin a round: each model has a reference, and its score is known."""

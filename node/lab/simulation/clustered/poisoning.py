@@ -1,7 +1,7 @@
 """Attacks as fixtures (spec 05, part 6): what a malicious client does to its samples or to its model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +37,13 @@ class Attack:
 
 
 @dataclass(frozen=True)
+class Factored(Attack):
+    """An attack with a strength."""
+
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class LabelFlip(Attack):
     """Every label l becomes L − 1 − l."""
 
@@ -45,7 +52,7 @@ class LabelFlip(Attack):
 
 
 @dataclass(frozen=True)
-class SignFlip(Attack):
+class SignFlip(Factored):
     """The update is sent with the opposite sign, ``factor`` times as long."""
 
     factor: float = 1.0
@@ -55,7 +62,7 @@ class SignFlip(Attack):
 
 
 @dataclass(frozen=True)
-class ScaledUpdate(Attack):
+class ScaledUpdate(Factored):
     """The update is sent ``factor`` times as long."""
 
     factor: float = 10.0
@@ -65,7 +72,7 @@ class ScaledUpdate(Attack):
 
 
 @dataclass(frozen=True)
-class GaussianModel(Attack):
+class GaussianModel(Factored):
     """Noise is sent in place of the update: of ``factor`` times the update's length, on average."""
 
     factor: float = 10.0
@@ -114,15 +121,15 @@ class AttackSettings:
     share : float
         Fraction of the clients that attack.
     placement : str
-        ``spread`` over all clients; ``concentrated``: so that they are a majority in some clusters.
+        ``spread`` over all clients; ``concentrated`` so that they are a majority in some clusters.
     majority : float
-        ``concentrated``: the attackers' share of such a cluster.
+        ``concentrated``: the attackers' share of each of these clusters.
     alpha : float
-        ``concentrated``: the clusters are those of this threshold of similarity, whatever method is attacked.
+        ``concentrated``: similarity threshold that defines the clusters, whatever method is attacked.
     factor : float
-        How many times as long as the honest update the sent one is (sign-flip, scaled, gaussian); 0 leaves the default.
+        Length of the sent update relative to the honest one (sign-flip, scaled, gaussian); 0 keeps the default.
     start : int
-        Round of the first attack; before it attackers behave.
+        Round of the first attack; attackers behave honestly before it.
     """
 
     kind: str = "label-flip"
@@ -148,7 +155,7 @@ class AttackSettings:
     def attack(self) -> Attack:
         """What an attacker does."""
         known = ATTACKS[self.kind]
-        return type(known)(self.factor) if self.factor else known
+        return replace(known, factor=self.factor) if self.factor and isinstance(known, Factored) else known
 
     def attackers(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
         """Who attacks, of clients with these label counts, int64 (clients, classes)."""

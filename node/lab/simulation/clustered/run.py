@@ -6,7 +6,7 @@ A round is whole when its checkpoint is written: the models, their references, t
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from fractions import Fraction
@@ -118,7 +118,7 @@ class ClusteredSimulation:
         """The models after the last round: one as it is, several with ``NUMBER/`` before each name."""
         return dict(self._models[0]) if len(self._models) == 1 else _stacked(self._models)
 
-    def run(self) -> Iterator[RoundResult]:
+    def run(self) -> Generator[RoundResult, None, None]:
         """Run to the end; give each round's result when its checkpoint is on disk.
 
         Raises
@@ -229,7 +229,7 @@ class ClusteredSimulation:
             accuracy=math.fsum(score.accuracy for score in found) / len(found),
             loss=math.fsum(score.loss for score in found) / len(found),
             clustering=replace(
-                result.clustering,
+                result.clusters,
                 personal_accuracy=_mean(own),
                 backdoor=None if reached is None else _mean(reached),
             ),
@@ -255,7 +255,9 @@ class ClusteredSimulation:
 
     def _watch(self, method: Method) -> Watch | None:
         settings = self._plan.clustering
-        if self._public is None or not isinstance(method, ProCfl):
+        if self._public is None or self._clusters is None or not isinstance(method, ProCfl):
+            return None
+        if not isinstance(settings, ProCflSettings):
             return None
         similarity = self._clusters.similarity
         return Watch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
@@ -276,8 +278,9 @@ class ClusteredSimulation:
         if getattr(settings, "psi", "clear") != "clear" and largest > MAX_ELEMENTS:
             raise InvalidPlan(f"{largest} samples of a client are too many to compare: {MAX_ELEMENTS} at most")
         size = 4 * self._layout.length * self._plan.drawn
-        if getattr(settings, "mean", "mean") != "mean" and size > MAX_MODEL_BYTES:
-            raise InvalidPlan(f"{settings.mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
+        mean = getattr(settings, "mean", "mean")
+        if mean != "mean" and size > MAX_MODEL_BYTES:
+            raise InvalidPlan(f"{mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
 
 
 def _mean(shares: Sequence[float]) -> float:

@@ -50,7 +50,7 @@ from tests.node.methods.procfl.story import CLIENTS, Story
 pytestmark = pytest.mark.xdist_group("clusters")
 
 REFUSED = (InvalidModel, InvalidBlob, InvalidStatement)
-SECONDS, BYTES = 5.0, 256 << 20
+SECONDS, BYTES = 30.0, 256 << 20
 
 MANY = pytest.mark.statistics
 COUNTS = [200, pytest.param(3000, marks=MANY)]
@@ -535,7 +535,7 @@ def test_what_members_show(arena):
     state = place.previous
     (case,) = state.cases
     judge = case.committee[0]
-    work = story.federation.client(judge, store=arena.store)._work._committee
+    work = story.federation.client(judge, store=arena.store)._context.work._committee
     base = place.rounds.base_of(11)
     member = case.members[0]
     shown_blob, truth = arena.store.fetch(base.commits[member].digest, 1 << 16), base.commits[member]

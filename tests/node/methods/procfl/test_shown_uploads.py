@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from eth_account import Account
 from fedgrove.chain.keys import Keys
-from fedgrove.chain.records import Voided
+from fedgrove.chain.records import Closed, Voided
 from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound
@@ -349,7 +349,8 @@ class Life:
     def end(self, number: int, stage: str = "", stands: bool = True) -> None:
         """End a round; ``stage`` is what comes after it."""
         found = self.rounds.rounds[number] = (Entry if stands else RoundRecords)(SimpleNamespace(round=number))
-        found.end = SimpleNamespace(model_digest=b"%d" % number, metrics_digest=stage.encode())
+        digest = b"%d" % number
+        found.end = Closed(None, number, digest, stage.encode()) if stands else Voided(None, number, digest, 0)
         self.stages[number] = stage
 
     def kept(self, client: int = SILENT) -> bytes | None:

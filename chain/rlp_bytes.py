@@ -1,0 +1,10 @@
+"""RLP as bytes: the library's ``encode`` has no annotations, so what is inferred of it is its argument's type."""
+
+from typing import Any
+
+import rlp
+
+
+def rlp_bytes(item: Any) -> bytes:
+    """RLP of bytes, integers, lists of them, and objects that say how they are serialised."""
+    return rlp.encode(item)  # pyright: ignore[reportReturnType]

@@ -1,0 +1,58 @@
+"""Check the product's types with pyright: ``scripts/typecheck.py [PYRIGHT OPTIONS]``.
+
+An editable install maps chain/, ipfs/ and node/ to ``fedgrove.*`` by an import hook, which pyright does not run. So it
+checks a copy of the tree in the installed layout. Findings name the files of the repository.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYRIGHT = ROOT / "node_modules" / ".bin" / "pyright"
+STUBS = ROOT / "scripts" / "stubs"
+INSIDE = ("chain", "ipfs", "node")
+
+
+def lay_out(folder: Path) -> None:
+    """Copy the product below ``folder`` as it is installed, with a configuration of pyright."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "fedgrove", folder / "fedgrove", ignore=ignored)
+    for name in INSIDE:
+        shutil.copytree(ROOT / name, folder / "fedgrove" / name, ignore=ignored)
+    environment = Path(sys.prefix)
+    config = {
+        "include": ["fedgrove"],
+        "stubPath": str(STUBS),
+        "venvPath": str(environment.parent),
+        "venv": environment.name,
+        "pythonVersion": "3.11",
+        "typeCheckingMode": "basic",
+        # eth_utils re-exports without __all__.
+        "reportPrivateImportUsage": False,
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(config, indent=2))
+
+
+def main() -> int:
+    """Run pyright, print what it found and return its exit code."""
+    if not PYRIGHT.exists():
+        print("pyright is not installed: run 'npm ci' first", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        lay_out(folder)
+        command = [str(PYRIGHT), "--project", str(folder), *sys.argv[1:]]
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    found = done.stdout
+    for inside in INSIDE:
+        found = found.replace(f"{folder}/fedgrove/{inside}/", f"{inside}/")
+    print(found.replace(f"{folder}/", ""), end="")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
