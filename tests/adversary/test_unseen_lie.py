@@ -7,6 +7,7 @@ and then everybody looks.
 """
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, ModelSpec
-from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.dispute import lot
 
 MEMBERS, ROUNDS, CHECKERS = 100, 40, 5.0
 MODEL = ModelSpec("small-cnn", (1, 8, 8), 10)
@@ -26,14 +27,12 @@ TERMS = FederationConfig(TrainingTerms(), model=MODEL, federation=FederationSett
 def closing(number: int) -> SimpleNamespace:
     """A closed round in which everybody committed."""
     end = Closed(Position(1, bytes(32), 0), number, number.to_bytes(32, "big"), bytes(32))
-    return SimpleNamespace(number=number, end=end, commits=dict.fromkeys(range(MEMBERS)), disputes={})
+    return SimpleNamespace(number=number, end=end, closing=end, commits=dict.fromkeys(range(MEMBERS)), disputes={})
 
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
-    closings = Closings(
-        None, method_of(terms), None, 0.0, lambda end: Client._lot(SimpleNamespace(_keys=keys), end), bytes, 0
-    )
+    closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes, 0)
     closings._recompute = lambda entry, end: seen.append(entry.number) or "it is a lie"
     return closings
 
@@ -90,6 +89,6 @@ def test_one_dispute_makes_everybody_look(everybody):
 
 def test_a_member_that_starts_again_has_the_same_lot(everybody):
     ends = [closing(number).end for number in range(1, 6)]
-    lots = [[Client._lot(SimpleNamespace(_keys=keys), end) for end in ends] for keys in everybody[:2]]
-    assert lots[0] == [Client._lot(SimpleNamespace(_keys=everybody[0]), end) for end in ends]
+    lots = [[lot(keys, end) for end in ends] for keys in everybody[:2]]
+    assert lots[0] == [lot(everybody[0], end) for end in ends]
     assert lots[0] != lots[1]

@@ -252,6 +252,10 @@ def nothing(*arguments) -> None:
     return None
 
 
+def whoever_signed(rules: LedgerRules, record, what: str):
+    return rules.rounds.members.get(record.client)
+
+
 BOAST = {"accuracy": 0.999, "loss": 0.001}
 LEAVES = patched(blocks, "incomplete", lambda *call: "")
 COORDINATOR = patched(LedgerRules, "_check_coordinator", nothing)
@@ -307,7 +311,7 @@ MUTANTS = [
         "ledger",
         "not leave",
     ),
-    Mutant("(5) member", patched(LedgerRules, "_check_author", nothing), false_release, "release.author"),
+    Mutant("(5) member", patched(LedgerRules, "_check_author", whoever_signed), false_release, "release.author"),
     Mutant(
         "(5) coordinator",
         COORDINATOR,
