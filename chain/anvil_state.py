@@ -1,9 +1,11 @@
 """Keeps an anvil node's state file safe from a kill.
 
 anvil writes the file in place every second, so a node that is killed while it writes leaves half of one, on which no
-node starts. Run as a program, ``python anvil_state.py STATE COMMAND...``, this puts a whole copy back where it is
-needed and becomes the command, under the same process id, beside a child that copies every whole state and ends with
-it. It imports nothing of this package, so that it starts at once.
+node starts. It also reads accounts and blocks one after the other while it mines, so a file may hold what a transaction
+did without the block that the transaction is in: whoever reads that chain waits for the record for ever. Run as a
+program, ``python anvil_state.py STATE COMMAND...``, this puts a whole copy back where it is needed and becomes the
+command, under the same process id, next to a child that copies every whole state and ends with it. It imports nothing
+of this package, so that it starts at once.
 """
 
 import ctypes
@@ -12,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 KEEP_SECONDS = 1.0
@@ -48,11 +51,18 @@ def keep(state: Path, parent: int) -> None:
 
 
 def _is_whole(content: bytes) -> bool:
+    """Whether a state file was written to its end, and each account has as many transactions in blocks as it sent."""
     try:
-        json.loads(content)
-    except (ValueError, RecursionError):
+        state = json.loads(content)
+        sent = Counter(transaction["info"]["from"].lower() for transaction in state["transactions"])
+        accounts = [(name, each) for name, each in state["accounts"].items() if each["code"] in ("", "0x")]
+        return all(_number(each["nonce"]) == sent[name.lower()] for name, each in accounts)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return False
-    return True
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else int(value, 16)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -12,9 +12,11 @@ from federations import MODEL, found
 from fedgrove.chain import anvil_state, endpoints
 from fedgrove.chain.blocks import BadHistory
 from fedgrove.chain.errors import ChainError, ConnectionFailed, ContractRevert
+from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import anvil, anvil_command, connect, free_port
 from fedgrove.chain.records import SeedFixed
+from fedgrove.chain.transactions import sender_of
 from nodes import proxy, until
 
 
@@ -344,6 +346,22 @@ def test_a_node_killed_while_it_wrote_starts_from_the_copy(tmp_path):
             hashes = again.block_hash(1000)
     with anvil(state, port) as again:
         assert again.block_hash(1000) == hashes
+
+
+def test_a_state_with_what_a_lost_block_did_is_not_gone_on_from(tmp_path):
+    """anvil writes accounts and blocks one after the other: a transaction's effects may be there without its block."""
+    state, port, keys = tmp_path / "anvil.json", free_port(), Keys.generate()
+    node = anvil(state, port)
+    node.fund(keys.address, 1)
+    sent = sender_of(node, keys.account).transact(keys.address, b"", 21_000, value=1)
+    block, copy = node.block_number(), anvil_state.copy_of(state)
+    until(lambda: saved_block(copy) == block)
+    kill(node)
+    torn = json.loads(copy.read_bytes())
+    del torn["transactions"][-1]
+    state.write_text(json.dumps(torn))
+    with anvil(state, port) as again:
+        assert again.nonce(keys.address) == 1 and again.mined(sent.transaction) is not None
 
 
 def test_nothing_is_left_of_a_killed_node(tmp_path):
