@@ -51,12 +51,15 @@ def keep(state: Path, parent: int) -> None:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether a state file was written to its end, and each account has as many transactions in blocks as it sent."""
+    """Whether a state file was written to its end, and no account has sent more transactions than there are.
+
+    There may be more than it sent: those in abandoned blocks stay in the file.
+    """
     try:
         state = json.loads(content)
         sent = Counter(transaction["info"]["from"].lower() for transaction in state["transactions"])
         accounts = [(name, each) for name, each in state["accounts"].items() if each["code"] in ("", "0x")]
-        return all(_number(each["nonce"]) == sent[name.lower()] for name, each in accounts)
+        return all(_number(each["nonce"]) <= sent[name.lower()] for name, each in accounts)
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return False
 
