@@ -51,7 +51,7 @@ def ledger_rounds(rounds: int, given: str) -> int:
 
 
 def check_method(given: str, clients: int) -> None:
-    """Raise InvalidConfig unless so many clients can be dealt groups that cluster as ``--method`` asks for."""
+    """Raise InvalidConfig unless this number of clients can be split into the groups that ``--method`` asks for."""
     terms = cluster_terms(given)
     if terms is None:
         return

@@ -82,17 +82,14 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
         return ""
 
     def member_data(self, path: Path) -> Samples:
-        from fedgrove.node.learning.training import keep_freed_memory
-        from fedgrove.node.learning.userdata import part_from_file
+        from fedgrove.node.methods.training.data import member_samples
 
-        samples = part_from_file(path, "train", self.config.trained)
-        keep_freed_memory()
-        return samples
+        return member_samples(self.config, path)
 
     def test_data(self, path: Path) -> Samples:
-        from fedgrove.node.learning.userdata import part_from_file
+        from fedgrove.node.methods.training.data import held_out_samples
 
-        return part_from_file(path, "test", self.config.trained)
+        return held_out_samples(self.config, path)
 
     def work(self, workplace: Workplace[ClusterState, Samples]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters

@@ -79,17 +79,14 @@ class Training(Method[Tensors, Tensors, Samples]):
         return self.codec.parts(n)
 
     def member_data(self, path: Path) -> Samples:
-        from fedgrove.node.learning.training import keep_freed_memory
-        from fedgrove.node.learning.userdata import part_from_file
+        from fedgrove.node.methods.training.data import member_samples
 
-        samples = part_from_file(path, "train", self.config.trained)
-        keep_freed_memory()
-        return samples
+        return member_samples(self.config, path)
 
     def test_data(self, path: Path) -> Samples:
-        from fedgrove.node.learning.userdata import part_from_file
+        from fedgrove.node.methods.training.data import held_out_samples
 
-        return part_from_file(path, "test", self.config.trained)
+        return held_out_samples(self.config, path)
 
     def work(self, workplace: Workplace[Tensors, Samples]) -> LocalWork[Tensors]:
         from fedgrove.node.methods.training.local_training import LocalTraining
