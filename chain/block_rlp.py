@@ -10,7 +10,7 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak
-from fedgrove.chain.hexadecimal import Malformed, to_bytes, to_int
+from fedgrove.chain.hexadecimal import MalformedAnswer, to_bytes, to_int
 from fedgrove.chain.rlp_bytes import rlp_bytes
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
@@ -82,8 +82,8 @@ def _prices(kind: int, fields: dict[str, Any]) -> list[int]:
 
 def _access_list(fields: dict[str, Any]) -> list:
     return [
-        [to_bytes(entry["address"], 20), [to_bytes(key, 32) for key in entry["storageKeys"]]]
-        for entry in fields.get("accessList") or []
+        [to_bytes(each["address"], 20), [to_bytes(key, 32) for key in each["storageKeys"]]]
+        for each in fields.get("accessList") or []
     ]
 
 
@@ -94,7 +94,7 @@ def _later_parts(kind: int, fields: dict[str, Any]) -> list:
     if kind == 4:
         return [[_authorization(item) for item in fields["authorizationList"]]]
     if kind > 4:
-        raise Malformed(f"transactions of type {kind} are not known")
+        raise MalformedAnswer(f"transactions of type {kind} are not known")
     return []
 
 

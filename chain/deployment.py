@@ -114,9 +114,9 @@ class Terms:
         if not all(1 <= rate <= EVERYONE for _, rate in self.rates):
             raise ValueError(f"a rate must be from 1 to {EVERYONE} clients per million")
 
-    def rate_of(self, round: int) -> int:
+    def rate_of(self, number: int) -> int:
         """The sampling rate of a round, in clients per million."""
-        return next(rate for first, rate in reversed(self.rates) if first <= round)
+        return next(rate for first, rate in reversed(self.rates) if first <= number)
 
 
 @dataclass(frozen=True)

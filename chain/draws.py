@@ -50,18 +50,18 @@ class SignedDraw:
 
 
 def sign_draw(
-    deployment: Deployment, round: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int
+    deployment: Deployment, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int
 ) -> SignedDraw:
     """Prove the VRF output over ``alpha`` (``tree.draw_alpha``) and sign the draw for ``Ledger.draw_batch``."""
     x, y = vrf.coordinates(keys.vrf_public)
     message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
     unsigned = SignedDraw(keys.address, x, y, mask_key, seal_key, samples, message, b"")
-    return signed_by(keys.account, deployment, round, unsigned)
+    return signed_by(keys.account, deployment, number, unsigned)
 
 
-def signed_by(account: LocalAccount, deployment: Deployment, round: int, item: SignedDraw) -> SignedDraw:
+def signed_by(account: LocalAccount, deployment: Deployment, number: int, item: SignedDraw) -> SignedDraw:
     """The draw with this account's signature, whatever was there before."""
-    message = _signable(deployment, round, item.as_tuple()[:-1])
+    message = _signable(deployment, number, item.as_tuple()[:-1])
     return replace(item, signature=bytes(account.sign_message(message).signature))
 
 
@@ -85,21 +85,21 @@ def batched_draws(data: bytes) -> int:
     return word(data, ARGUMENTS + word(data, ARGUMENTS + WORD))
 
 
-def is_signed(item: SignedDraw, deployment: Deployment, round: int) -> bool:
-    """Whether its account signed a draw for ``round``, as ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
+def is_signed(item: SignedDraw, deployment: Deployment, number: int) -> bool:
+    """Whether its account signed a draw for ``number``, as ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
     signature = item.signature
     if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _MAX_S:
         return False
     if item.samples >> 32:
         return False
     try:
-        signer = Account.recover_message(_signable(deployment, round, item.as_tuple()[:-1]), signature=signature)
+        signer = Account.recover_message(_signable(deployment, number, item.as_tuple()[:-1]), signature=signature)
     except (BadSignature, ValueError):
         return False
     return signer == item.account
 
 
-def _signable(deployment: Deployment, round: int, values: tuple) -> SignableMessage:
+def _signable(deployment: Deployment, number: int, values: tuple) -> SignableMessage:
     return encode_typed_data(
         domain_data={
             "name": "fedgrove",
@@ -108,7 +108,7 @@ def _signable(deployment: Deployment, round: int, values: tuple) -> SignableMess
             "verifyingContract": deployment.ledger,
         },
         message_types={"Draw": [{"name": name, "type": kind} for name, kind in _DRAW]},
-        message_data=dict(zip((name for name, _ in _DRAW), (round, *values), strict=True)),
+        message_data=dict(zip((name for name, _ in _DRAW), (number, *values), strict=True)),
     )
 
 

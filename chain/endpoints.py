@@ -68,12 +68,12 @@ class Lacking(Fault):
     """It does not have what others may have; no reason to leave it."""
 
 
-class TooLarge(Fault):
+class AnswerTooLarge(Fault):
     """Its answer is larger than any that is read, or takes too long to arrive."""
 
 
 @dataclass(slots=True)
-class Standing:
+class EndpointHealth:
     """What is known of an endpoint: its head, whether its chain was checked since it was last left, how long it rests.
 
     ``rests_until`` is on the monotonic clock, 0 while it is in use; ``failures`` are those in a row.
@@ -91,7 +91,7 @@ class Endpoint:
 
     def __init__(self, url: str, timeout: float) -> None:
         self.origin = origin_of(url)
-        self.standing = Standing()
+        self.standing = EndpointHealth()
         self._url = url
         self._timeout = timeout
         self._session = requests.Session()
@@ -410,7 +410,7 @@ def _read(response: requests.Response, deadline: float) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
-            raise TooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node")
+            raise AnswerTooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node")
         if time.monotonic() > deadline:
-            raise TooLarge("does not answer in time")
+            raise AnswerTooLarge("does not answer in time")
     return b"".join(chunks)

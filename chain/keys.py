@@ -109,7 +109,7 @@ def load(path: Path, password: str) -> Keys:
         entries = (document["crypto"], document["fedgrove"]["crypto"])
     except (KeyError, TypeError):
         raise KeystoreError(f"{path} is no fedgrove keystore; give the file that `fedgrove keys new` wrote.") from None
-    account, secrets = (secret_storage.unseal(entry, password) for entry in entries)
+    account, secrets = (secret_storage.unseal(each, password) for each in entries)
     return _from_plain(path, account, secrets)
 
 

@@ -150,27 +150,27 @@ class Ledger:
         """Open the next round, which trains from the model that stands."""
         return self._transact(self._ledger, "open", model_digest)
 
-    def fix_seed(self, round: int) -> Receipt:
+    def fix_seed(self, number: int) -> Receipt:
         """Fix the round's seed; the first draw does so by itself."""
-        return self._transact(self._ledger, "fixSeed", round)
+        return self._transact(self._ledger, "fixSeed", number)
 
-    def draw(self, round: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
+    def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
         """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
 
         ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
         """
         x, y = vrf.coordinates(keys.vrf_public)
         message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
-        return self._transact(self._ledger, "draw", round, x, y, mask_key, seal_key, samples, message)
+        return self._transact(self._ledger, "draw", number, x, y, mask_key, seal_key, samples, message)
 
-    def draw_batch(self, round: int, items: Sequence[SignedDraw]) -> Receipt:
+    def draw_batch(self, number: int, items: Sequence[SignedDraw]) -> Receipt:
         """Hand in draws that others signed (``draws.sign_draw``), at most 32; bad ones are recorded as rejected."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise ValueError(f"a batch holds 1 to {MAX_BATCH} draws, not {len(items)}")
-        data = self._ledger.data("drawBatch", round, [item.as_tuple() for item in items])
+        data = self._ledger.data("drawBatch", number, [item.as_tuple() for item in items])
         return self._send(self._ledger, data, BATCH_GAS + BATCH_GAS_PER_DRAW * len(items))
 
-    def seal(self, round: int, tickets: Sequence[int], order_block: int) -> Receipt:
+    def seal(self, number: int, tickets: Sequence[int], order_block: int) -> Receipt:
         """Seal the order, given all tickets in the order of the draws; above 1,000 in several transactions.
 
         ``order_block`` is the block whose randomness orders them, which must be past. A seal in chunks goes on where
@@ -178,55 +178,55 @@ class Ledger:
         """
         randao = self.deployment.settings.randao
         randomness = self.block_randomness(order_block) if randao else self.block_hash(order_block)
-        seed = tree.order_seed(self.chain_id, self.address, round, randomness)
+        seed = tree.order_seed(self.chain_id, self.address, number, randomness)
         header = self._network.headers(order_block, order_block)[0] if randao else b""
         if len(tickets) > MAX_SEAL:
-            return self._seal_in_chunks(round, tree.order(tickets, seed), header)
+            return self._seal_in_chunks(number, tree.order(tickets, seed), header)
         permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
-        data = self._ledger.data("seal", round, _pack(tickets), permutation, header)
+        data = self._ledger.data("seal", number, _pack(tickets), permutation, header)
         return self._send(self._ledger, data, SEAL_GAS + SEAL_GAS_PER_CLIENT * len(tickets))
 
-    def skip(self, round: int) -> Receipt:
+    def skip(self, number: int) -> Receipt:
         """End a round that drew fewer clients than the quorum."""
-        return self._transact(self._ledger, "skip", round)
+        return self._transact(self._ledger, "skip", number)
 
-    def share(self, round: int, digest: bytes) -> Receipt:
+    def share(self, number: int, digest: bytes) -> Receipt:
         """Record this client's encrypted shares."""
-        return self._transact(self._ledger, "share", round, digest)
+        return self._transact(self._ledger, "share", number, digest)
 
-    def commit(self, round: int, digest: bytes, seed_hash: bytes) -> Receipt:
+    def commit(self, number: int, digest: bytes, seed_hash: bytes) -> Receipt:
         """Record this client's masked update, and the hash of its self-mask seed."""
-        return self._transact(self._ledger, "commit", round, digest, seed_hash)
+        return self._transact(self._ledger, "commit", number, digest, seed_hash)
 
-    def release(self, round: int, digest: bytes) -> Receipt:
+    def release(self, number: int, digest: bytes) -> Receipt:
         """Record the shares that this client releases."""
-        return self._transact(self._ledger, "release", round, digest)
+        return self._transact(self._ledger, "release", number, digest)
 
-    def recover(self, round: int, digest: bytes) -> Receipt:
+    def recover(self, number: int, digest: bytes) -> Receipt:
         """Close the list of survivors with the recovery record."""
-        return self._transact(self._ledger, "recover", round, digest)
+        return self._transact(self._ledger, "recover", number, digest)
 
-    def close(self, round: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
+    def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
         """End the round with the next global model."""
-        return self._transact(self._ledger, "close", round, model_digest, metrics_digest)
+        return self._transact(self._ledger, "close", number, model_digest, metrics_digest)
 
-    def fail(self, round: int, reason: FailureReason, evidence: bytes) -> Receipt:
+    def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Receipt:
         """End the round without a model."""
-        return self._transact(self._ledger, "fail", round, int(reason), evidence)
+        return self._transact(self._ledger, "fail", number, int(reason), evidence)
 
-    def dispute(self, round: int, evidence: bytes) -> Receipt:
+    def dispute(self, number: int, evidence: bytes) -> Receipt:
         """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
 
         ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
         """
-        return self._transact(self._ledger, "disputeRound", round, evidence)
+        return self._transact(self._ledger, "disputeRound", number, evidence)
 
-    def report_absences(self, round: int, accounts: Sequence[str]) -> Receipt:
+    def report_absences(self, number: int, accounts: Sequence[str]) -> Receipt:
         """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
         if not accounts:
             raise ValueError("a report names at least one account")
         ordered = sorted(accounts, key=lambda account: int(account, 16))
-        data = self._ledger.data("reportAbsences", round, ordered)
+        data = self._ledger.data("reportAbsences", number, ordered)
         return self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(ordered))
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -308,12 +308,12 @@ class Ledger:
         alpha = tree.registration_alpha(self.chain_id, self.deployment.registry, keys.address)
         return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
 
-    def _seal_in_chunks(self, round: int, ordered: Sequence[int], header: bytes) -> Receipt:
-        placed = self._ledger.call("placedSoFar", round, self._sender.address) if self._sender else 0
+    def _seal_in_chunks(self, number: int, ordered: Sequence[int], header: bytes) -> Receipt:
+        placed = self._ledger.call("placedSoFar", number, self._sender.address) if self._sender else 0
         # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
         for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):
             chunk = ordered[start : start + MAX_CHUNK]
-            data = self._ledger.data("sealChunk", round, _pack(chunk), header)
+            data = self._ledger.data("sealChunk", number, _pack(chunk), header)
             receipt = self._send(self._ledger, data, CHUNK_GAS + CHUNK_GAS_PER_CLIENT * len(chunk))
         return receipt
 

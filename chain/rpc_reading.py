@@ -6,8 +6,8 @@ from typing import Any
 from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.block_rlp import receipt_rlp, transaction_rlp
 from fedgrove.chain.blocks import Body
-from fedgrove.chain.endpoints import Endpoint, Lacking, RpcError, TooLarge
-from fedgrove.chain.hexadecimal import Malformed, to_bytes, to_int
+from fedgrove.chain.endpoints import AnswerTooLarge, Endpoint, Lacking, RpcError
+from fedgrove.chain.hexadecimal import MalformedAnswer, to_bytes, to_int
 from fedgrove.chain.records import Log, Position
 
 BODY_BATCH = 20
@@ -70,7 +70,7 @@ def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
         try:
             blocks = parts_of(node, [("eth_getBlockByNumber", (hex(number), True)) for number in batch])
             receipts = parts_of(node, [("eth_getBlockReceipts", (hex(number),)) for number in batch])
-        except TooLarge:
+        except AnswerTooLarge:
             if len(batch) == 1:
                 raise
             half = len(batch) // 2
@@ -112,16 +112,16 @@ def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
         raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
     raw = transaction_rlp(fields)
     if keccak(raw) != transaction:
-        raise Malformed("another transaction")
+        raise MalformedAnswer("another transaction")
     return raw
 
 
 def _log(item: dict) -> Log:
     if item.get("removed"):
-        raise Malformed("a log of an abandoned block")
+        raise MalformedAnswer("a log of an abandoned block")
     topics = item["topics"]
     if len(topics) > 4:
-        raise Malformed("more than four topics")
+        raise MalformedAnswer("more than four topics")
     at = Position(to_int(item["blockNumber"]), to_bytes(item["transactionHash"], 32), to_int(item["logIndex"]))
     address = to_checksum_address(to_bytes(item["address"], 20))
     return Log(address, tuple(to_bytes(topic, 32) for topic in topics), to_bytes(item["data"]), at)

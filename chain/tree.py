@@ -41,14 +41,14 @@ def is_drawn(beta: bytes, rate_ppm: int) -> bool:
     return rate_ppm == EVERYONE or int.from_bytes(beta, "big") < threshold(rate_ppm)
 
 
-def order_seed(chain_id: int, ledger: str, round: int, randomness: bytes) -> bytes:
+def order_seed(chain_id: int, ledger: str, number: int, randomness: bytes) -> bytes:
     """What orders a round's tickets: keccak256(abi.encode("order", chain id, ledger, round, randomness)).
 
     ``randomness`` is the hash, or the RANDAO mix, of a block after the last draw: who can still choose whether to draw
     does not know where its ticket will stand.
     """
     types = ["string", "uint256", "address", "uint64", "bytes32"]
-    return keccak(encode(types, ["order", chain_id, ledger, round, randomness]))
+    return keccak(encode(types, ["order", chain_id, ledger, number, randomness]))
 
 
 def key(ticket: int, order_seed: bytes) -> bytes:
@@ -116,10 +116,10 @@ def seed(block_hash: bytes, previous_root: bytes) -> bytes:
     return keccak(encode(["bytes32", "bytes32"], [block_hash, previous_root]))
 
 
-def draw_alpha(chain_id: int, ledger: str, round: int, seed: bytes) -> bytes:
+def draw_alpha(chain_id: int, ledger: str, number: int, seed: bytes) -> bytes:
     """VRF input of a round: keccak256(abi.encode("draw", chain id, ledger, round, seed))."""
     types = ["string", "uint256", "address", "uint64", "bytes32"]
-    return keccak(encode(types, ["draw", chain_id, ledger, round, seed]))
+    return keccak(encode(types, ["draw", chain_id, ledger, number, seed]))
 
 
 def registration_alpha(chain_id: int, registry: str, account: str) -> bytes:

@@ -8,7 +8,7 @@ from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, 
 from fedgrove.ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
-    Block,
+    DagBlock,
     InvalidNode,
     Link,
     build,
@@ -129,7 +129,7 @@ class BlockReader(ABC):
             if depth > 0:
                 pending.extend((child, depth - 1) for child in self._read_node(link, depth))
 
-    def _split(self, data: bytes) -> list[Block]:
+    def _split(self, data: bytes) -> list[DagBlock]:
         """Return the blocks of new content, each once, root last; refuse content that its digest would not give."""
         blocks = list({block.cid: block for block in build(chunks(data, self.profile), self.profile)}.values())
         if len(blocks) == 1 and decode_root(bytes(data), self.profile):

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import BinaryIO
 
 from fedgrove.ipfs.cid import CID, InvalidCID
-from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block, read_varint, varint
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, read_varint, varint
 
 _CID_BYTES = 36
 _HEADER_START = b"\xa2\x65roots\x81\xd8\x2a\x58\x25\x00"  # map(2), "roots", array(1), tag 42, bytes(37), identity base
@@ -27,10 +27,10 @@ class Archive:
     """An archive being read: its root, and its blocks in the order they come (an iterator, to be used once)."""
 
     root: CID
-    blocks: Iterator[Block]
+    blocks: Iterator[DagBlock]
 
 
-def write(root: CID, blocks: Iterable[Block]) -> Iterator[bytes]:
+def write(root: CID, blocks: Iterable[DagBlock]) -> Iterator[bytes]:
     """Yield the bytes of an archive piece by piece; ``root`` and all blocks have CIDv1 names."""
     yield varint(_HEADER_BYTES) + _HEADER_START + bytes(root) + _HEADER_END
     for block in blocks:
@@ -54,7 +54,7 @@ def read(stream: BinaryIO, max_bytes: int) -> Archive:
     return Archive(_parse_cid(header[len(_HEADER_START) : -len(_HEADER_END)]), _read_blocks(stream, max_bytes))
 
 
-def _read_blocks(stream: BinaryIO, max_bytes: int) -> Iterator[Block]:
+def _read_blocks(stream: BinaryIO, max_bytes: int) -> Iterator[DagBlock]:
     total = 0
     while (length := _read_length(stream)) is not None:
         if not _CID_BYTES <= length <= _CID_BYTES + MAX_BLOCK_BYTES:
@@ -66,7 +66,7 @@ def _read_blocks(stream: BinaryIO, max_bytes: int) -> Iterator[Block]:
         cid, data = _parse_cid(section[:_CID_BYTES]), section[_CID_BYTES:]
         if sha256(data).digest() != cid.digest:
             raise InvalidArchive(f"{cid}: the block in the archive does not match its CID")
-        yield Block(cid, data)
+        yield DagBlock(cid, data)
 
 
 def _read_length(stream: BinaryIO) -> int | None:

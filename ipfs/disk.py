@@ -23,7 +23,7 @@ from typing import BinaryIO
 from fedgrove.ipfs.blobs import BlockReader, most_unfolded
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.store import Corrupt, DiskFull, NotFound, QuotaExceeded, StoreError, TooLarge
-from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock
 
 BLOCKS, PINS, TEMP, LOCK = "blocks", "pins", "temp", "lock"
 DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")
@@ -51,7 +51,7 @@ class DiskReader(BlockReader):
         self._grows = grows
         self._blocks, self._pins, self._temp = (self.path / name for name in (BLOCKS, PINS, TEMP))
 
-    def export(self) -> Iterator[Block]:
+    def export(self) -> Iterator[DagBlock]:
         """Yield every block of every pinned blob once, verified, for an archive (``ipfs.car.write``).
 
         Raises
@@ -65,14 +65,14 @@ class DiskReader(BlockReader):
                 for cid in self._walk(self._read_root(CID.from_digest(digest, RAW))):
                     if cid not in seen:
                         seen.add(cid)
-                        yield Block(cid, self._read_block(cid, MAX_BLOCK_BYTES))
+                        yield DagBlock(cid, self._read_block(cid, MAX_BLOCK_BYTES))
             except NotFound:
                 continue
 
     def used_bytes(self) -> int:
         """Bytes of all blocks held, which is what the quota counts."""
         with self._disk_errors():
-            sizes = (entry.stat(follow_symlinks=False).st_size for entry in _entries(self._blocks))
+            sizes = (each.stat(follow_symlinks=False).st_size for each in _entries(self._blocks))
             return sum(min(size, MAX_BLOCK_BYTES) for size in sizes)
 
     @cached_property
@@ -109,7 +109,7 @@ class DiskReader(BlockReader):
     def _digests(self, folder: Path) -> list[bytes]:
         """Return the digests that name the folder's files; other files in it are none of ours."""
         with self._disk_errors():
-            return [bytes.fromhex(entry.name) for entry in _entries(folder) if DIGEST_NAME.match(entry.name)]
+            return [bytes.fromhex(each.name) for each in _entries(folder) if DIGEST_NAME.match(each.name)]
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
@@ -182,7 +182,7 @@ class DiskStore(DiskReader):
             _sync(self._blocks)
         return len(garbage)
 
-    def add_blocks(self, blocks: Iterable[Block]) -> None:
+    def add_blocks(self, blocks: Iterable[DagBlock]) -> None:
         """Store blocks that are verified already (``ipfs.car.read`` does); nothing is pinned.
 
         Raises
@@ -195,7 +195,7 @@ class DiskStore(DiskReader):
                     self._check_quota(len(block.data))
                     self._write([block])
 
-    def _holds(self, block: Block) -> bool:
+    def _holds(self, block: DagBlock) -> bool:
         """Whether the block is there undamaged; storing content again repairs it."""
         try:
             with open_block(self._block_path(block.cid)) as file:
@@ -213,7 +213,7 @@ class DiskStore(DiskReader):
                 f"({used} of {self.quota_bytes} bytes in use): unpin and collect garbage, or raise the quota"
             )
 
-    def _write(self, blocks: list[Block]) -> None:
+    def _write(self, blocks: list[DagBlock]) -> None:
         """Make new blocks appear, durable and whole; the last one (the root) after all others are durable."""
         try:
             for block in blocks:

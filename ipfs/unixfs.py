@@ -34,7 +34,7 @@ UNIXFS_V0_2015 = Profile(chunk_size=256 << 10, max_links=174, raw_leaves=False, 
 
 
 @dataclass(frozen=True)
-class Block:
+class DagBlock:
     """One block of a DAG: its CID and its bytes."""
 
     cid: CID
@@ -61,7 +61,7 @@ def chunks(data: bytes, profile: Profile = UNIXFS_V1_2025) -> Iterator[memoryvie
         yield view[start : start + profile.chunk_size]
 
 
-def build(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> Iterator[Block]:
+def build(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> Iterator[DagBlock]:
     """Yield the blocks of a file given as chunks: leaves, then each level of nodes; the root is the last block."""
     level: list[Link] = []
     for piece in pieces:
@@ -75,7 +75,7 @@ def build(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_202
             node = encode_node(links)
             cid = CID.of_block(node, DAG_PB, profile.cid_version)
             parents.append(Link(cid, sum(x.size for x in links), len(node) + sum(x.total_size for x in links)))
-            yield Block(cid, node)
+            yield DagBlock(cid, node)
         level = parents
 
 
@@ -169,12 +169,12 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("varint is longer than 9 bytes")
 
 
-def _leaf(piece: bytes | memoryview, profile: Profile) -> Block:
+def _leaf(piece: bytes | memoryview, profile: Profile) -> DagBlock:
     if profile.raw_leaves:
-        return Block(CID.of_block(piece, RAW, profile.cid_version), piece)
+        return DagBlock(CID.of_block(piece, RAW, profile.cid_version), piece)
     content = _field(0x12, bytes(piece)) if len(piece) else b""
     data = _field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(piece)))
-    return Block(CID.of_block(data, DAG_PB, profile.cid_version), data)
+    return DagBlock(CID.of_block(data, DAG_PB, profile.cid_version), data)
 
 
 def _field(tag: int, value: bytes) -> bytes:

@@ -28,7 +28,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.chain.records import Closed, Failed, Skipped
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import chain_url, reach
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run; the exit code."""
     options = _parse(arguments)
     with tempfile.TemporaryDirectory(prefix="fedgrove-chaos-") as temporary:
-        layout = Layout((options.dir or Path(temporary) / "testnet").absolute())
+        layout = TestnetPaths((options.dir or Path(temporary) / "testnet").absolute())
         started = time.monotonic()
         try:
             report = run(layout, options) | {"seconds": round(time.monotonic() - started, 1)}
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(layout: Layout, options: argparse.Namespace) -> dict:
+def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     """Bring up, kill, wait, audit, take down, look; raises ChaosFailed."""
     plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
     stores = ("--store", options.store, "--kubo-nodes", options.kubo_nodes)
@@ -92,7 +92,7 @@ def run(layout: Layout, options: argparse.Namespace) -> dict:
     testnet = read_record(layout)
     kills = harass(layout, testnet, options)
     restarts = sum(one.restarts for one in look(layout).kept)
-    rounds = [outcome(entry) for entry in _rounds(testnet).rounds.values()]
+    rounds = [outcome(each) for each in _rounds(testnet).rounds.values()]
     closed = sum(one.outcome == "closed" for one in rounds)  # what failed is held again
     if closed != options.rounds:
         raise ChaosFailed(f"{closed} rounds closed of {options.rounds}: {[one.outcome for one in rounds]}")
@@ -105,7 +105,7 @@ def run(layout: Layout, options: argparse.Namespace) -> dict:
     return {"rounds": table, "kills": dict(kills), "restarts": restarts, "audit": verdict}
 
 
-def harass(layout: Layout, testnet: Testnet, options: argparse.Namespace) -> Counter[str]:
+def harass(layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) -> Counter[str]:
     """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
     chooser, pause, limit = random.Random(options.seed), options.pause, options.limit
     kills: Counter[str] = Counter()
@@ -134,27 +134,27 @@ def harass(layout: Layout, testnet: Testnet, options: argparse.Namespace) -> Cou
     return kills
 
 
-def _size(layout: Layout, name: str) -> int:
+def _size(layout: TestnetPaths, name: str) -> int:
     """Bytes of a process's log: a service that was killed is back when it has said something."""
     return layout.log(name).stat().st_size
 
 
-def outcome(entry: RoundRecords) -> Outcome:
+def outcome(current: RoundRecords) -> Outcome:
     """What the ledger says of a round's end; raises ChaosFailed when it says nothing."""
-    if entry.voided is not None:
-        said = f"voided by {entry.voided.disputes} disputes"
-    elif isinstance(entry.end, Closed):
+    if current.voided is not None:
+        said = f"voided by {current.voided.disputes} disputes"
+    elif isinstance(current.end, Closed):
         said = "closed"
-    elif isinstance(entry.end, Skipped):
-        said = f"skipped: {len(entry.draws)} drawn"
-    elif isinstance(entry.end, Failed):
-        said = f"failed: {entry.end.reason.name.lower()}"
+    elif isinstance(current.end, Skipped):
+        said = f"skipped: {len(current.draws)} drawn"
+    elif isinstance(current.end, Failed):
+        said = f"failed: {current.end.reason.name.lower()}"
     else:
-        raise ChaosFailed(f"round {entry.number} has no end on the ledger")
-    return Outcome(entry.number, said, len(entry.draws), len(entry.commits))
+        raise ChaosFailed(f"round {current.number} has no end on the ledger")
+    return Outcome(current.number, said, len(current.draws), len(current.commits))
 
 
-def left_over(layout: Layout, testnet: Testnet) -> list[str]:
+def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
     """Processes, ports and locks of the testnet that are still there."""
     left = [f"process {pid}" for pid in _processes_at(layout.root)]
     for name, port in testnet.ports.items():
@@ -199,7 +199,7 @@ def _round(testnet: Testnet) -> int:
         return testnet.plan.ledger_rounds
 
 
-def _audit(layout: Layout, testnet: Testnet) -> str:
+def _audit(layout: TestnetPaths, testnet: Testnet) -> str:
     told = _must(
         *("audit", "--rpc", chain_url(testnet), "--ledger", testnet.ledger, "--from-block", testnet.block),
         *("--store", reach(layout, testnet, 0).store, "--json"),
@@ -219,7 +219,7 @@ def _fedgrove(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([*FEDGROVE, *arguments], capture_output=True, text=True)
 
 
-def _tell_last_words(layout: Layout) -> None:
+def _tell_last_words(layout: TestnetPaths) -> None:
     for log in sorted(layout.logs.glob("*.log")):
         lines = log.read_text(errors="replace").splitlines()[-5:]
         console.print("\n".join([f"--- {log.name}", *lines]), markup=False, soft_wrap=True)

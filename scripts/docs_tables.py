@@ -100,9 +100,9 @@ def _attributes(docstring: str) -> list[tuple[list[str], str]]:
     section = docstring.split("----------\n", 1)[1]
     found: list[tuple[list[str], str]] = []
     for line in section.splitlines():
-        entry = re.match(r"    ([a-z_, ]+) : ", line)
-        if entry:
-            found.append((entry[1].split(", "), ""))
+        current = re.match(r"    ([a-z_, ]+) : ", line)
+        if current:
+            found.append((current[1].split(", "), ""))
         elif line.strip() and found:
             names, meaning = found[-1]
             found[-1] = (names, f"{meaning} {line.strip()}".strip().replace("``", "`"))

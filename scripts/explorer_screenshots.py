@@ -15,7 +15,7 @@ from fedgrove.node.cli.bench_explorer import find_chromium
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDTH = 1200
@@ -75,7 +75,7 @@ def picture_clusters(chromium: Browser, target: Path) -> None:
 def explorer(run: Path):
     """Pages over a run that is audited already: their address, and what was found."""
     source = DirectorySource(run)
-    with open_index(source, Path("cache")) as index, Watch(source, index) as watch, serving(watch) as address:
+    with open_index(source, Path("cache")) as index, IndexWatch(source, index) as watch, serving(watch) as address:
         watch.settle()
         yield address, watch
 

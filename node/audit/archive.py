@@ -186,7 +186,7 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
         if len(data) > MAX_REPORT_BYTES:
             return BadRecord(None, None, REPORT, "it is too large")
         report = parse_json(data)
-        seconds = {entry["round"]: float(entry["seconds"]) for entry in report["rounds"]}
+        seconds = {each["round"]: float(each["seconds"]) for each in report["rounds"]}
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(history, DiskReader(directory / STORE), seconds)

@@ -24,7 +24,7 @@ from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.methods.kmeans.method import KMeans
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -133,13 +133,13 @@ class _Search:
             raise NoCertificate(f"the ledger has no request of client {client} with the digest {digest.hex()}")
         request = asked[0]
         refuse_open(self.rounds, request.at.block)
-        standing = [entry for entry in self.rounds.rounds.values() if entry.stands]
+        standing = [past for past in self.rounds.rounds.values() if past.stands]
         if not standing:
             raise NoCertificate("no round has closed yet")
-        held = [entry for entry in standing if self._holds(entry, request)]
+        held = [past for past in standing if self._holds(past, request)]
         if not held:
             return self._nothing(request, standing)
-        later = [entry for entry in standing if entry.number > held[-1].number]
+        later = [past for past in standing if past.number > held[-1].number]
         if not later:
             raise NoCertificate(
                 f"no round has honoured the request of client {client} in block {request.at.block} yet: the model in "
@@ -147,25 +147,25 @@ class _Search:
             )
         return self._honoured(later[0], request)
 
-    def _holds(self, entry: RoundRecords, request: Withdrawn) -> bool:
+    def _holds(self, current: RoundRecords, request: Withdrawn) -> bool:
         """Whether the model that a round left was made with what the request took back, and was in force after it.
 
         A round that was opened before the request sums what its clients had then, however late it closed.
         """
-        following = next((each for each in self.rounds.rounds.values() if _is_after(each, entry)), None)
+        following = next((each for each in self.rounds.rounds.values() if _is_after(each, current)), None)
         if following is not None and _place(following.closing) < _place(request):
             return False
-        state = self._state(entry)
+        state = self._state(current)
         return request.client in state.clients and self._opened_at(state) < request.at.block
 
-    def _opened_at(self, state: State) -> int:
+    def _opened_at(self, state: KMeansState) -> int:
         made = self.rounds.rounds.get(state.round)
         if made is None:
             raise NoCertificate("a closed round left a state of no round: audit the history")
         return made.opened.opened_at
 
     def _nothing(self, request: Withdrawn, standing: Sequence[RoundRecords]) -> Certificate:
-        before = [entry for entry in standing if _place(entry.closing) < _place(request)]
+        before = [each for each in standing if _place(each.closing) < _place(request)]
         number = f" of round {before[-1].number}" if before else ""
         statement = (
             f"The model in force{number} when client {request.client} asked, in block {request.at.block}, was made "
@@ -174,30 +174,30 @@ class _Search:
         )
         return Certificate({**self._head(request), "round": None, "recomputed": "nothing", "statement": statement})
 
-    def _honoured(self, entry: RoundRecords, request: Withdrawn) -> Certificate:
-        base = self.rounds.base_before(entry.number)
-        before, after = self._state(base), self._state(entry)
-        end = entry.closing
+    def _honoured(self, current: RoundRecords, request: Withdrawn) -> Certificate:
+        base = self.rounds.base_before(current.number)
+        before, after = self._state(base), self._state(current)
+        end = current.closing
         others = [
             each.digest.hex()
             for each in self.rounds.withdrawals
-            if base.opened.opened_at < each.at.block <= entry.opened.opened_at
+            if base.opened.opened_at < each.at.block <= current.opened.opened_at
         ]
         return Certificate(
             {
                 **self._head(request),
                 "round": {
-                    "number": entry.number,
-                    "opened_at": entry.opened.opened_at,
+                    "number": current.number,
+                    "opened_at": current.opened.opened_at,
                     "closed_at": end.at.block,
                     "block_hash": self._facts.block_hash(end.at.block).hex(),
                     "summed": list(after.clients),
                     "requests": sorted(others),
                 },
                 "before": _described(base, before),
-                "after": _described(entry, after),
+                "after": _described(current, after),
                 "recomputed": "all",
-                "statement": _statement(request, entry, after),
+                "statement": _statement(request, current, after),
             }
         )
 
@@ -217,34 +217,34 @@ class _Search:
             },
         }
 
-    def _state(self, entry: RoundRecords) -> State:
-        method = fetch_method(self._store, entry.opened.config_digest)
+    def _state(self, current: RoundRecords) -> KMeansState:
+        method = fetch_method(self._store, current.opened.config_digest)
         if not isinstance(method, KMeans):
             raise NoCertificate("this federation trains a model, which cannot forget: only K-means can")
-        return method.fetch_model(self._store, entry.closing.model_digest)
+        return method.fetch_model(self._store, current.closing.model_digest)
 
 
 def _place(record: Record) -> tuple[int, int]:
     return record.at.block, record.at.log_index
 
 
-def _is_after(each: RoundRecords, entry: RoundRecords) -> bool:
-    return each.stands and each.number > entry.number
+def _is_after(each: RoundRecords, current: RoundRecords) -> bool:
+    return each.stands and each.number > current.number
 
 
-def _described(entry: RoundRecords, state: State) -> dict[str, Any]:
+def _described(current: RoundRecords, state: KMeansState) -> dict[str, Any]:
     return {
-        "round": entry.number,
-        "model": entry.closing.model_digest.hex(),
+        "round": current.number,
+        "model": current.closing.model_digest.hex(),
         "counted": state.counts.total,
         "bins": len(state.counts),
         "clients": len(state.clients),
     }
 
 
-def _statement(request: Withdrawn, entry: RoundRecords, after: State) -> str:
-    client, number = request.client, entry.number
-    made = f"The model in force since block {entry.closing.at.block} was made without"
+def _statement(request: Withdrawn, current: RoundRecords, after: KMeansState) -> str:
+    client, number = request.client, current.number
+    made = f"The model in force since block {current.closing.at.block} was made without"
     summed = f"the {len(after.clients)} clients that it counts were summed anew in round {number}"
     if client not in after.clients:
         return f"{made} any point of client {client}: {summed}, without an upload of client {client}. {_EARLIER}"

@@ -188,8 +188,8 @@ class ContentRules:
         self._method, self._model, self._recovery = method, model, None
 
     def _shares(self, record: Shared) -> None:
-        entry, graph = self._entry()
-        owner = entry.order.index(record.client)
+        each, graph = self._entry()
+        owner = each.order.index(record.client)
         size = shares_bytes(graph, owner)
         data = self._absorbed(record.digest, size, "share.content", record.round, record.client)
         if data is None:
@@ -221,13 +221,13 @@ class ContentRules:
             self._remark("commit.content", f"{size} bytes, not {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
-        entry, graph = self._entry()
-        holder = entry.order.index(record.client)
+        each, graph = self._entry()
+        holder = each.order.index(record.client)
         most = most_release_bytes(graph, holder)
         data = self._absorbed(record.digest, most, "release.content", record.round, record.client)
         if data is None:
             return
-        shared, committed = entry.positions(entry.shares), entry.positions(entry.commits)
+        shared, committed = each.positions(each.shares), each.positions(each.commits)
         try:
             parse_release(data, graph, holder, shared, committed)
         except InvalidRelease as fault:
@@ -254,13 +254,13 @@ class ContentRules:
 
     def _liars(self, number: int) -> None:
         """Name who released a share that is not what its owner committed to."""
-        round = self._inputs()
-        needed = needed_secrets(round.graph, round.sharers, round.survivors)
-        shares = self._get(lambda: sealed_shares(round, range(round.graph.n)), "share.content", number)
-        releases = self._get(lambda: released_shares(round), "release.content", number)
-        released = Revealed.parse(round.graph, needed, releases, shares)
-        for holder in released.lying_holders(round.graph):
-            client = round.graph.client(holder)
+        inputs = self._inputs()
+        needed = needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
+        shares = self._get(lambda: sealed_shares(inputs, range(inputs.graph.n)), "share.content", number)
+        releases = self._get(lambda: released_shares(inputs), "release.content", number)
+        released = Revealed.parse(inputs.graph, needed, releases, shares)
+        for holder in released.lying_holders(inputs.graph):
+            client = inputs.graph.client(holder)
             self._remark("release.content", "a share in it is not the one that its owner committed to", number, client)
 
     def _lacking(self, number: int) -> None:
@@ -276,11 +276,11 @@ class ContentRules:
             if lack.owner_lied and not self._is_named("share.content", number, lack.client):
                 self._remark("share.content", str(lack), number, lack.client)
 
-    def _left_out(self, round: RoundInputs, number: int, group: int) -> None:
-        members = [round.graph.client(position) for position in round.graph.groups[group]]
-        others = [other for other in range(len(round.graph.groups)) if other != group]
+    def _left_out(self, inputs: RoundInputs, number: int, group: int) -> None:
+        members = [inputs.graph.client(position) for position in inputs.graph.groups[group]]
+        others = [other for other in range(len(inputs.graph.groups)) if other != group]
         try:
-            _recovered(round, others)
+            _recovered(inputs, others)
         except TooFewShares as lack:
             liar = lack.client if lack.owner_lied else None  # else its holders may lie, or be away
             self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, liar)
@@ -342,39 +342,39 @@ class ContentRules:
             self._lacking(record.round)
 
     def _too_few_survivors(self, record: Failed) -> None:
-        entry, graph = self._entry()
+        each, graph = self._entry()
         try:
-            needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
+            needed_secrets(graph, each.positions(each.shares), each.positions(each.commits))
         except UnsafeSurvivors:
             return
         if self._get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
             return
-        raise bad("failed.reason", f"{len(entry.commits)} clients had committed, enough", record.round)
+        raise bad("failed.reason", f"{len(each.commits)} clients had committed, enough", record.round)
 
     def _unfounded(self, reason: FailureReason) -> bool:
         """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
-        round = self._inputs()
-        entry, graph = round.entry, round.graph
+        inputs = self._inputs()
+        current, graph = inputs.current, inputs.graph
         if reason == FailureReason.TOO_FEW_SHARES:
-            return self._recoverable(round)
+            return self._recoverable(inputs)
         if reason == FailureReason.INVALID_RELEASE:
-            return entry.recovered is None or self._recovery is not None
+            return current.recovered is None or self._recovery is not None
         try:
             if reason == FailureReason.UPDATE_UNAVAILABLE:
-                releases = released_shares(round)
-                lost = unavailable_updates(graph, round.sharers, round.survivors, releases)
-                return len(releases) == len(entry.releases) and not lost
-            outcome(self._terms, round, self._recovery or _recovered(round))
+                releases = released_shares(inputs)
+                lost = unavailable_updates(graph, inputs.sharers, inputs.survivors, releases)
+                return len(releases) == len(current.releases) and not lost
+            outcome(self._terms, inputs, self._recovery or _recovered(inputs))
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
             return False
         return True
 
-    def _recoverable(self, round: RoundInputs) -> bool:
+    def _recoverable(self, inputs: RoundInputs) -> bool:
         """Whether what was released recovers the sum."""
         try:
-            _recovered(round)
+            _recovered(inputs)
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except TooFewShares:
@@ -402,7 +402,7 @@ class ContentRules:
 
     def _entry(self) -> tuple[RoundRecords, MaskGraph]:
         place = self._inputs()
-        return place.entry, place.graph
+        return place.current, place.graph
 
     def _spending(self) -> Spending:
         return Spending(self._terms, self.store, self.rounds, self._terms.parameters_of(self._model))
@@ -468,5 +468,5 @@ def void_rounds(records: Sequence[Record]) -> frozenset[int]:
     return frozenset(record.round for record in records if isinstance(record, Voided))
 
 
-def _recovered(round: RoundInputs, left_out: Collection[int] = ()) -> RecoveryRecord:
-    return recovered(round, released_shares(round), left_out)
+def _recovered(inputs: RoundInputs, left_out: Collection[int] = ()) -> RecoveryRecord:
+    return recovered(inputs, released_shares(inputs), left_out)

@@ -116,7 +116,7 @@ class Follower:
 
     def _rewritten(self, block: int) -> RuleBroken:
         ended = self._auditor.rounds.ended()
-        number = next((entry.number for entry in ended if entry.ending.at.block >= block), None)
+        number = next((each.number for each in ended if each.ending.at.block >= block), None)
         what = f"the chain replaced block {block}, and its history had been audited up to block {max(self._audited)}"
         return bad("chain", what, number)
 

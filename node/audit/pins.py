@@ -19,7 +19,7 @@ FORMAT = "fedgrove-head-1"
 MAX_BYTES = 1 << 12
 
 
-class InvalidStatement(ValueError):
+class InvalidHead(ValueError):
     """A file is no statement of a head; the message says why."""
 
 
@@ -66,11 +66,11 @@ class HeadStatement:
                 raise ValueError("a value of another type")
             signature, block_hash = bytes.fromhex(found.signature), bytes.fromhex(found.block_hash)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            raise InvalidStatement("it is no statement of a head: make one with `fedgrove keys attest`") from None
+            raise InvalidHead("it is no statement of a head: make one with `fedgrove keys attest`") from None
         if len(block_hash) != 32 or len(signature) != SIGNATURE_BYTES or found.to_bytes() != data:
-            raise InvalidStatement("it is no statement of a head in canonical form")
+            raise InvalidHead("it is no statement of a head in canonical form")
         if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
-            raise InvalidStatement("its signature is not that of the account it names")
+            raise InvalidHead("its signature is not that of the account it names")
         return found
 
 

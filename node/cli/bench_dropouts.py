@@ -7,7 +7,7 @@ from statistics import median
 
 from fedgrove.chain.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import Demo, Plan
+from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 
@@ -17,7 +17,7 @@ _REPEATS = 3
 def run(clients: int, rounds: int, drop: float) -> dict:
     """Measure on a chain and a store of their own, in this process; the first round of each run warms it up."""
     dataset = load_dataset("digits")
-    plain = Plan(clients, rounds + 1, strategy="fedavg")
+    plain = DemoPlan(clients, rounds + 1, strategy="fedavg")
     seconds: dict[float, list[float]] = {0.0: [], drop: []}
     for _ in range(_REPEATS):
         for fraction, found in seconds.items():
@@ -38,7 +38,7 @@ def run(clients: int, rounds: int, drop: float) -> dict:
     return {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio, "rows": rows}
 
 
-def _seconds(plan: Plan, dataset: Dataset) -> list[float]:
+def _seconds(plan: DemoPlan, dataset: Dataset) -> list[float]:
     with anvil() as network, tempfile.TemporaryDirectory(prefix="fedgrove-") as directory:
         demo = Demo(plan, dataset, network, DiskStore(Path(directory)))
         demo.run()

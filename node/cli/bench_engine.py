@@ -15,8 +15,7 @@ import torch
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.cli.bench_rivals import FLOWER_VARIABLE, RivalFailed, Work, flower_simulation, plain_round
-from fedgrove.node.devnet.demo import Demo
-from fedgrove.node.devnet.demo import Plan as DemoPlan
+from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.run import Simulation
@@ -163,11 +162,11 @@ def _strategy_rows(dataset: Dataset) -> list[dict]:
     spec = ModelSpec("paper-cnn", dataset.input_shape, dataset.classes)
     weights = initial_tensors(spec.name, spec.input_shape, spec.classes, 0)
     aom, avg = make_strategy("fedaom"), make_strategy("fedavg")
-    prepared = prepare(spec, weights, shared, aom, round=1, rounds=100)
+    prepared = prepare(spec, weights, shared, aom, number=1, rounds=100)
     rows = []
     for epochs in (1, TRAINING.epochs):
         settings = replace(TRAINING, epochs=epochs)
-        client = partial(train, spec, weights, samples, settings=settings, round=1, rounds=100, client=1, seed=0)
+        client = partial(train, spec, weights, samples, settings=settings, number=1, rounds=100, client=1, seed=0)
         with_behaviour = partial(client, shared=shared, strategy=aom)
         plain, cached, alone = _cpu_seconds(
             partial(client, shared=None, strategy=avg), partial(with_behaviour, prepared=prepared), with_behaviour

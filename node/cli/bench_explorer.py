@@ -35,7 +35,7 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import Progress
 from fedgrove.node.explorer.survey import survey
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.protocol.content import Metrics
 
 _GOAL_SECONDS = 1.0
@@ -74,7 +74,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> dict:
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
         index = Index(path, deployment)
-        watch = Watch(_Made(deployment, store), index)
+        watch = IndexWatch(_Made(deployment, store), index)
         pages = Pages(watch)
         spent = {
             "the overview": _seconds(lambda: pages.render("")),
@@ -94,7 +94,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> dict:
     return {"rounds": rounds, "clients": clients, "records": len(records), "rows": rows}
 
 
-def _in_browser(watch: Watch, browser: str) -> dict[str, float]:
+def _in_browser(watch: IndexWatch, browser: str) -> dict[str, float]:
     """Seconds from asking for the overview until a browser that has cached nothing shows it: first, then the least."""
     from playwright.sync_api import sync_playwright
 

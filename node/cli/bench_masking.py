@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnClients:
     """Clients of a round, who masks with whom, and one of them with a typical number of partners."""
 
     graph: MaskGraph
@@ -47,7 +47,7 @@ class Drawn:
     typical: int
 
     @classmethod
-    def make(cls, clients: int = _CLIENTS, degree: int = 0) -> "Drawn":
+    def make(cls, clients: int = _CLIENTS, degree: int = 0) -> "DrawnClients":
         """Partners of the cooperation tree, and ``degree`` random ones; holders and threshold by the default terms."""
         random = Random(0).randbytes
         secrets = [RoundSecrets.generate(random) for _ in range(clients)]
@@ -75,7 +75,7 @@ class MaskingRound:
     ``blobs`` are the clients' sealed shares, where they are needed.
     """
 
-    drawn: Drawn
+    drawn: DrawnClients
     layout: Layout
     vector: np.ndarray
     blobs: dict[int, bytes]
@@ -83,7 +83,7 @@ class MaskingRound:
     @classmethod
     def make(cls, parameters: int) -> "MaskingRound":
         """With the partners that the cooperation tree gives, seven each."""
-        drawn, random = Drawn.make(), Random(1).randbytes
+        drawn, random = DrawnClients.make(), Random(1).randbytes
         blobs = {p: seal_shares(drawn.graph, p, own, random) for p, own in enumerate(drawn.secrets)}
         return cls(drawn, *model(parameters), blobs)
 
@@ -148,7 +148,9 @@ def run(parameters: int = 1_600_000) -> dict:
     releases = thin.releases()
     recovery, record = _timed(lambda: thin.recovered(releases))
     summing = _server_seconds(thin, record)
-    usual = MaskingRound(Drawn.make(_CLIENTS, partners_of_all(_CLIENTS, DEFAULT_ASSUMED)), *model(parameters), {})
+    usual = MaskingRound(
+        DrawnClients.make(_CLIENTS, partners_of_all(_CLIENTS, DEFAULT_ASSUMED)), *model(parameters), {}
+    )
     usual_summing = _server_seconds(usual, usual.true_record())
     published = 4 * parameters + len(thin.blobs[thin.typical]) + len(releases[thin.typical])
     rows += [
@@ -165,7 +167,7 @@ def run(parameters: int = 1_600_000) -> dict:
 
 def _default_rows(clients: int, parameters: int) -> list[dict]:
     """What the default terms cost a client of a round of so many: its masks, and the shares of its secrets."""
-    drawn = Drawn.make(clients, partners_of_all(clients, DEFAULT_ASSUMED))
+    drawn = DrawnClients.make(clients, partners_of_all(clients, DEFAULT_ASSUMED))
     masking, raw = _mask_seconds(drawn, parameters)
     graph, position = drawn.graph, drawn.typical
     (sealing,) = _best(lambda: seal_shares(graph, position, drawn.secrets[position], Random(0).randbytes))
@@ -183,7 +185,7 @@ def _default_rows(clients: int, parameters: int) -> list[dict]:
     ]
 
 
-def _mask_seconds(drawn: Drawn, parameters: int) -> tuple[float, ...]:
+def _mask_seconds(drawn: DrawnClients, parameters: int) -> tuple[float, ...]:
     """Seconds to mask an update, and of raw AES-CTR of the same bytes."""
     layout, vector = model(parameters)
     return _best(

@@ -11,10 +11,10 @@ from statistics import mean, median
 
 import numpy as np
 from fedgrove.node.lab.kmeans.baselines import DCKMeans
-from fedgrove.node.lab.kmeans.simulation import Federation, Round, Settings
+from fedgrove.node.lab.kmeans.simulation import Federation, SimulatedRound, SimulationSettings
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 SPEED_UPS = {"celltype": 1535, "covtype": 267, "gaussian": 2074}  # table 1, where no centroid was hit
@@ -83,10 +83,10 @@ class RemovalRun:
     ledger_loss_ratio: float
 
 
-def settings(points: Points, iterations: int = 0) -> Settings:
+def settings(points: Points, iterations: int = 0) -> SimulationSettings:
     """The terms under which the benchmark clusters a data set."""
-    grid = Grid.covering(points.parts[0].shape[1], points.step)
-    return Settings(points.k, grid, iterations=iterations)
+    grid = BinGrid.covering(points.parts[0].shape[1], points.step)
+    return SimulationSettings(points.k, grid, iterations=iterations)
 
 
 def seconds_of(work: Callable[[], object]) -> float:
@@ -182,7 +182,7 @@ def _request(running: Federation, points: Points, removals: Removals, rng: np.ra
     return chosen, losses[chosen][1]
 
 
-def _by_the_paper(done: Round, hit: bool) -> float:
+def _by_the_paper(done: SimulatedRound, hit: bool) -> float:
     """Without masks and decoding; the server computes only where a centroid was hit."""
     return done.seconds.computing + (done.seconds.clustering if hit else 0)
 

@@ -14,7 +14,7 @@ from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import Points, PointsError, celltype, covtype, gaussian, reference_loss
 from fedgrove.node.methods.kmeans.decoder import decode
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from threadpoolctl import threadpool_limits
 
 LOSS_RATIOS = {  # tables 1 and 2: MUFC, MUFC with full clustering at clients, K-FED, DC-KM
@@ -128,7 +128,7 @@ def _ratio_row(name: str, ratios: list[float], paper: float | None = None) -> di
 def _decoding_row(bins: int) -> dict:
     """Decode a sum that occupies all the bins of its capacity."""
     rng = np.random.default_rng(0)
-    grid = Grid(5, 0.01, 50)
+    grid = BinGrid(5, 0.01, 50)
     total = BinCounts.of(rng.integers(-50, 51, (bins, 5)), rng.integers(1, 500, bins))
     code = Code(grid, len(total), total.total)
     sums = code.encode(total)

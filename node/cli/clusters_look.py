@@ -78,17 +78,19 @@ class ClusterLook:
         """What the latest round is for, or the next one if it has ended."""
         if self._course is None:
             return ClusterSight()
-        entry, base = view.rounds.latest, view.rounds.base
-        if entry is not None and entry.end is not None:
-            entry = None
-        committing = entry is not None and entry.sealed is not None and view.block < view.deadlines(entry).commit_end
+        current, base = view.rounds.latest, view.rounds.base
+        if current is not None and current.end is not None:
+            current = None
+        committing = (
+            current is not None and current.sealed is not None and view.block < view.deadlines(current).commit_end
+        )
         try:
             state = self._state(base) if base is not None else None
-            if state is not None and entry is not None and entry.sealed is not None:
-                state = method_of(self._terms).inputs(view.rounds, entry, self._ledger, self._store).previous
+            if state is not None and current is not None and current.sealed is not None:
+                state = method_of(self._terms).inputs(view.rounds, current, self._ledger, self._store).previous
         except (StoreError, InvalidModel, InvalidBlob) as fault:
             return ClusterSight(fault=str(fault))
-        return ClusterSight(cluster_standing(self._course, state, entry, committing))
+        return ClusterSight(cluster_standing(self._course, state, current, committing))
 
     def _state(self, base: RoundRecords) -> ClusterState:
         """What a round left, with what was stated of it."""

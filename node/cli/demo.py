@@ -33,7 +33,7 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.status.report import build_report
 
 if TYPE_CHECKING:
-    from fedgrove.node.devnet.demo import Plan  # needs torch, which the other commands do without
+    from fedgrove.node.devnet.demo import DemoPlan  # needs torch, which the other commands do without
 
 Choice = TypeVar("Choice", bound=str)
 Masks = Literal["bbtsa", "pairwise"]
@@ -71,7 +71,7 @@ def demo(
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
-    from fedgrove.node.devnet.demo import Plan
+    from fedgrove.node.devnet.demo import DemoPlan
     from fedgrove.node.learning.datasets import load_dataset
 
     _check_choice("--strategy", strategy, STRATEGIES)
@@ -88,7 +88,7 @@ def demo(
     if explorer:
         check_installed()
     data = load_dataset(dataset, data_dir)
-    plan = Plan(clients, rounds, alpha, strategy, mode, drop, seed, workers or _workers(data), epsilon, method)
+    plan = DemoPlan(clients, rounds, alpha, strategy, mode, drop, seed, workers or _workers(data), epsilon, method)
     with ExitStack() as stack:
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
@@ -107,7 +107,7 @@ def demo(
 
 
 def _run(
-    plan: "Plan",
+    plan: "DemoPlan",
     data: Dataset,
     network: Network,
     content: ContentStore,

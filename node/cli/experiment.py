@@ -12,7 +12,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.lab.experiments.laboratory import OpenExecutor, Request
+    from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, OpenExecutor
     from fedgrove.node.lab.simulation.plan import Plan
     from fedgrove.node.lab.simulation.record import RoundResult
 
@@ -51,7 +51,7 @@ def experiment(
     Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
     """
     from fedgrove.node.lab.experiments.base import Overrides
-    from fedgrove.node.lab.experiments.laboratory import FAULTS, Request
+    from fedgrove.node.lab.experiments.laboratory import FAULTS, ExperimentRequest
     from fedgrove.node.lab.experiments.registry import EXPERIMENTS
     from fedgrove.node.lab.simulation.executors import open_executor
     from fedgrove.node.lab.simulation.run import SimulationFailed
@@ -61,7 +61,7 @@ def experiment(
     if name not in EXPERIMENTS:
         raise CommandError(f"there is no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
     chosen = EXPERIMENTS[name]
-    request = Request(
+    request = ExperimentRequest(
         chosen,
         (out or Path("docs/results") / name).absolute(),
         seeds=tuple(read_seeds(seeds)) if seeds else chosen.seeds,
@@ -94,7 +94,7 @@ def experiment(
     return 0
 
 
-def _perform(request: "Request", work: Path, data_dir: Path | None, open_executor: "OpenExecutor") -> dict:
+def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, open_executor: "OpenExecutor") -> dict:
     """Run what is missing and write the report."""
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
@@ -137,13 +137,13 @@ def _list(as_json: bool) -> int:
     from fedgrove.node.lab.experiments.registry import EXPERIMENTS
 
     if as_json:
-        print_json({name: {"title": entry.title, "paper": entry.paper} for name, entry in EXPERIMENTS.items()})
+        print_json({name: {"title": each.title, "paper": each.paper} for name, each in EXPERIMENTS.items()})
         return 0
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("name", "what"):
         table.add_column(heading)
-    for name, entry in EXPERIMENTS.items():
-        table.add_row(name, entry.title)
+    for name, each in EXPERIMENTS.items():
+        table.add_row(name, each.title)
     console.print(table)
     return 0
 

@@ -12,7 +12,7 @@ from fedgrove.node.cli.output import CommandError, console
 
 if TYPE_CHECKING:
     from fedgrove.node.explorer.sources import Source
-    from fedgrove.node.explorer.watch import Sight
+    from fedgrove.node.explorer.watch import Snapshot
 
 
 def explorer(
@@ -90,9 +90,9 @@ def _source(
 def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
     from fedgrove.node.explorer.cache import open_index
     from fedgrove.node.explorer.server import serving
-    from fedgrove.node.explorer.watch import Watch
+    from fedgrove.node.explorer.watch import IndexWatch
 
-    with open_index(source, index) as found, Watch(source, found) as watch:
+    with open_index(source, index) as found, IndexWatch(source, found) as watch:
         try:
             with serving(watch, host, port) as address:
                 console.print(f"explorer: {address}  (Ctrl-C ends it)", markup=False)
@@ -107,12 +107,12 @@ def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
 def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None) -> int:
     from fedgrove.node.explorer.cache import open_index
     from fedgrove.node.explorer.export import export
-    from fedgrove.node.explorer.watch import Watch
+    from fedgrove.node.explorer.watch import IndexWatch
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: give a folder that is new or empty, nothing was changed")
     with open_index(source, index) as found:
-        with Watch(source, found) as watch:
+        with IndexWatch(source, found) as watch:
             sight = watch.settle()
         # Nothing is read any more: the pages agree with each other, though a live federation goes on.
         waiting = sight.waiting or sight.store_waiting
@@ -124,7 +124,7 @@ def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None)
     return sight.verdict.exit_code if sight.verdict and not sight.audit_waiting else 2
 
 
-def _audit_says(sight: "Sight") -> str:
+def _audit_says(sight: "Snapshot") -> str:
     """The last word of the audit, or what it says up to now."""
     verdict = sight.verdict
     if verdict is None or sight.audit_waiting:

@@ -12,7 +12,7 @@ from fedgrove.node.cli.points import NAMES, points_by_name
 from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import OutsideGrid
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Step
 from rich.table import Table
@@ -81,7 +81,7 @@ def show(role: str, step: Step) -> None:
         console.print(f"{role} sits out: {step.waiting}", markup=False, soft_wrap=True)
 
 
-def describe(state: State) -> dict:
+def describe(state: KMeansState) -> dict:
     """What a state says, JSON-ready."""
     return {
         "centres": state.centres.tolist(),
@@ -110,11 +110,13 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
 
 def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
     from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
-    from fedgrove.node.lab.kmeans.simulation import Federation, Settings
-    from fedgrove.node.methods.kmeans.grid import Grid
+    from fedgrove.node.lab.kmeans.simulation import Federation, SimulationSettings
+    from fedgrove.node.methods.kmeans.grid import BinGrid
 
-    grid = Grid.covering(points.parts[0].shape[1], points.step)
-    running = Federation(points.parts, Settings(points.k, grid, iterations=iterations), np.random.default_rng(seed))
+    grid = BinGrid.covering(points.parts[0].shape[1], points.step)
+    running = Federation(
+        points.parts, SimulationSettings(points.k, grid, iterations=iterations), np.random.default_rng(seed)
+    )
     trained = running.train()
     best = reference_loss(points.points, points.k, seed, restarts=10)
     rivals = {

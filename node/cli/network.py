@@ -19,7 +19,7 @@ from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
-from fedgrove.node.devnet.testnet.layout import Layout, TestnetError, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, read_record
 from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
@@ -180,7 +180,7 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
     return 0 if running is not None and running.sound and stands is not None else 1
 
 
-def _wait(layout: Layout) -> int:
+def _wait(layout: TestnetPaths) -> int:
     if wait_until_ended(layout, console.print):
         console.print("the federation has ended")
         return 0
@@ -224,7 +224,7 @@ def _check_method(context: typer.Context, wait: bool) -> None:
         raise CommandError("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'")
 
 
-def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> None:
+def _check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) -> None:
     """Refuse options that differ from what an existing testnet was made with."""
     if not layout.record.exists():
         return
@@ -238,7 +238,7 @@ def _check_same(context: typer.Context, layout: Layout, plan: TestnetPlan) -> No
             )
 
 
-def _document(layout: Layout, running: Processes | None, stands: Standing | None, fault: str) -> dict:
+def _document(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> dict:
     # No number where no process runs: who passes a 0 on to `kill` ends the processes of its own terminal.
     processes = [
         asdict(one) | {"pid": one.pid or None, "log": str(layout.log(one.name))}
@@ -254,7 +254,7 @@ def _document(layout: Layout, running: Processes | None, stands: Standing | None
     }
 
 
-def _print(layout: Layout, running: Processes | None, stands: Standing | None, fault: str) -> None:
+def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> None:
     if running is None:
         console.print(f"the testnet in {layout.root} is down: `fedgrove network up` goes on", soft_wrap=True)
         return
@@ -273,10 +273,10 @@ def _print(layout: Layout, running: Processes | None, stands: Standing | None, f
     console.print(f"waiting for: {stands.waiting}{until}", soft_wrap=True)
 
 
-def _layout(directory: Path) -> Layout:
+def _layout(directory: Path) -> TestnetPaths:
     if sys.platform != "linux":
         raise CommandError("`fedgrove network` needs Linux: elsewhere run the services one by one")
-    return Layout(directory.absolute())
+    return TestnetPaths(directory.absolute())
 
 
 @contextmanager

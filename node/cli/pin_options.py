@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
-from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
+from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidHead, Pins
 from fedgrove.node.cli.output import CommandError
 
 ExpectHead = Annotated[
@@ -47,5 +47,5 @@ def _statement(path: Path) -> HeadStatement:
             return HeadStatement.from_bytes(file.read(MAX_BYTES + 1))
     except OSError as fault:
         raise CommandError(f"cannot read {path}: {fault.strerror}") from None
-    except InvalidStatement as fault:
+    except InvalidHead as fault:
         raise CommandError(f"{path}: {fault}") from None

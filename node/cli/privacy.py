@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
-    from fedgrove.node.privacy.plan import Cost, Outlook, Spent, Training
+    from fedgrove.node.privacy.plan import Cost, Outlook, PlannedSpending, PlannedTraining
 
 app = typer.Typer(
     name="privacy",
@@ -120,7 +120,7 @@ def spent(
     return 0
 
 
-def _towards(cost: "Cost") -> list[tuple[str, "Spent"]]:
+def _towards(cost: "Cost") -> list[tuple[str, "PlannedSpending"]]:
     """Towards whom a cost holds."""
     readers = "readers of the ledger"
     rows = [
@@ -131,16 +131,18 @@ def _towards(cost: "Cost") -> list[tuple[str, "Spent"]]:
     return rows + ([(f"{readers}: a client drawn {cost.own.rounds:,} times", cost.own)] if cost.own else [])
 
 
-def _training(clients: int, rate: float, rounds: int, parameters: int, delta: float, dropouts: float) -> "Training":
-    from fedgrove.node.privacy.plan import Training
+def _training(
+    clients: int, rate: float, rounds: int, parameters: int, delta: float, dropouts: float
+) -> "PlannedTraining":
+    from fedgrove.node.privacy.plan import PlannedTraining
 
     try:
-        return Training(clients, rate, rounds, parameters, delta, dropouts)
+        return PlannedTraining(clients, rate, rounds, parameters, delta, dropouts)
     except ValueError as fault:
         raise CommandError(f"--{fault}") from None
 
 
-def _advice(training: "Training", found: "Outlook", secret: float) -> list[str]:
+def _advice(training: "PlannedTraining", found: "Outlook", secret: float) -> list[str]:
     """What to do about S, δ and the noise; ``secret``: the ε that counts on nobody knowing who is drawn, or 0."""
     sentences = [
         "S: take the median norm of updates trained on public data, or let it follow one (clipping = quantile); "

@@ -99,16 +99,16 @@ def print_rounds(report: dict) -> None:
     table = Table(title="Rounds", box=box.SIMPLE_HEAD)
     for heading in ("round", "status", "accuracy", "loss", "clients", "dropped", "Mgas", "seconds"):
         table.add_column(heading, justify="right", overflow="fold")
-    for entry in report["rounds"]:
-        score = [f"{entry[key]:.4f}" if entry[key] is not None else "-" for key in ("accuracy", "loss")]
+    for each in report["rounds"]:
+        score = [f"{each[key]:.4f}" if each[key] is not None else "-" for key in ("accuracy", "loss")]
         table.add_row(
-            str(entry["round"]),
-            entry["status"],
+            str(each["round"]),
+            each["status"],
             *score,
-            f"{entry['committed']} of {entry['drawn']}",
-            ", ".join(map(str, entry["dropped"])) or "-",
-            f"{entry['gas_used'] / 1e6:.2f}",
-            f"{entry['seconds']:.1f}",
+            f"{each['committed']} of {each['drawn']}",
+            ", ".join(map(str, each["dropped"])) or "-",
+            f"{each['gas_used'] / 1e6:.2f}",
+            f"{each['seconds']:.1f}",
         )
     console.print(table)
     if "clusters" in report:

@@ -28,10 +28,10 @@ from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.roles.data_marks import DataMarks, Mark
+from fedgrove.node.roles.data_marks import DataMark, DataMarks
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import Metrics, PortTaken
-from fedgrove.node.roles.service import GivenUp, Participant, Service
+from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
+from fedgrove.node.roles.service import GivenUp, Role, Service
 from fedgrove.node.roles.twins import TwinRunning
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def client(
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
-        mark = Mark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
+        mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
             place.log.write("warning", sentence)
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         _warn_of_copies(place.log, directory)
         member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
-        roles: dict[str, Participant] = {"client": member}
+        roles: dict[str, Role] = {"client": member}
         if standby:
             roles["standby"] = _standby(place, terms, reach)
         return _serve(stack, place, reach, roles, once, metrics_port)
@@ -185,11 +185,11 @@ def _serve(
     stack: ExitStack,
     place: _Place,
     reach: NetworkSettings,
-    roles: Mapping[str, Participant],
+    roles: Mapping[str, Role],
     once: bool,
     metrics_port: int,
 ) -> int:
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     if metrics_port:
         try:
             metrics.serve(metrics_port)

@@ -22,7 +22,7 @@ from fedgrove.node.lab.simulation.plan import (
     clustering_from_json,
     privacy_from_json,
 )
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, default_settings, partition_kind
 from fedgrove.node.methods.procfl.settings import ProCflSettings
@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 class Run:
     """A run that has ended, and the seconds it took here."""
 
-    record: Record
+    record: RunRecord
     seconds: float
 
 
@@ -233,7 +233,7 @@ def _run_on(
     return runs
 
 
-def _draw(records: list[Record], dataset: Dataset, out: Path) -> None:
+def _draw(records: list[RunRecord], dataset: Dataset, out: Path) -> None:
     """Accuracy over the rounds, the partition of the first seed, and accuracy out of distribution where probed."""
     from fedgrove.node.lab.simulation import figures
     from fedgrove.node.lab.simulation.data import deal_data
@@ -297,7 +297,7 @@ def _print_table(runs: list[Run]) -> None:
         console.print(sentence, soft_wrap=True)
 
 
-def _of_clusters(record: Record) -> str:
+def _of_clusters(record: RunRecord) -> str:
     """A sentence on a clustered run."""
     last = record.rounds[-1].clusters
     expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
@@ -320,14 +320,14 @@ def _directory(out: Path, plan: Plan) -> Path:
 
 def _options(given: list[str]) -> dict[str, float]:
     options = {}
-    for entry in given:
-        name, equals, value = entry.partition("=")
+    for each in given:
+        name, equals, value = each.partition("=")
         try:
             options[name.strip()] = float(value)
         except ValueError:
             equals = ""
         if not equals or not name.strip():
-            raise CommandError(f"--option must be NAME=NUMBER, such as q=8, not {entry!r}")
+            raise CommandError(f"--option must be NAME=NUMBER, such as q=8, not {each!r}")
     return options
 
 

@@ -65,7 +65,7 @@ def status(
 
 
 @dataclass(frozen=True)
-class Sight:
+class StatusSnapshot:
     """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means."""
 
     standing: Standing
@@ -90,7 +90,7 @@ class Sight:
         return replace(self.standing, block=0)
 
 
-Look = Callable[[], Sight]
+Look = Callable[[], StatusSnapshot]
 
 
 def _account(account: str | None, keys: Keys | None) -> str | None:
@@ -121,7 +121,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         clusters = ClusterLook(terms, open_store(config, reach), place) if clustered else None
         on_request = method_of(terms).schedule.on_request
 
-        def look() -> Sight:
+        def look() -> StatusSnapshot:
             now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
             if told.over and not now.finished:
@@ -129,7 +129,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
             groups = clusters.look(view) if clusters else ClusterSight()
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
-            return Sight(now, rounds, _when(network, now), means, told, groups)
+            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups)
 
         yield look
 
@@ -150,7 +150,7 @@ def _watch(look: Look, interval: float, as_json: bool) -> int:
         return _until_finished(look, interval, lambda sight, new: live.update(_table(sight), refresh=True))
 
 
-def _until_finished(look: Look, interval: float, show: Callable[[Sight, bool], None]) -> int:
+def _until_finished(look: Look, interval: float, show: Callable[[StatusSnapshot, bool], None]) -> int:
     last, away = None, ""
     while last is None or not last.finished:
         try:
@@ -167,7 +167,7 @@ def _until_finished(look: Look, interval: float, show: Callable[[Sight, bool], N
     return 0
 
 
-def _line(sight: Sight, as_json: bool) -> None:
+def _line(sight: StatusSnapshot, as_json: bool) -> None:
     if as_json:
         print(json.dumps(sight.to_dict(), sort_keys=True), flush=True)
     else:
@@ -178,7 +178,7 @@ def _line(sight: Sight, as_json: bool) -> None:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-def _show(sight: Sight, as_json: bool) -> None:
+def _show(sight: StatusSnapshot, as_json: bool) -> None:
     if as_json:
         print_json(sight.to_dict())
         return
@@ -186,14 +186,14 @@ def _show(sight: Sight, as_json: bool) -> None:
         console.print(f"{name}: {value}", soft_wrap=True, markup=False)
 
 
-def _table(sight: Sight) -> Table:
+def _table(sight: StatusSnapshot) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in _rows(sight):
         table.add_row(Text(name, style="bold"), Text(value))
     return table
 
 
-def _rows(sight: Sight) -> Rows:
+def _rows(sight: StatusSnapshot) -> Rows:
     now = sight.standing
     rows = [
         ("block", f"{now.block}, {now.members} members"),
@@ -201,7 +201,7 @@ def _rows(sight: Sight) -> Rows:
         ("phase", now.phase),
         ("acted", ", ".join(map(str, now.acted)) or "nobody"),
         ("waiting for", _waiting(now, sight.when)),
-        *(("disputed", _dispute(entry)) for entry in now.disputes),
+        *(("disputed", _dispute(each)) for each in now.disputes),
     ]
     rows += sight.clusters.rows(now.finished) + sight.privacy.rows()
     if now.account:
@@ -230,11 +230,13 @@ def _clock(when: float | None) -> str:
     return f"about {time.strftime(form, time.localtime(when))}, in {left} s"
 
 
-def _dispute(entry: DisputedRound) -> str:
-    if not entry.by:
-        return f"round {entry.round} is void: it trained from a model that was disputed"
-    who = f"round {entry.round} by {len(entry.by)} of {entry.committed} (clients {', '.join(map(str, entry.by))})"
-    return f"{who}; it is void" if entry.void else f"{who}; it is void when more than half do"
+def _dispute(current: DisputedRound) -> str:
+    if not current.by:
+        return f"round {current.round} is void: it trained from a model that was disputed"
+    who = (
+        f"round {current.round} by {len(current.by)} of {current.committed} (clients {', '.join(map(str, current.by))})"
+    )
+    return f"{who}; it is void" if current.void else f"{who}; it is void when more than half do"
 
 
 def _last(last: Participation) -> str:

@@ -55,7 +55,7 @@ Observer = Callable[[str, Step], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
@@ -93,7 +93,7 @@ class DemoFailed(RuntimeError):
 
 
 def make_config(
-    plan: Plan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
+    plan: DemoPlan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
 ) -> FederationConfig:
     """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients.
 
@@ -116,7 +116,7 @@ def make_config(
     )
 
 
-def _privacy(plan: Plan) -> ClientLevelSettings | None:
+def _privacy(plan: DemoPlan) -> ClientLevelSettings | None:
     """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts."""
     if not plan.epsilon:
         return None
@@ -125,7 +125,7 @@ def _privacy(plan: Plan) -> ClientLevelSettings | None:
     return ClientLevelSettings(**terms, clip=_CLIP, dropouts=min(plan.drop, 0.9))
 
 
-def deal(plan: Plan, dataset: Dataset) -> tuple[list[Samples], Samples]:
+def deal(plan: DemoPlan, dataset: Dataset) -> tuple[list[Samples], Samples]:
     """Deal the training samples to the clients; d_share is given by volunteers out of the same samples.
 
     Raises
@@ -160,7 +160,7 @@ class Demo:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: DemoPlan,
         dataset: Dataset,
         network: Network,
         store: ContentStore,
@@ -282,7 +282,7 @@ class Silence:
 
     _AFTER = ("drew", "shared", "published its masked update")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
         self._plan = plan
         self._last: dict[tuple[int, int], set[str]] = {}
 

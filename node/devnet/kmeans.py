@@ -42,7 +42,7 @@ from fedgrove.node.devnet.windows import windows
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms, terms_of
 from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, parse_config, with_first_model
@@ -211,7 +211,7 @@ class Session:
         self._clients = {number: self._new_client(number) for number in range(1, federation.clients + 1)}
 
     @property
-    def state(self) -> State:
+    def state(self) -> KMeansState:
         """What the latest closed round left."""
         rounds = self._coordinator.view.rounds
         return method_of(self._federation.config).fetch_model(self._store, rounds.model_digest)

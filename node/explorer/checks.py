@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.watch import Sight
+from fedgrove.node.explorer.watch import Snapshot
 from fedgrove.node.protocol.ledger_rules import BadRecord
 
 GOOD, REMARK, BAD, WAIT, SKIPPED = "good", "remark", "bad", "wait", "skipped"
@@ -40,7 +40,7 @@ class Check:
 class Checks:
     """Answers for every record and round what the audit knows of it now."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Snapshot) -> None:
         self._sight = sight
         remarks = sight.verdict.remarks if sight.verdict else ()
         self._remarks: dict[tuple[int | None, int | None, str], BadRecord] = {}
@@ -49,13 +49,13 @@ class Checks:
             self._remarks.setdefault((remark.round, remark.client, kind), remark)
         self._remarked = {remark.round for remark in remarks}
 
-    def record(self, place: int, kind: str, round: int | None, client: int | None) -> Check:
+    def record(self, place: int, kind: str, number: int | None, client: int | None) -> Check:
         """Of the record at a place (from 1) in the history."""
         if place == self._sight.bad_place:
             return self._bad()
         if place > self._sight.checked:
             return self._unchecked
-        remark = self._remarks.get((round, client, kind))
+        remark = self._remarks.get((number, client, kind))
         return Check(REMARK, inert(f"{remark.field}: {remark.reason}")) if remark else Check(GOOD)
 
     def _bad(self) -> Check:

@@ -18,7 +18,7 @@ from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
 from fedgrove.node.methods.procfl.state import ClusterState, head_end
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.suspicion import scores
-from fedgrove.node.methods.procfl.watching import Score as Scored
+from fedgrove.node.methods.procfl.watching import Score
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -29,7 +29,7 @@ _START = head_end(b"")  # where a head without bytes ends
 
 
 @dataclass(frozen=True)
-class Score:
+class ClusterScore:
     """How a model did on the public samples that the coordinator tests on, as it says.
 
     Attributes
@@ -61,13 +61,13 @@ class Left:
     """What a round left: the state when its statement was heard, its models without tensors, and what they scored."""
 
     state: ClusterState
-    scores: tuple[Score, ...] = ()
+    scores: tuple[ClusterScore, ...] = ()
 
     @classmethod
     def from_row(cls, state: bytes, scores: str) -> Self | None:
         """Out of two columns of the index, or None where another version of fedgrove wrote them."""
         try:
-            return cls(ClusterState.outline(state), tuple(Score(*each) for each in json.loads(scores)))
+            return cls(ClusterState.outline(state), tuple(ClusterScore(*each) for each in json.loads(scores)))
         except (InvalidModel, ValueError, TypeError):
             return None
 
@@ -89,7 +89,7 @@ def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -
         return None  # the audit says of the record what is wrong with it
 
 
-def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: Stated) -> tuple[Score, ...]:
+def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: Stated) -> tuple[ClusterScore, ...]:
     """What each model scored; where the one model of all fell, then also what the models of its parts did."""
     several, tolerance = len(closed.models), course.terms.tolerance
     if several > 1:
@@ -99,7 +99,9 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
     now = scores(stated.right[:several], stated.tested, labels)
     if not closed.references:
         pairs = zip(clusters, now, strict=True)
-        return tuple(Score(cluster, float(each.expected), None, False, float(each.even)) for cluster, each in pairs)
+        return tuple(
+            ClusterScore(cluster, float(each.expected), None, False, float(each.even)) for cluster, each in pairs
+        )
     before = [closed.right[k if len(closed.right) > 1 else 0] for k in range(several)]
     found = _against(clusters, now, scores(before, stated.tested, labels), tolerance)
     if several > 1 or not found[0].fell:
@@ -111,14 +113,14 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
 
 
 def _against(
-    clusters: Sequence[int | None], now: Sequence[Scored], best: Sequence[Scored], tolerance: float
-) -> tuple[Score, ...]:
+    clusters: Sequence[int | None], now: Sequence[Score], best: Sequence[Score], tolerance: float
+) -> tuple[ClusterScore, ...]:
     """Scores beside the best before them."""
     exact = Fraction(str(tolerance))
     found = []
     for cluster, each, most in zip(clusters, now, best, strict=True):
         expected, even = (float(each.expected), float(most.expected)), (float(each.even), float(most.even))
-        found.append(Score(cluster, *expected, each.fell(most, exact), *even))
+        found.append(ClusterScore(cluster, *expected, each.fell(most, exact), *even))
     return tuple(found)
 
 

@@ -140,7 +140,7 @@ class _Tree:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseWindow:
     """A window of blocks (first, last, both included), and the blocks in which records of it lie."""
 
     name: str
@@ -149,7 +149,7 @@ class Phase:
     records: tuple[int, ...] = ()
 
 
-def timeline(phases: Sequence[Phase], ended: int | None, head: int, title: str) -> Markup:
+def timeline(phases: Sequence[PhaseWindow], ended: int | None, head: int, title: str) -> Markup:
     """The phases of a round side by side, a tick for each record, and where the round ended or the chain is now."""
     first, last = phases[0].first, phases[-1].last
     width, scale = 1000.0, 1000.0 / max(last - first + 1, 1)

@@ -14,7 +14,7 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.terms import has_clusters, latest_config
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 
 # Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
 _ORDER = ("config", "metrics", "evidence", "recovery", "model", "release", "shares", "update")
@@ -30,7 +30,7 @@ class Written:
     left_out: int
 
 
-def export(watch: Watch, target: Path, blob_bytes: int) -> Written:
+def export(watch: IndexWatch, target: Path, blob_bytes: int) -> Written:
     """Write all pages of a watch that has settled, into a folder that is new or empty: all of them or none.
 
     Parameters
@@ -47,7 +47,7 @@ def export(watch: Watch, target: Path, blob_bytes: int) -> Written:
         raise
 
 
-def _export(watch: Watch, target: Path, blob_bytes: int) -> Written:
+def _export(watch: IndexWatch, target: Path, blob_bytes: int) -> Written:
     assets = list(_assets())
     for name, data in assets:
         _write(target / name, data)

@@ -10,7 +10,7 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import LiveSource
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 
 
 @contextmanager
@@ -27,5 +27,5 @@ def live_pages(
         Folder of the index.
     """
     source = LiveSource(network, deployment, store, name, command)
-    with open_index(source, indexes) as index, Watch(source, index) as watch, serving(watch) as address:
+    with open_index(source, indexes) as index, IndexWatch(source, index) as watch, serving(watch) as address:
         yield address

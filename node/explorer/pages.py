@@ -25,7 +25,7 @@ from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
 from fedgrove.node.explorer.views.search import search
 from fedgrove.node.explorer.views.trees import trees_of
 from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
-from fedgrove.node.explorer.watch import Sight, Watch
+from fedgrove.node.explorer.watch import IndexWatch, Snapshot
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
@@ -43,7 +43,7 @@ class Pages:
         For an export: whether a path will be there. Links to others are left out, and folders are linked by their file.
     """
 
-    def __init__(self, watch: Watch, has: Exists | None = None) -> None:
+    def __init__(self, watch: IndexWatch, has: Exists | None = None) -> None:
         self._watch = watch
         self._has = has
         self._templates = Environment(
@@ -73,10 +73,12 @@ class Pages:
 class _Request:
     """One page, on one sight of the history."""
 
-    def __init__(self, watch: Watch, templates: Environment, has: Exists | None, path: str, query: str = "") -> None:
+    def __init__(
+        self, watch: IndexWatch, templates: Environment, has: Exists | None, path: str, query: str = ""
+    ) -> None:
         self._watch = watch
         self._readable = watch.index
-        self._sight: Sight = watch.sight
+        self._sight: Snapshot = watch.sight
         self._templates = templates
         self._has = has
         self._path = path

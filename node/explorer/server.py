@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from fedgrove.ipfs.store import NotFound, Root, StoreError
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
@@ -40,7 +40,7 @@ HEADERS = {
 }
 
 
-def make_app(watch: Watch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
+def make_app(watch: IndexWatch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
     """The application.
 
     Parameters
@@ -97,7 +97,7 @@ def host_of(headers: list[str]) -> str:
 class _Listeners:
     """Open streams of server-sent events, of which there may be so many."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: IndexWatch) -> None:
         self._watch = watch
         self._open = 0
 
@@ -126,7 +126,7 @@ class _Listeners:
             self._open -= 1
 
 
-def _raw(watch: Watch, name: str) -> Response:
+def _raw(watch: IndexWatch, name: str) -> Response:
     """The bytes behind a digest that the ledger names, and nothing else of the store; every block is verified."""
     try:
         digest = bytes.fromhex(name)
@@ -163,7 +163,7 @@ def _pieces(pieces: Iterator[bytes], root: Root) -> Iterator[bytes]:
 
 
 @contextmanager
-def serving(watch: Watch, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(watch: IndexWatch, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve in a thread while the block runs; gives the address of the pages. Raises OSError when the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listener:

@@ -30,7 +30,7 @@ _NOT_OF_A_RECORD = ("chain", "ledger", "archive", "manifest.json", "report.json"
 
 
 @dataclass(frozen=True)
-class Sight:
+class Snapshot:
     """What is known now.
 
     Attributes
@@ -74,7 +74,7 @@ class Sight:
         return self.checked + 1
 
 
-class Watch:
+class IndexWatch:
     """Keeps an index up to date and the audit going while it is entered.
 
     Parameters
@@ -90,7 +90,7 @@ class Watch:
         self.source = source
         self.index = index
         self.changed = threading.Condition()
-        self.sight = Sight()
+        self.sight = Snapshot()
         self._interval = interval
         self._ended = threading.Event()
         self._told = 0.0
@@ -120,7 +120,7 @@ class Watch:
         for thread in self._threads:  # one that waits for a store ends with the process
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def settle(self) -> Sight:
+    def settle(self) -> Snapshot:
         """Return when what was there was read, surveyed and audited once, or could not be; for an export."""
         for looked in (self._was_read, self._was_surveyed, self._was_audited):
             looked.wait()

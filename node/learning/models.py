@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional
 
 __all__ = [
+    "Classifier",
     "ConvNet",
     "FullyConnected",
-    "Network",
     "build_model",
     "default_model",
     "empty_model",
@@ -53,7 +53,7 @@ ARCHITECTURES = {
 FULLY_CONNECTED = {"geyer-mlp": (600, 100)}
 
 
-class Network(nn.Module):
+class Classifier(nn.Module):
     """A classifier that shows the outputs of its layers before their activation; the last are the logits."""
 
     @property
@@ -92,7 +92,7 @@ class Network(nn.Module):
         return self.layer_outputs(x)[-1]
 
 
-class ConvNet(Network):
+class ConvNet(Classifier):
     """Twice convolution, ReLU, max-pool 2; then fully connected, ReLU, and fully connected to the labels."""
 
     def __init__(self, architecture: Architecture, input_shape: tuple[int, ...], classes: int) -> None:
@@ -129,7 +129,7 @@ class ConvNet(Network):
         return maps1, maps2, hidden, passing(self.output(functional.relu(hidden)))
 
 
-class FullyConnected(Network):
+class FullyConnected(Classifier):
     """Two hidden layers with ReLU between pixels and labels, and no biases anywhere."""
 
     def __init__(self, hidden: tuple[int, int], input_shape: tuple[int, ...], classes: int) -> None:
@@ -182,7 +182,7 @@ def channels_last(x: torch.Tensor) -> torch.Tensor:
     return x.permute(0, 2, 3, 1).reshape(-1).view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
-def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> Network:
+def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> Classifier:
     """Build a model with PyTorch's usual initialisation, drawn from a generator of its own.
 
     Raises
@@ -199,7 +199,7 @@ def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int
     return model
 
 
-def empty_model(spec: ModelSpec, device: str = "cpu") -> Network:
+def empty_model(spec: ModelSpec, device: str = "cpu") -> Classifier:
     """Build a model on a device of torch's; its weights are not set yet."""
     # Built without storage first: constructors would draw from torch's global generator.
     with torch.device("meta"):

@@ -13,13 +13,15 @@ import math
 from typing import TypeGuard
 
 import torch
-from fedgrove.node.learning.models import FullyConnected, Network
+from fedgrove.node.learning.models import Classifier, FullyConnected
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.base import LocalTerm
 
 
-def suits(model: Network, samples: Samples, term: LocalTerm, settings: TrainingSettings) -> TypeGuard[FullyConnected]:
+def suits(
+    model: Classifier, samples: Samples, term: LocalTerm, settings: TrainingSettings
+) -> TypeGuard[FullyConnected]:
     """Whether a round is nothing but w ← w − η·∇ on a network without biases, with few enough samples to gain by it."""
     plain = not (settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase)
     if not (plain and isinstance(model, FullyConnected) and type(term) is LocalTerm):

@@ -80,9 +80,9 @@ class TrainingSettings:
         _check(0 <= self.crop <= 64, "crop", "a whole number of pixels from 0 to 64", self.crop)
         _check(0 <= self.erase <= 1, "erase", "a probability from 0 to 1", self.erase)
 
-    def rate_of(self, round: int) -> float:
+    def rate_of(self, number: int) -> float:
         """The learning rate of a round, counted from 1."""
-        return self.learning_rate * self.learning_rate_decay ** (round - 1)
+        return self.learning_rate * self.learning_rate_decay ** (number - 1)
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]

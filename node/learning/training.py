@@ -19,7 +19,7 @@ import torch
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning import devices, plain_descent
 from fedgrove.node.learning.augment import augment
-from fedgrove.node.learning.models import Network, channels_last, empty_model, load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
@@ -87,10 +87,10 @@ class Evaluation:
     per_label: tuple[int, ...]
 
 
-class Place(TypedDict):
+class RoundPosition(TypedDict):
     """Where a training stands: its round, from 1, of how many, and the seed that everything random follows from."""
 
-    round: int
+    number: int
     rounds: int
     seed: int
 
@@ -103,7 +103,7 @@ def train(
     strategy: Strategy,
     settings: TrainingSettings,
     *,
-    round: int,
+    number: int,
     rounds: int,
     client: int,
     seed: int,
@@ -120,7 +120,7 @@ def train(
     round, rounds : int
         t, from 1, and T. Rounds after T train as round T does where a strategy's schedule is over.
     client, seed : int
-        With ``round`` they seed all randomness.
+        With ``number`` they seed all randomness.
     state : mapping, optional
         ``LocalUpdate.state`` of this client's last round.
     prepared : object, optional
@@ -137,25 +137,25 @@ def train(
     ValueError
         Samples that do not fit the model, or no shared set where the strategy needs one.
     """
-    _check_round(spec, shared, strategy, round, rounds)
+    _check_round(spec, shared, strategy, number, rounds)
     _check_fits(spec, samples)
     with reproducible(), _model_with(spec, tensors, device) as model:
         if prepared is None:
-            prepared = strategy.prepare(model, shared, round=round, rounds=rounds)
+            prepared = strategy.prepare(model, shared, number=number, rounds=rounds)
         start = RoundStart(
-            round,
+            number,
             rounds,
             strategy.local_data(samples, shared),
             shared,
             split_extras(model, tensors),
             dict(state or {}),
-            _generator("strategy", seed, client, round),
+            _generator("strategy", seed, client, number),
             prepared,
         )
         term = strategy.begin(model, start)
-        generator = _generator("training", seed, client, round)
+        generator = _generator("training", seed, client, number)
         if plain_descent.suits(model, start.samples, term, settings):
-            loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(round), generator)
+            loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(number), generator)
         else:
             loss = _descend(model, start, term, settings, generator)
         trained = to_tensors(model)
@@ -163,7 +163,7 @@ def train(
     upload = {**trained, **end.extras}
     if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in upload.values())):
         raise DivergedTraining(
-            f"client {client} diverged in round {round}: lower learning_rate (now {settings.learning_rate:g}), "
+            f"client {client} diverged in round {number}: lower learning_rate (now {settings.learning_rate:g}), "
             f"momentum (now {settings.momentum:g}) or the strategy's weight"
         )
     return LocalUpdate(upload, len(samples), loss, end.state)
@@ -175,7 +175,7 @@ def prepare(
     shared: Samples | None,
     strategy: Strategy,
     *,
-    round: int,
+    number: int,
     rounds: int,
     device: str = "cpu",
 ) -> object:
@@ -183,9 +183,9 @@ def prepare(
 
     Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
     """
-    _check_round(spec, shared, strategy, round, rounds)
+    _check_round(spec, shared, strategy, number, rounds)
     with reproducible(), _model_with(spec, tensors, device) as model:
-        return strategy.prepare(model, shared, round=round, rounds=rounds)
+        return strategy.prepare(model, shared, number=number, rounds=rounds)
 
 
 def keep_freed_memory() -> None:
@@ -215,7 +215,7 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
 
 
 def _descend(
-    model: Network, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
+    model: Classifier, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
     optimizer = _Sgd(model, settings.rate_of(start.round), settings.momentum, settings.weight_decay)
@@ -241,7 +241,7 @@ def _descend(
 class _Sgd:
     """``torch.optim.SGD(fused=True)`` without its class, which imports torch's compiler: a second of every process."""
 
-    def __init__(self, model: Network, rate: float, momentum: float, weight_decay: float) -> None:
+    def __init__(self, model: Classifier, rate: float, momentum: float, weight_decay: float) -> None:
         self._parameters: list[torch.Tensor] = list(model.parameters())
         self._buffers: list[torch.Tensor | None] = [None] * len(self._parameters) if momentum else []
         self._options = {"lr": rate, "momentum": momentum, "weight_decay": weight_decay}
@@ -270,7 +270,7 @@ def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterato
         yield from zip(channels_last(x).split(size), y.split(size), strict=True)
 
 
-def _forward(model: Network, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
+def _forward(model: Classifier, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
     """Send a batch through the model, and what the term sends along in the same pass."""
     companions = term.companions()
     if companions is None:
@@ -282,9 +282,9 @@ _idle = threading.local()
 
 
 @contextmanager
-def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray], device: str) -> Iterator[Network]:
+def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray], device: str) -> Iterator[Classifier]:
     """A model that holds these weights; each thread keeps its last one, as building takes longer than a small round."""
-    kept: dict[tuple[ModelSpec, str], Network] = vars(_idle).setdefault("model", {})
+    kept: dict[tuple[ModelSpec, str], Classifier] = vars(_idle).setdefault("model", {})
     model = kept.pop((spec, device), None)
     if model is None:
         devices.set_up(device)
@@ -298,9 +298,9 @@ def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray], device: str)
         kept[spec, device] = model
 
 
-def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, round: int, rounds: int) -> None:
-    if round < 1 or rounds < 1:
-        raise ValueError(f"rounds count from 1, not round {round} of {rounds}")
+def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, number: int, rounds: int) -> None:
+    if number < 1 or rounds < 1:
+        raise ValueError(f"rounds count from 1, not round {number} of {rounds}")
     if strategy.needs_shared:
         if shared is None:
             raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
@@ -316,8 +316,8 @@ def _check_fits(spec: ModelSpec, samples: Samples) -> None:
         raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
 
 
-def _generator(purpose: str, seed: int, client: int, round: int) -> torch.Generator:
-    digest = hashlib.sha256(f"fedgrove {purpose} {seed} {client} {round}".encode()).digest()
+def _generator(purpose: str, seed: int, client: int, number: int) -> torch.Generator:
+    digest = hashlib.sha256(f"fedgrove {purpose} {seed} {client} {number}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 
 

@@ -168,7 +168,7 @@ class Grid:
 
 def grid_for(
     settings: ClientLevelSettings,
-    round: int,
+    number: int,
     parameters: int,
     clip: float,
     *,
@@ -180,7 +180,7 @@ def grid_for(
 
     Parameters
     ----------
-    round : int
+    number : int
         From 1.
     parameters : int
         d, of the whole upload.
@@ -198,7 +198,7 @@ def grid_for(
     RingTooSmall
         The sum of n updates and their noise could leave the ring, with a probability above 10⁻⁹.
     """
-    sigma = settings.noise_multiplier_of(round)
+    sigma = settings.noise_multiplier_of(number)
     least = max(4 * math.sqrt(parameters), 2048, 2048 / sigma, 4 * math.sqrt(max(clients, sharers)) / sigma)
     sensitivity = 1 << math.ceil(least - 1).bit_length()
     vote = _vote(settings, sigma, sensitivity, clients * rate) if settings.clipping == "quantile" else 0

@@ -36,7 +36,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class LocalMechanism:
     """The clipped and noised upload of a model of one size.
 
     Attributes
@@ -74,7 +74,7 @@ class Mechanism:
 
 
 @lru_cache(maxsize=8)
-def mechanism_for(settings: LocalSettings, length: int) -> Mechanism:
+def mechanism_for(settings: LocalSettings, length: int) -> LocalMechanism:
     """Calibrate the noise for a model of ``length`` parameters; a function of public terms only.
 
     Raises
@@ -82,13 +82,15 @@ def mechanism_for(settings: LocalSettings, length: int) -> Mechanism:
     ValueError
         The grid is too coarse for the clip: ε is tiny, or the model has billions of parameters.
     """
-    mechanism = Mechanism(length, settings.clip, gaussian_sigma(settings.epsilon, settings.delta, 2 * settings.clip))
+    mechanism = LocalMechanism(
+        length, settings.clip, gaussian_sigma(settings.epsilon, settings.delta, 2 * settings.clip)
+    )
     if _room(mechanism) < settings.clip / 2:
         raise ValueError(f"a model of {length} parameters is too large for local privacy with ε = {settings.epsilon:g}")
     return mechanism
 
 
-def randomize(mechanism: Mechanism, update: np.ndarray, random: Random) -> np.ndarray:
+def randomize(mechanism: LocalMechanism, update: np.ndarray, random: Random) -> np.ndarray:
     """Clip an update and add noise. Twice the same update costs as two rounds: keep the result, never draw again.
 
     Parameters
@@ -114,7 +116,7 @@ def randomize(mechanism: Mechanism, update: np.ndarray, random: Random) -> np.nd
     return (words.view(np.int32) * mechanism.unit).astype(np.float32)
 
 
-def _on_grid(mechanism: Mechanism, update: np.ndarray) -> np.ndarray:
+def _on_grid(mechanism: LocalMechanism, update: np.ndarray) -> np.ndarray:
     """The clipped update in grid units, int32 (d,), of a norm of at most C/γ."""
     norm, room = l2_norm(update), _room(mechanism)
     if math.isinf(norm):
@@ -123,7 +125,7 @@ def _on_grid(mechanism: Mechanism, update: np.ndarray) -> np.ndarray:
     return np.rint(update * np.float64(scale / mechanism.unit)).astype(np.int32)
 
 
-def _room(mechanism: Mechanism) -> float:
+def _room(mechanism: LocalMechanism) -> float:
     """The norm that is left for an update before it is rounded, so that it has at most C afterwards."""
     return mechanism.clip * (1 - _SLACK) - mechanism.unit * math.sqrt(mechanism.length) / 2
 

@@ -16,7 +16,7 @@ EARLY = 0.01
 
 
 @dataclass(frozen=True)
-class Training:
+class PlannedTraining:
     """A training to be planned.
 
     Attributes
@@ -107,7 +107,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Spent:
+class PlannedSpending:
     """ε of so many rounds, and how many more a budget affords (None without a budget)."""
 
     rounds: int
@@ -130,13 +130,13 @@ class Cost:
         The rounds that were asked about, likewise.
     """
 
-    models: Spent
-    average: Spent
-    most_drawn: Spent
-    own: Spent | None = None
+    models: PlannedSpending
+    average: PlannedSpending
+    most_drawn: PlannedSpending
+    own: PlannedSpending | None = None
 
 
-def outlook(training: Training, epsilon: float, participation: str) -> Outlook:
+def outlook(training: PlannedTraining, epsilon: float, participation: str) -> Outlook:
     """What (``epsilon``, δ) for all rounds asks for; ``participation`` as in ``ClientLevelSettings``."""
     secret = participation == "secret"
     counted = training.rounds if secret else training.participations
@@ -156,7 +156,7 @@ def outlook(training: Training, epsilon: float, participation: str) -> Outlook:
 
 
 def cost(
-    training: Training,
+    training: PlannedTraining,
     noise_multiplier: float,
     participations: int | None = None,
     lost: float = 0.0,
@@ -182,12 +182,12 @@ def cost(
     remaining = min(Fraction(1), (1 - share) / (1 - Fraction(str(training.dropouts))))
     sigma = noise_multiplier * math.sqrt(remaining)
 
-    def spent(rounds: int, rate: float = 1.0) -> Spent:
+    def spent(rounds: int, rate: float = 1.0) -> PlannedSpending:
         releases = [GaussianRelease(sigma, rate, rounds)]
         left = None
         if budget is not None:
             left = rounds_left(releases, GaussianRelease(sigma, rate), budget, training.delta, 1_000_000)
-        return Spent(rounds, epsilon_of(releases, training.delta), left)
+        return PlannedSpending(rounds, epsilon_of(releases, training.delta), left)
 
     limit = training.rounds if most is None else most
     return Cost(

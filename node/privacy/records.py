@@ -11,7 +11,7 @@ from typing import ClassVar, get_args, get_type_hints
 from fedgrove.node.privacy.accountant import AGREEMENT
 
 
-class InvalidRecord(ValueError):
+class InvalidPrivacyRecord(ValueError):
     """A statement of what was released is not in its form; the message says where."""
 
 
@@ -143,18 +143,18 @@ def record_from(table: object) -> PrivacyRecord:
     """
     mechanism = table.get("mechanism") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(mechanism, str) or mechanism not in RECORDS:
-        raise InvalidRecord(f"privacy.mechanism must be one of {', '.join(RECORDS)}")
+        raise InvalidPrivacyRecord(f"privacy.mechanism must be one of {', '.join(RECORDS)}")
     kind = RECORDS[mechanism]
     values = {name: value for name, value in table.items() if name != "mechanism"}
     hints = get_type_hints(kind)
     names = [item.name for item in fields(kind)]
     if set(values) != set(names):
-        raise InvalidRecord(f"privacy must have the keys {', '.join(names)}")
+        raise InvalidPrivacyRecord(f"privacy must have the keys {', '.join(names)}")
     for name in names:
         allowed = get_args(hints[name]) or (hints[name],)
         value = values[name]
         if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
-            raise InvalidRecord(f"privacy.{name} is not of its type, or not finite")
+            raise InvalidPrivacyRecord(f"privacy.{name} is not of its type, or not finite")
     return kind(**values)
 
 

@@ -91,13 +91,13 @@ class ClientLevelSettings:
         _check(fine, "quantile_noise", "0 (automatic) or from 0.1 to 1000000", self.quantile_noise)
         _check(0 <= self.dropouts <= 0.9, "dropouts", "from 0 to 0.9", self.dropouts)
 
-    def noise_multiplier_of(self, round: int) -> float:
+    def noise_multiplier_of(self, number: int) -> float:
         """σ of a round, counted from 1."""
-        return self.noise_multipliers[bisect_right(self.phases, round)]
+        return self.noise_multipliers[bisect_right(self.phases, number)]
 
-    def sampling_rate_of(self, round: int, otherwise: float) -> float:
+    def sampling_rate_of(self, number: int, otherwise: float) -> float:
         """The sampling rate of a round, counted from 1; ``otherwise`` is the federation's."""
-        return self.sampling_rates[bisect_right(self.phases, round)] if self.sampling_rates else otherwise
+        return self.sampling_rates[bisect_right(self.phases, number)] if self.sampling_rates else otherwise
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ class SignDsSettings:
         _check_budget(self.budget, self.epsilon)
         _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
 
-    def step_of(self, round: int) -> float:
+    def step_of(self, number: int) -> float:
         """The step of a round, counted from 1; multiplied out, as ``pow`` differs between machines in the last bit."""
-        return math.prod(repeat(self.step_decay, round - 1), start=self.step)
+        return math.prod(repeat(self.step_decay, number - 1), start=self.step)
 
 
 PrivacySettings = ClientLevelSettings | LocalSettings | SignDsSettings

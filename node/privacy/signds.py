@@ -41,7 +41,7 @@ class InvalidSelection(ValueError):
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class SignDsMechanism:
     """EM-MDS for one size of model.
 
     Attributes
@@ -116,7 +116,7 @@ class Selection:
         return _MAGIC + _SIGNS[self.sign] + self.dimensions.astype(_INDEX).tobytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes, mechanism: Mechanism) -> "Selection":
+    def from_bytes(cls, data: bytes, mechanism: SignDsMechanism) -> "Selection":
         """Parse what ``to_bytes`` wrote for this mechanism.
 
         Raises
@@ -159,7 +159,7 @@ class Votes:
 
 
 @lru_cache(maxsize=8)
-def mechanism_for(settings: SignDsSettings, length: int) -> Mechanism:
+def mechanism_for(settings: SignDsSettings, length: int) -> SignDsMechanism:
     """Fix k, h and ν_th for a model of ``length`` parameters; a function of public terms only.
 
     ν_th is the argmax of E[ν] over 1 … h, the smallest of several. An automatic h is the largest with E[ν]/h of at
@@ -182,10 +182,10 @@ def mechanism_for(settings: SignDsSettings, length: int) -> Mechanism:
         threshold, expected = _best_threshold(_counts(length, top, size), boost)
         if expected >= Fraction(settings.share) * size:
             break
-    return Mechanism(settings.epsilon, length, top, size, threshold, boost)
+    return SignDsMechanism(settings.epsilon, length, top, size, threshold, boost)
 
 
-def select(mechanism: Mechanism, update: np.ndarray, random: Random) -> Selection:
+def select(mechanism: SignDsMechanism, update: np.ndarray, random: Random) -> Selection:
     """Choose what to upload of an update. Twice the same update costs twice ε: keep the bytes, never draw again.
 
     Parameters

@@ -41,20 +41,20 @@ class Accounting(ABC):
         """What a round will tell of a client that takes part, if nothing unforeseen happens; d ``parameters``."""
 
     @abstractmethod
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
+    def release(self, current: RoundRecords, parameters: int) -> Release:
         """What a round tells of a client whose upload is listed.
 
         Parameters
         ----------
-        entry : RoundRecords
+        current : RoundRecords
             The round; its lists of shares and commitments are final.
         parameters : int
             d, of the model.
         """
 
-    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
+    def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
         """What a round tells of a client whose upload is listed, towards those who can read the ledger."""
-        return self.release(entry, parameters)
+        return self.release(current, parameters)
 
     def unfit(self, number: int, members: int) -> str:
         """Why a round with so many members is not what the accounting counts on, in one clause; empty when it is."""
@@ -64,7 +64,7 @@ class Accounting(ABC):
         """Rounds after ``number`` from which on ``planned_release`` is another."""
         return ()
 
-    def is_summed(self, entry: RoundRecords, client: int) -> bool:
+    def is_summed(self, current: RoundRecords, client: int) -> bool:
         """Whether a client's upload in a sealed round is to be part of a sum, or may be of one."""
         return True
 
@@ -75,5 +75,5 @@ class NoMechanism(Accounting):
     def planned_release(self, number: int, parameters: int) -> Release:
         return GaussianRelease(0.0)
 
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
+    def release(self, current: RoundRecords, parameters: int) -> Release:
         return GaussianRelease(0.0)

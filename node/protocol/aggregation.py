@@ -19,46 +19,48 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.spending import Spending
 
 
-def seed_hashes(entry: RoundRecords) -> dict[int, bytes]:
+def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
     """SHA-256 of each survivor's self-mask seed, by leaf position."""
-    return {entry.order.index(client): record.seed_hash for client, record in entry.commits.items()}
+    return {current.order.index(client): record.seed_hash for client, record in current.commits.items()}
 
 
-def recovery(round: RoundInputs, data: bytes) -> RecoveryRecord:
+def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
     """Parse a round's recovery record and check it against the ledger.
 
     Raises
     ------
     node.masking.recovery.InvalidRecovery
     """
-    return RecoveryRecord.parse(data, round.graph, round.sharers, round.survivors, seed_hashes(round.entry))
+    return RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
 
 
-def sealed_shares(round: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:
+def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:
     """The blobs of sealed shares of these positions, as far as they can be fetched and have the right size.
 
     Raises
     ------
     Unreachable
     """
-    graph, order = round.graph, round.entry.order
-    digests = {owner: round.entry.shares[order[owner]].digest for owner in owners if order[owner] in round.entry.shares}
-    return fetch_available(round.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
+    graph, order = inputs.graph, inputs.current.order
+    digests = {
+        owner: inputs.current.shares[order[owner]].digest for owner in owners if order[owner] in inputs.current.shares
+    }
+    return fetch_available(inputs.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
 
 
-def released_shares(round: RoundInputs) -> dict[int, bytes]:
+def released_shares(inputs: RoundInputs) -> dict[int, bytes]:
     """What holders released, by position, as far as it can be fetched and is not too large.
 
     Raises
     ------
     Unreachable
     """
-    graph, entry = round.graph, round.entry
-    digests = {entry.order.index(client): record.digest for client, record in entry.releases.items()}
-    return fetch_available(round.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
+    graph, current = inputs.graph, inputs.current
+    digests = {current.order.index(client): record.digest for client, record in current.releases.items()}
+    return fetch_available(inputs.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
 
 
-def recovered(round: RoundInputs, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
+def recovered(inputs: RoundInputs, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
     """The recovery record that follows from what was shared, and released by these positions.
 
     Raises
@@ -66,12 +68,12 @@ def recovered(round: RoundInputs, released: Mapping[int, bytes], left_out: Colle
     Unreachable
     node.masking.recovery.TooFewShares
     """
-    shares = sealed_shares(round, range(round.graph.n))
-    hashes = seed_hashes(round.entry)
-    return recover(round.graph, round.sharers, round.survivors, hashes, released, shares, left_out)
+    shares = sealed_shares(inputs, range(inputs.graph.n))
+    hashes = seed_hashes(inputs.current)
+    return recover(inputs.graph, inputs.sharers, inputs.survivors, hashes, released, shares, left_out)
 
 
-def outcome(method: Method, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
     """Sum the survivors' uploads, take the masks off, return the next global model and what the round released.
 
     Raises
@@ -81,10 +83,10 @@ def outcome(method: Method, round: RoundInputs, record: RecoveryRecord) -> Outco
     node.masking.aggregate.InvalidUpdate
         An upload has the wrong length, or its blocks make no file.
     """
-    result = method.codec.outcome(round, record)
+    result = method.codec.outcome(inputs, record)
     if result.privacy is None:
         return result
-    spent, number = spending(method, round), round.entry.number
+    spent, number = spending(method, inputs), inputs.current.number
     figures = {"epsilon": spent.largest(number)[1]}
     if isinstance(result.privacy, ClientLevelRecord):
         figures["ledger_epsilon"] = spent.largest(number, readers=True)[1]
@@ -92,11 +94,11 @@ def outcome(method: Method, round: RoundInputs, record: RecoveryRecord) -> Outco
     return replace(result, privacy=replace(result.privacy, **stated))
 
 
-def overspent(method: Method, round: RoundInputs) -> str:
+def overspent(method: Method, inputs: RoundInputs) -> str:
     """Whose privacy budget the round exceeds, in one clause: then nothing may be released, and no such round closed."""
-    return spending(method, round).overspent(round.entry) if method.accounting.budget is not None else ""
+    return spending(method, inputs).overspent(inputs.current) if method.accounting.budget is not None else ""
 
 
-def spending(method: Method, round: RoundInputs) -> Spending:
+def spending(method: Method, inputs: RoundInputs) -> Spending:
     """What everybody has spent, as the ledger shows it to this round."""
-    return Spending(method, round.store, round.rounds, method.parameters_of(round.previous))
+    return Spending(method, inputs.store, inputs.rounds, method.parameters_of(inputs.previous))

@@ -45,7 +45,7 @@ class ClosingFault:
 
 def closing_fault(
     method: Method,
-    round: RoundInputs,
+    inputs: RoundInputs,
     right: Outcome,
     end: Closed,
     metrics: Callable[[], bytes],
@@ -75,13 +75,13 @@ def closing_fault(
         stated = Metrics.from_bytes(metrics())
     except InvalidBlob as fault:
         return ClosingFault("metrics", str(fault))
-    if stated.round != round.entry.number:
+    if stated.round != inputs.current.number:
         return ClosingFault("metrics", f"they are those of round {stated.round}")
     wrong = difference(stated.privacy, right.privacy) or method.statement_fault(right.model, stated)
     wrong = wrong or head_fault(stated, block_hash, first, end)
     if wrong:
         return ClosingFault("metrics", wrong)
-    beyond = overspent(method, round)
+    beyond = overspent(method, inputs)
     return ClosingFault("privacy", beyond) if beyond else None
 
 
@@ -127,7 +127,7 @@ class Closings:
         self._has_to: dict[Key, bool] = {}
         self._found: dict[Key, str] = {}
 
-    def fault(self, entry: RoundRecords, client: int = 0) -> str:
+    def fault(self, current: RoundRecords, client: int = 0) -> str:
         """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
 
         Parameters
@@ -140,35 +140,35 @@ class Closings:
         ipfs.store.StoreError
             The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
         """
-        end = entry.closing
-        key = (entry.number, end.model_digest, end.metrics_digest)
+        end = current.closing
+        key = (current.number, end.model_digest, end.metrics_digest)
         if key not in self._found:
-            chance = max(self._fraction, self._method.config.federation.checkers / len(entry.commits))
-            if self._lot(end) >= chance and not entry.disputes and not self._must(entry, client, key):
+            chance = max(self._fraction, self._method.config.federation.checkers / len(current.commits))
+            if self._lot(end) >= chance and not current.disputes and not self._must(current, client, key):
                 return ""
-            self._found = {key: self._recompute(entry, end)}
+            self._found = {key: self._recompute(current, end)}
         return self._found[key]
 
-    def _must(self, entry: RoundRecords, client: int, key: Key) -> bool:
+    def _must(self, current: RoundRecords, client: int, key: Key) -> bool:
         """Whether the member repeats this closing, be its fraction 0."""
         if key not in self._has_to:
-            self._has_to = {key: self._method.schedule.has_leaders and self._repeats(entry, client)}
+            self._has_to = {key: self._method.schedule.has_leaders and self._repeats(current, client)}
         return self._has_to[key]
 
-    def _repeats(self, entry: RoundRecords, client: int) -> bool:
+    def _repeats(self, current: RoundRecords, client: int) -> bool:
         try:
-            return self._method.schedule.repeats(self._inputs(entry), client)
+            return self._method.schedule.repeats(self._inputs(current), client)
         except (StoreError, OSError, MemoryError):
             raise
         except Exception:
             return True  # what cannot even be looked at does not follow: repeating it says why
 
-    def _recompute(self, entry: RoundRecords, end: Closed) -> str:
-        if entry.opened.config_digest != self._terms:
+    def _recompute(self, current: RoundRecords, end: Closed) -> str:
+        if current.opened.config_digest != self._terms:
             return "it was held under terms that this client did not agree to"
-        round = self._inputs(entry)
+        inputs = self._inputs(current)
         try:
-            return self._difference(round, end)
+            return self._difference(inputs, end)
         except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
             return str(fault)
         except (StoreError, OSError, MemoryError):
@@ -177,18 +177,18 @@ class Closings:
             # Nobody can go on from what ends in an error that nobody expected: rather disputed than stuck.
             return f"checking what was published of it ends in {type(fault).__name__}"
 
-    def _difference(self, round: RoundInputs, end: Closed) -> str:
+    def _difference(self, inputs: RoundInputs, end: Closed) -> str:
         """How a closing differs from the right one, in one sentence."""
-        entry = round.entry
-        record = recovery(round, self._store.fetch(entry.recovery.digest, most_record_bytes(round.graph)))
-        right = outcome(self._method, round, record)
+        current = inputs.current
+        record = recovery(inputs, self._store.fetch(current.recovery.digest, most_record_bytes(inputs.graph)))
+        right = outcome(self._method, inputs, record)
 
         def metrics() -> bytes:
             return self._store.fetch(end.metrics_digest, MAX_JSON_BYTES)
 
-        return str(closing_fault(self._method, round, right, end, metrics, self._block_hash, self._first) or "")
+        return str(closing_fault(self._method, inputs, right, end, metrics, self._block_hash, self._first) or "")
 
 
-def evidence(entry: RoundRecords, fault: str) -> bytes:
+def evidence(current: RoundRecords, fault: str) -> bytes:
     """What a dispute's digest on the ledger stands for: canonical JSON, for people; an auditor recomputes the round."""
-    return json.dumps({"fault": fault, "round": entry.number}, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps({"fault": fault, "round": current.number}, sort_keys=True, separators=(",", ":")).encode()

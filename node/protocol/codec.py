@@ -37,11 +37,11 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
 
     @abstractmethod
-    def expected_bytes(self, round: RoundInputs[ModelT], client: int) -> int:
+    def expected_bytes(self, inputs: RoundInputs[ModelT], client: int) -> int:
         """Exact size of a client's upload in a round, whose list of shares is final."""
 
     @abstractmethod
-    def encode(self, round: RoundInputs[ModelT], client: int, secrets: RoundSecrets, update: UpdateT) -> bytes:
+    def encode(self, inputs: RoundInputs[ModelT], client: int, secrets: RoundSecrets, update: UpdateT) -> bytes:
         """Make a client's upload. Called once a round: what it returns is in the journal before anybody sees it.
 
         Parameters
@@ -59,16 +59,16 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
             The client cannot take part; the message says why.
         """
 
-    def remark(self, round: RoundInputs[ModelT], update: UpdateT) -> str:
+    def remark(self, inputs: RoundInputs[ModelT], update: UpdateT) -> str:
         """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
         return ""
 
-    def in_place_of_diverged(self, round: RoundInputs[ModelT]) -> UpdateT | None:
+    def in_place_of_diverged(self, inputs: RoundInputs[ModelT]) -> UpdateT | None:
         """The update of a client whose training diverged; None: it sits out, and others learn of it."""
         return None
 
     @abstractmethod
-    def outcome(self, round: RoundInputs[ModelT], record: RecoveryRecord) -> Outcome[ModelT]:
+    def outcome(self, inputs: RoundInputs[ModelT], record: RecoveryRecord) -> Outcome[ModelT]:
         """Sum the uploads that the ledger lists and return the next model; the same bytes for everybody.
 
         Parameters

@@ -11,19 +11,19 @@ from fedgrove.chain.records import Closed
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.privacy.records import InvalidRecord, PrivacyRecord, record_from
+from fedgrove.node.privacy.records import InvalidPrivacyRecord, PrivacyRecord, record_from
 
 
-class State(Protocol):
+class MethodState(Protocol):
     """What rounds of some methods leave instead of a model's tensors."""
 
     def to_bytes(self) -> bytes: ...
 
 
-Model = Tensors | State
+Model = Tensors | MethodState
 """What a round trains from and closes with: a model's tensors, or a state that its method knows."""
 
-ModelT = TypeVar("ModelT", bound=Tensors | State)
+ModelT = TypeVar("ModelT", bound=Tensors | MethodState)
 """What the rounds of one method train from and close with."""
 
 Update = object
@@ -91,7 +91,7 @@ class Metrics:
             if not isinstance(stated, dict | None):
                 raise ValueError("what is stated is no table")
             metrics = cls(*numbers, privacy, stated, _head(table["head"]) if "head" in table else None)
-        except InvalidRecord as fault:
+        except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
             raise InvalidBlob("the metrics are not in their JSON form") from None

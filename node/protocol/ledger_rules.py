@@ -87,9 +87,9 @@ _JOINING = (Registered, VrfKeyRotated, MailboxKeyRotated, Approved, Revoked, Wit
 _MOST_ABSENCES = 0xFFFF  # at which the registry's count stays
 
 
-def bad(field: str, reason: str, round: int | None = None, client: int | None = None) -> RuleBroken:
+def bad(field: str, reason: str, number: int | None = None, client: int | None = None) -> RuleBroken:
     """The exception that names a bad record."""
-    return RuleBroken(BadRecord(round, client, field, reason))
+    return RuleBroken(BadRecord(number, client, field, reason))
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ class LedgerRules:
             case Recovered() | Closed() | Skipped() | Failed():
                 self._within_round(record)
 
-    def barred(self, member: Member, entry: RoundRecords) -> str:
+    def barred(self, member: Member, current: RoundRecords) -> str:
         """Why the ledger takes no draw of an active member in a round, in one clause; empty when it does."""
-        if not self._approved_by(member, entry):
+        if not self._approved_by(member, current):
             return "the federation's admin: this client is not approved"
         until = self._skipped_until.get(member.client, 0)
-        return f"this client: absent too often, it sits out until round {until}" if until >= entry.number else ""
+        return f"this client: absent too often, it sits out until round {until}" if until >= current.number else ""
 
     def is_active(self, account: str, block: int) -> bool:
         """Whether an account is a member's that may act for the coordinator in a block."""
@@ -252,17 +252,17 @@ class LedgerRules:
         ended = self.rounds.ended()
         if not ended:
             raise bad("absence", "no round has ended", client=record.client)
-        entry, client = ended[-1], record.client
+        current, client = ended[-1], record.client
         if not self._to_be_absent:
-            if entry.absences or not entry.stands or self._draws(record.at.block):
+            if current.absences or not current.stands or self._draws(record.at.block):
                 reason = "the round did not close, was reported on before, or the next one draws"
-                raise bad("absence", reason, entry.number, client)
-            self._to_be_absent = self._absent(entry)
+                raise bad("absence", reason, current.number, client)
+            self._to_be_absent = self._absent(current)
         if not self._to_be_absent or self._to_be_absent.pop(0) != client:
-            raise bad("absence", "the client was not absent, or another one comes first", entry.number, client)
+            raise bad("absence", "the client was not absent, or another one comes first", current.number, client)
         count = min(self._absences.get(client, 0) + 1, _MOST_ABSENCES)
         if record.absences != count:
-            raise bad("absence.count", f"{record.absences} recorded, {count} counted", entry.number, client)
+            raise bad("absence.count", f"{record.absences} recorded, {count} counted", current.number, client)
         self._absences[client] = count
         if count % self.facts.settings.absence_limit == 0:
             self._skipped_until[client] = self.rounds.last.number + self.facts.settings.absence_rounds
@@ -272,16 +272,16 @@ class LedgerRules:
         latest = self.rounds.last
         return latest.end is None and block <= Deadlines.of(latest.opened.opened_at, self.facts.settings).draw_end
 
-    def _absent(self, entry: RoundRecords) -> list[int]:
+    def _absent(self, current: RoundRecords) -> list[int]:
         """Whom a report on a closed round names: all that did not commit, by ascending account."""
-        uncommitted = (client for client in entry.order if client not in entry.commits)
+        uncommitted = (client for client in current.order if client not in current.commits)
         return sorted(uncommitted, key=lambda client: int(self.rounds.members[client].account, 16))
 
-    def _approved_by(self, member: Member, entry: RoundRecords) -> bool:
+    def _approved_by(self, member: Member, current: RoundRecords) -> bool:
         """Whether the member was approved, and for long enough, when the round was opened."""
         if self.facts.deployment.open_membership:
             return True
-        opened_at, account = entry.opened.opened_at, member.account
+        opened_at, account = current.opened.opened_at, member.account
         if account in self._approved:
             return self._approved[account] <= opened_at
         revoked, since = self._revoked.get(account, (-1, 0))
@@ -338,28 +338,28 @@ class LedgerRules:
 
     def _within_round(self, record: WithinRound) -> None:
         number = record.round
-        entry = self.rounds.latest
-        if entry is None or entry.number != number:
+        current = self.rounds.latest
+        if current is None or current.number != number:
             raise bad(_name(record), "the round was not open", number)
-        if entry.end is not None:
+        if current.end is not None:
             raise bad(_name(record), "the round had ended", number)
-        deadlines = Deadlines.of(entry.opened.opened_at, self.facts.settings)
+        deadlines = Deadlines.of(current.opened.opened_at, self.facts.settings)
         match record:
             case SeedFixed():
-                self._seed(record, entry, deadlines)
+                self._seed(record, current, deadlines)
             case Drawn():
-                self._drawn(record, entry, deadlines)
+                self._drawn(record, current, deadlines)
             case Sealed():
-                self._sealed(record, entry, deadlines)
+                self._sealed(record, current, deadlines)
             case Shared() | Committed() | Released():
-                self._member_record(record, entry, deadlines)
+                self._member_record(record, current, deadlines)
             case Recovered():
-                self._recovered(record, entry, deadlines)
+                self._recovered(record, current, deadlines)
             case Closed() | Skipped() | Failed():
-                self._ended(record, entry, deadlines)
+                self._ended(record, current, deadlines)
 
-    def _seed(self, record: SeedFixed, entry: RoundRecords, deadlines: Deadlines) -> None:
-        if entry.seed is not None or record.at.block <= deadlines.seed_block:
+    def _seed(self, record: SeedFixed, current: RoundRecords, deadlines: Deadlines) -> None:
+        if current.seed is not None or record.at.block <= deadlines.seed_block:
             raise bad("seed", "fixed twice, or before its block", record.round)
         if record.block_hash != self.facts.block_hash(deadlines.seed_block):
             raise bad("seed.block hash", f"it is not the hash of block {deadlines.seed_block}", record.round)
@@ -368,50 +368,52 @@ class LedgerRules:
         if record.seed != tree.seed(record.block_hash, previous_root):
             raise bad("seed", "it does not follow from its block and the order before", record.round)
 
-    def _drawn(self, record: Drawn, entry: RoundRecords, deadlines: Deadlines) -> None:
+    def _drawn(self, record: Drawn, current: RoundRecords, deadlines: Deadlines) -> None:
         number, client = record.round, record.client
         member = self._check_author(record, "draw")
-        if client in entry.draws or len(entry.draws) >= self.facts.settings.max_clients:
+        if client in current.draws or len(current.draws) >= self.facts.settings.max_clients:
             raise bad("draw", "the client drew twice, or the round was full", number, client)
-        if entry.seed is None:
+        if current.seed is None:
             raise bad("draw", "the seed was not fixed", number, client)
         if not deadlines.seed_block < record.at.block <= deadlines.draw_end:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
-        if member.active_from > entry.opened.opened_at:
+        if member.active_from > current.opened.opened_at:
             raise bad("draw.client", "the client was not active yet", number, client)
-        if not self._approved_by(member, entry):
+        if not self._approved_by(member, current):
             raise bad("draw.client", "the client was not approved", number, client)
         if self._skipped_until.get(client, 0) >= number:
             raise bad("draw.client", "the client sits out because of its absences", number, client)
         if not 0 < record.samples <= self.facts.settings.max_samples:
             raise bad("draw.samples", f"{record.samples} samples", number, client)
-        alpha = tree.draw_alpha(*self.facts.place, number, entry.seed.seed)
+        alpha = tree.draw_alpha(*self.facts.place, number, current.seed.seed)
         beta = self._proof(record, alpha, "draw.proof", number)
-        if not tree.is_drawn(beta, entry.opened.sampling_rate):
+        if not tree.is_drawn(beta, current.opened.sampling_rate):
             raise bad("draw.proof", "the client's output is above the sampling threshold", number, client)
 
-    def _sealed(self, record: Sealed, entry: RoundRecords, deadlines: Deadlines) -> None:
-        if entry.sealed is not None or not deadlines.order_block < record.at.block <= deadlines.seal_end:
+    def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
+        if current.sealed is not None or not deadlines.order_block < record.at.block <= deadlines.seal_end:
             raise bad("order", "sealed twice or outside its window", record.round)
-        if record.drawn != len(entry.draws) or record.drawn < self.facts.settings.quorum:
-            raise bad("order.count", f"{record.drawn} sealed, {len(entry.draws)} drew", record.round)
+        if record.drawn != len(current.draws) or record.drawn < self.facts.settings.quorum:
+            raise bad("order.count", f"{record.drawn} sealed, {len(current.draws)} drew", record.round)
         source = self.facts.randomness if self.facts.settings.randao else self.facts.block_hash
         if record.order_seed != tree.order_seed(*self.facts.place, record.round, source(deadlines.order_block)):
             raise bad("order.seed", f"it does not follow from block {deadlines.order_block}", record.round)
-        if record.order_root != tree.order_root(tree.order(entry.tickets, record.order_seed)):
+        if record.order_root != tree.order_root(tree.order(current.tickets, record.order_seed)):
             raise bad("order.root", "it is not the root over the tickets in their order", record.round)
 
-    def _member_record(self, record: Shared | Committed | Released, entry: RoundRecords, deadlines: Deadlines) -> None:
+    def _member_record(
+        self, record: Shared | Committed | Released, current: RoundRecords, deadlines: Deadlines
+    ) -> None:
         self._check_author(record, _name(record))
         match record:
             case Shared():
-                allowed, present = entry.draws, entry.shares
-                first, last = entry.sealed.at.block if entry.sealed else deadlines.close_end, deadlines.share_end
+                allowed, present = current.draws, current.shares
+                first, last = current.sealed.at.block if current.sealed else deadlines.close_end, deadlines.share_end
             case Committed():
-                allowed, present = entry.shares, entry.commits
+                allowed, present = current.shares, current.commits
                 first, last = deadlines.share_end + 1, deadlines.commit_end
             case Released():
-                allowed, present = entry.draws, entry.releases
+                allowed, present = current.draws, current.releases
                 first, last = deadlines.commit_end + 1, deadlines.recover_end
         if record.client not in allowed:
             raise bad(_name(record), "the client had no part in the phase before", record.round, record.client)
@@ -422,39 +424,39 @@ class LedgerRules:
                 f"{_name(record)}.block", f"block {record.at.block} is outside its window", record.round, record.client
             )
 
-    def _recovered(self, record: Recovered, entry: RoundRecords, deadlines: Deadlines) -> None:
-        if entry.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:
+    def _recovered(self, record: Recovered, current: RoundRecords, deadlines: Deadlines) -> None:
+        if current.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:
             raise bad("recovery", "recorded twice or outside its window", record.round)
-        if entry.sealed is None:
+        if current.sealed is None:
             raise bad("recovery", "the order was not sealed", record.round)
         self._check_coordinator(record, "recovery", deadlines.commit_end)
-        if record.survivors != len(entry.commits):
-            raise bad("recovery.survivors", f"{record.survivors}, but {len(entry.commits)} committed", record.round)
+        if record.survivors != len(current.commits):
+            raise bad("recovery.survivors", f"{record.survivors}, but {len(current.commits)} committed", record.round)
 
-    def _ended(self, record: Closed | Skipped | Failed, entry: RoundRecords, deadlines: Deadlines) -> None:
+    def _ended(self, record: Closed | Skipped | Failed, current: RoundRecords, deadlines: Deadlines) -> None:
         block, number = record.at.block, record.round
         match record:
             case Closed():
-                if entry.recovered is None or block > deadlines.close_end or not any(record.model_digest):
+                if current.recovered is None or block > deadlines.close_end or not any(record.model_digest):
                     raise bad("closed", "not recovered, after its deadline, or without a model", number)
-                self._check_coordinator(record, "closed", entry.recovered.at.block)
+                self._check_coordinator(record, "closed", current.recovered.at.block)
                 self._model, self._standing = record.model_digest, number
             case Skipped():
-                if len(entry.draws) >= self.facts.settings.quorum or block <= deadlines.draw_end:
-                    raise bad("skipped", f"{len(entry.draws)} clients had drawn", number)
-                if record.drawn != len(entry.draws):
-                    raise bad("skipped.count", f"{record.drawn} recorded, {len(entry.draws)} drew", number)
+                if len(current.draws) >= self.facts.settings.quorum or block <= deadlines.draw_end:
+                    raise bad("skipped", f"{len(current.draws)} clients had drawn", number)
+                if record.drawn != len(current.draws):
+                    raise bad("skipped.count", f"{record.drawn} recorded, {len(current.draws)} drew", number)
             case Failed():
-                overdue = _overdue(entry, deadlines, block)
+                overdue = _overdue(current, deadlines, block)
                 if overdue != (record.reason == FailureReason.DEADLINE):
                     raise bad("failed", "a deadline had passed, or none had, against what it says", number)
                 if not overdue:
-                    self._failed_early(record, entry, deadlines)
+                    self._failed_early(record, current, deadlines)
 
-    def _failed_early(self, record: Failed, entry: RoundRecords, deadlines: Deadlines) -> None:
-        if entry.sealed is None or record.at.block <= deadlines.commit_end or record.reason == FailureReason.NONE:
+    def _failed_early(self, record: Failed, current: RoundRecords, deadlines: Deadlines) -> None:
+        if current.sealed is None or record.at.block <= deadlines.commit_end or record.reason == FailureReason.NONE:
             raise bad("failed", "recorded before the commit phase was over, or without a reason", record.round)
-        since = entry.recovered.at.block if entry.recovered is not None else deadlines.commit_end
+        since = current.recovered.at.block if current.recovered is not None else deadlines.commit_end
         self._check_coordinator(record, "failed", since)
 
     # --- disputes ---------------------------------------------------------------------------------------------------
@@ -464,11 +466,11 @@ class LedgerRules:
         self._check_author(record, "dispute")
         if number == 0 or number != self._standing:
             raise bad("dispute", "it is not the latest closed round, or it is void already", number, client)
-        entry = self.rounds.rounds[number]
-        if client not in entry.commits or client in entry.disputes:
+        current = self.rounds.rounds[number]
+        if client not in current.commits or client in current.disputes:
             raise bad("dispute", "the client had no part in the round, or disputed it before", number, client)
-        disputes = len(entry.disputes) + 1
-        if 2 * disputes > len(entry.commits):
+        disputes = len(current.disputes) + 1
+        if 2 * disputes > len(current.commits):
             self._to_be_voided = [(number, disputes)]
             latest = self.rounds.last
             if latest.end is None:
@@ -484,10 +486,10 @@ class LedgerRules:
             raise bad("voided.model", "it is not the model that the disputed round trained from", number)
 
 
-def _overdue(entry: RoundRecords, deadlines: Deadlines, block: int) -> bool:
-    if entry.sealed is None:
+def _overdue(current: RoundRecords, deadlines: Deadlines, block: int) -> bool:
+    if current.sealed is None:
         return block > deadlines.seal_end
-    if entry.recovered is None:
+    if current.recovered is None:
         return block > deadlines.recover_end
     return block > deadlines.close_end
 

@@ -59,18 +59,18 @@ class LedgerView:
         self.rounds.add(record)
         self._last = record
 
-    def deadlines(self, entry: RoundRecords) -> Deadlines:
+    def deadlines(self, current: RoundRecords) -> Deadlines:
         """The windows of a round."""
-        return Deadlines.of(entry.opened.opened_at, self.settings)
+        return Deadlines.of(current.opened.opened_at, self.settings)
 
-    def previous_root(self, entry: RoundRecords) -> bytes:
+    def previous_root(self, current: RoundRecords) -> bytes:
         """Order root of the last sealed round before this one (32 zero bytes when there is none)."""
-        sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed and past.number < entry.number]
+        sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed and past.number < current.number]
         return sealed[-1].order_root if sealed else bytes(32)
 
-    def seed(self, entry: RoundRecords) -> bytes:
+    def seed(self, current: RoundRecords) -> bytes:
         """The round's seed: from the ledger, or computed from the seed block before anyone fixed it."""
-        if entry.seed is not None:
-            return entry.seed.seed
-        block_hash = self._ledger.block_hash(self.deadlines(entry).seed_block)
-        return tree.seed(block_hash, self.previous_root(entry))
+        if current.seed is not None:
+            return current.seed.seed
+        block_hash = self._ledger.block_hash(self.deadlines(current).seed_block)
+        return tree.seed(block_hash, self.previous_root(current))

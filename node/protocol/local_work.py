@@ -22,7 +22,7 @@ class StateLost(RuntimeError):
 class LocalWork(Protocol[UpdateT_co]):
     """A client's own part of every round."""
 
-    def samples(self, entry: RoundRecords, client: int) -> int:
+    def samples(self, current: RoundRecords, client: int) -> int:
         """How many samples the client states when it draws.
 
         Raises
@@ -31,7 +31,7 @@ class LocalWork(Protocol[UpdateT_co]):
         """
         ...
 
-    def result(self, entry: RoundRecords, client: int) -> UpdateT_co | None:
+    def result(self, current: RoundRecords, client: int) -> UpdateT_co | None:
         """What it computed in a round; None while that is under way.
 
         Raises

@@ -13,15 +13,15 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.protocol.round_inputs import RoundInputs
 
 
-def masked_bytes(round: RoundInputs, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
+def masked_bytes(inputs: RoundInputs, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
     """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload."""
-    position = round.entry.order.index(client)
-    mask_words(round.graph, position, secrets, round.sharers, words, layout, kappa=round.config.masking.kappa)
+    position = inputs.current.order.index(client)
+    mask_words(inputs.graph, position, secrets, inputs.sharers, words, layout, kappa=inputs.config.masking.kappa)
     return words.astype(WORD).tobytes()
 
 
 def unmasked_sum(
-    round: RoundInputs, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
+    inputs: RoundInputs, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
 ) -> np.ndarray:
     """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length,).
 
@@ -34,16 +34,16 @@ def unmasked_sum(
     InvalidUpdate
         An upload has the wrong length, or its blocks make no file.
     """
-    entry, masking = round.entry, round.config.masking
+    current, masking = inputs.current, inputs.config.masking
     aggregate = Aggregate(
-        round.graph, round.sharers, round.survivors, record, layout, masking.bound, kappa=masking.kappa, group=group
+        inputs.graph, inputs.sharers, inputs.survivors, record, layout, masking.bound, kappa=masking.kappa, group=group
     )
-    for client, commit in entry.commits.items():
-        position = entry.order.index(client)
+    for client, commit in current.commits.items():
+        position = current.order.index(client)
         if group is not None and position not in group:
             continue
         try:
-            aggregate.add(position, round.store.stream(commit.digest, WORD.itemsize * layout.length))
+            aggregate.add(position, inputs.store.stream(commit.digest, WORD.itemsize * layout.length))
         except (TooLarge, Malformed) as lie:
             raise InvalidUpdate(f"client {client}: {lie}", client) from None
     return aggregate.unmasked()

@@ -76,7 +76,7 @@ class Aides(Generic[ModelT]):
     """
 
     evaluate: Evaluator[ModelT] = lambda model: (0.0, 0.0, 0)
-    statements: Statements[ModelT] = lambda round, model: None
+    statements: Statements[ModelT] = lambda number, model: None
 
 
 class Method(ABC, Generic[ModelT, UpdateT, DataT]):
@@ -155,7 +155,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def inputs(
         self,
         rounds: Rounds,
-        entry: RoundRecords,
+        current: RoundRecords,
         ledger: tuple[int, str],
         store: ContentReader,
         model: ModelT | None = None,

@@ -23,7 +23,7 @@ class RoundInputs(Generic[ModelT]):
     ----------
     rounds : Rounds
         The ledger, at least up to this round.
-    entry : RoundRecords
+    current : RoundRecords
         The round, with its order sealed.
     graph : MaskGraph
         Who masks with whom in it.
@@ -36,7 +36,7 @@ class RoundInputs(Generic[ModelT]):
     """
 
     rounds: Rounds
-    entry: RoundRecords
+    current: RoundRecords
     graph: MaskGraph
     config: FederationConfig
     store: ContentReader
@@ -74,25 +74,25 @@ class RoundInputs(Generic[ModelT]):
         InvalidBlob
             Its metrics are none.
         """
-        entry = self.rounds.base_of(self.entry.number)
-        if entry is None:
+        current = self.rounds.base_of(self.current.number)
+        if current is None:
             return None
-        return Metrics.from_bytes(self.store.fetch(entry.closing.metrics_digest, MAX_JSON_BYTES)).privacy
+        return Metrics.from_bytes(self.store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES)).privacy
 
     @property
     def sharers(self) -> tuple[int, ...]:
         """Positions of those who are to upload."""
-        return self.entry.positions(self.entry.shares)
+        return self.current.positions(self.current.shares)
 
     def sums(self, client: int) -> bool:
         """Whether a client's upload is to be part of a sum: where groups are summed apart, it may be in none."""
-        position = self.entry.order.index(client)
+        position = self.current.order.index(client)
         return not self.graph.groups or any(position in group for group in self.graph.groups)
 
     @property
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose uploads are listed."""
-        return self.entry.positions(self.entry.commits)
+        return self.current.positions(self.current.commits)
 
 
 @dataclass(frozen=True)

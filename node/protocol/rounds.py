@@ -181,12 +181,12 @@ class Rounds:
         return next((member for member in self.members.values() if member.account == account), None)
 
     def ended(self) -> list[RoundRecords]:
-        return [entry for entry in self.rounds.values() if entry.end is not None]
+        return [each for each in self.rounds.values() if each.end is not None]
 
     @property
     def closed(self) -> int:
         """How many rounds closed and stand."""
-        return sum(entry.stands for entry in self.rounds.values())
+        return sum(each.stands for each in self.rounds.values())
 
     def all_held(self, rounds: int, repeats: int) -> bool:
         """Whether no round can follow: ``rounds`` have closed, or ``repeats`` more were opened in vain."""
@@ -198,12 +198,12 @@ class Rounds:
     @property
     def base(self) -> RoundRecords | None:
         """The round whose closing left the model that stands; None before the first."""
-        return next((entry for entry in reversed(self.rounds.values()) if entry.stands), None)
+        return next((each for each in reversed(self.rounds.values()) if each.stands), None)
 
     def base_of(self, number: int) -> RoundRecords | None:
         """The round whose closing left the model that a round trains from; None for the first."""
-        before = (entry for entry in reversed(self.rounds.values()) if entry.number < number)
-        return next((entry for entry in before if entry.stands), None)
+        before = (each for each in reversed(self.rounds.values()) if each.number < number)
+        return next((each for each in before if each.stands), None)
 
     def base_before(self, number: int) -> RoundRecords:
         """``base_of`` a round that is known to have one; AttributeError if it has not."""
@@ -222,9 +222,7 @@ class Rounds:
 
     def disputed_by(self, client: int) -> RoundRecords | None:
         """The latest round that the client disputes and that stands nevertheless, or None."""
-        return next(
-            (entry for entry in reversed(self.rounds.values()) if entry.stands and client in entry.disputes), None
-        )
+        return next((each for each in reversed(self.rounds.values()) if each.stands and client in each.disputes), None)
 
     def add(self, record: Record) -> None:
         """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
@@ -268,18 +266,18 @@ def _place(history: Rounds, record: Record) -> None:
         case Disputed():
             history.rounds[record.round].disputes[record.client] = record
         case Sealed():
-            entry = history.rounds[record.round]
-            entry.sealed = record
-            ordered = tree.order(entry.tickets, record.order_seed)
-            entry.order = tuple(tree.client_of(ticket) for ticket in ordered)
+            current = history.rounds[record.round]
+            current.sealed = record
+            ordered = tree.order(current.tickets, record.order_seed)
+            current.order = tuple(tree.client_of(ticket) for ticket in ordered)
         case Recovered():
             history.rounds[record.round].recovered = record
         case Closed() | Skipped() | Failed():
             history.rounds[record.round].end = record
         case Voided():
-            entry = history.rounds[record.round]
-            entry.voided = record
-            entry.end = entry.end or record
+            current = history.rounds[record.round]
+            current.voided = record
+            current.end = current.end or record
 
 
 def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
@@ -287,7 +285,7 @@ def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
 
     The j-th spoilt round is followed by 2ʲ such rounds, so that a member that spoils every whole sum costs few rounds.
     """
-    spoilt = [entry.number for entry in earlier if isinstance(entry.end, Failed) and entry.end.reason in SPOILT]
+    spoilt = [each.number for each in earlier if isinstance(each.end, Failed) and each.end.reason in SPOILT]
     return follows_spoilt(spoilt, number)
 
 

@@ -45,7 +45,7 @@ class Schedule(Generic[ModelT]):
         """
         return 0
 
-    def repeats(self, round: RoundInputs[ModelT], client: int) -> bool:
+    def repeats(self, inputs: RoundInputs[ModelT], client: int) -> bool:
         """Whether a client repeats the sum of a closed round, whatever else it looks at.
 
         Raises

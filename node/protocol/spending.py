@@ -144,8 +144,8 @@ class Spending:
             Towards those who can read the ledger.
         """
         self._judge_openings(through)
-        entries = [entry for number, entry in self._rounds.rounds.items() if number <= through]
-        told = [self._told(entry, client, entry.number in own, entry.number == unmasking, readers) for entry in entries]
+        entries = [each for number, each in self._rounds.rounds.items() if number <= through]
+        told = [self._told(each, client, each.number in own, each.number == unmasking, readers) for each in entries]
         forgotten = [self._planned(self._own, number) for number in own if number not in self._rounds.rounds]
         return tuple(release for release in (*told, *forgotten) if release is not None)
 
@@ -205,7 +205,7 @@ class Spending:
             f"and round {number} would make it {would:.4g}"
         )
 
-    def overspent(self, entry: RoundRecords) -> str:
+    def overspent(self, current: RoundRecords) -> str:
         """Whose budget a round exceeds with the noise of those who uploaded, in one clause; empty when nobody's.
 
         A client that drew although its budget forbade it harms itself alone, and keeps no round from closing.
@@ -214,12 +214,12 @@ class Spending:
         budget = self._own.budget
         if budget is None:
             return ""
-        within = [client for client in entry.commits if not self._unaffordable(client, entry.number)]
-        client, epsilon = self.largest(entry.number, within)
+        within = [client for client in current.commits if not self._unaffordable(client, current.number)]
+        client, epsilon = self.largest(current.number, within)
         if epsilon <= budget * (1 + AGREEMENT):
             return ""
         return (
-            f"with the noise of {len(entry.commits)} of {len(entry.shares)} clients, client {client} has spent "
+            f"with the noise of {len(current.commits)} of {len(current.shares)} clients, client {client} has spent "
             f"ε = {epsilon:.4g} of {budget:g} at δ = {self._own.delta:g}"
         )
 
@@ -238,8 +238,8 @@ class Spending:
 
     def _members(self, number: int) -> int:
         """K, of a round, or of the next."""
-        entry = self._rounds.rounds.get(number)
-        return entry.members if entry is not None else len(self._rounds.members)
+        current = self._rounds.rounds.get(number)
+        return current.members if current is not None else len(self._rounds.members)
 
     def _starts(self, number: int) -> list[int]:
         """Rounds from ``number`` on that differ from those before them in what they cost."""
@@ -248,50 +248,50 @@ class Spending:
         return [start for start in (number, *self._own.later_phases(number)) if start <= rounds]
 
     def _uploaders(self, through: int) -> list[int]:
-        entries = (entry for number, entry in self._rounds.rounds.items() if number <= through)
-        return sorted({client for entry in entries for client in entry.commits})
+        entries = (each for number, each in self._rounds.rounds.items() if number <= through)
+        return sorted({client for each in entries for client in each.commits})
 
-    def _told(self, entry: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool) -> Release | None:
+    def _told(self, current: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool) -> Release | None:
         """What a round released about a client; ``made``: it knows of an upload that the ledger may not list."""
-        accounting = self._accounting_of(entry) if entry.commits or made else None
+        accounting = self._accounting_of(current) if current.commits or made else None
         if accounting is None:
             return None
-        if client in entry.order and not accounting.is_summed(entry, client):
+        if client in current.order and not accounting.is_summed(current, client):
             return None
-        listed = client in entry.commits or (accounting.everybody_spends and not readers and entry.commits)
+        listed = client in current.commits or (accounting.everybody_spends and not readers and current.commits)
         if not listed:
-            return self._planned(accounting, entry.number) if made else None
-        if accounting.tells_when_opened and not unmasking and not self._opened[entry.number]:
+            return self._planned(accounting, current.number) if made else None
+        if accounting.tells_when_opened and not unmasking and not self._opened[current.number]:
             return None
-        if (entry.number, readers) not in self._listed:
+        if (current.number, readers) not in self._listed:
             told = accounting.release_to_readers if readers else accounting.release
-            self._listed[entry.number, readers] = told(entry, self._parameters)
-        return self._listed[entry.number, readers]
+            self._listed[current.number, readers] = told(current, self._parameters)
+        return self._listed[current.number, readers]
 
     def _judge_openings(self, through: int) -> None:
         """Find out, round by round, whose sum somebody could have read: each depends on what was spent before it."""
-        for number, entry in self._rounds.rounds.items():
+        for number, each in self._rounds.rounds.items():
             if number <= through and number not in self._opened:
-                self._opened[number] = entry.stands  # known before more is asked, which may ask for it
-                if entry.commits and entry.releases and not entry.stands:
-                    self._opened[number] = len(entry.releases) >= self._enough(entry)
+                self._opened[number] = each.stands  # known before more is asked, which may ask for it
+                if each.commits and each.releases and not each.stands:
+                    self._opened[number] = len(each.releases) >= self._enough(each)
 
-    def _enough(self, entry: RoundRecords) -> int:
+    def _enough(self, current: RoundRecords) -> int:
         """How many releases must be listed before a round counts."""
-        accounting = self._accounting_of(entry)
+        accounting = self._accounting_of(current)
         # Who holds how many shares is the same on every chain.
-        graph = entry.graph(0, _ANY_LEDGER, accounting.config.masking)
+        graph = current.graph(0, _ANY_LEDGER, accounting.config.masking)
         try:
-            needed_secrets(graph, entry.positions(entry.shares), entry.positions(entry.commits))
+            needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except UnsafeSurvivors:
             return graph.threshold
-        return graph.threshold if accounting is self._own and self.overspent(entry) else 1
+        return graph.threshold if accounting is self._own and self.overspent(current) else 1
 
     def _planned(self, accounting: Accounting, number: int) -> Release:
         return accounting.planned_release(number, self._parameters)
 
-    def _accounting_of(self, entry: RoundRecords) -> Accounting:
-        digest = entry.opened.config_digest
+    def _accounting_of(self, current: RoundRecords) -> Accounting:
+        digest = current.opened.config_digest
         if digest not in self._accountings:
             terms = self._store.fetch(digest, MAX_JSON_BYTES)
             self._accountings[digest] = self._method.read_terms(terms).accounting

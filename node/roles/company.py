@@ -14,41 +14,41 @@ LOOK_BACK = 3
 _DEVIATIONS = 3.0
 
 
-def strangers(rounds: Rounds, entry: RoundRecords, config: FederationConfig) -> list[int]:
+def strangers(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> list[int]:
     """Clients of a sealed round that are none of the members named in the terms; none where they name nobody."""
     named = config.membership.members
-    return [client for client in entry.order if named and rounds.members[client].account not in named]
+    return [client for client in current.order if named and rounds.members[client].account not in named]
 
 
-def known_members(rounds: Rounds, entry: RoundRecords, config: FederationConfig) -> set[int]:
+def known_members(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> set[int]:
     """The members that a client counts on to be in a round."""
     named = config.membership.members
     if named:
-        opened = entry.opened.opened_at
+        opened = current.opened.opened_at
         known = {
             client
             for client, member in rounds.members.items()
             if member.account in named and member.active_from <= opened
         }
     else:
-        closed = [each for each in rounds.rounds.values() if each.stands and each.number < entry.number]
+        closed = [each for each in rounds.rounds.values() if each.stands and each.number < current.number]
         known = {client for each in closed[-LOOK_BACK:] for client in each.commits}
-    return {client for client in known if not rounds.left(client, entry.opened.opened_at)}
+    return {client for client in known if not rounds.left(client, current.opened.opened_at)}
 
 
-def refusal(rounds: Rounds, entry: RoundRecords, config: FederationConfig) -> str:
+def refusal(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> str:
     """Why a client must not take part in a sealed round, in one clause; empty when it may.
 
     Where a sample is drawn, chance may leave out more than usual: three standard deviations are allowed for.
     """
-    unknown = strangers(rounds, entry, config)
+    unknown = strangers(rounds, current, config)
     if unknown:
         return f"client {unknown[0]} is none of the members that the terms name (membership.members)"
-    known = known_members(rounds, entry, config)
-    rate = entry.opened.sampling_rate / PPM
+    known = known_members(rounds, current, config)
+    rate = current.opened.sampling_rate / PPM
     expected = rate * len(known)
     least = config.membership.least * expected - _DEVIATIONS * math.sqrt(expected * (1 - rate))
-    present = len(known.intersection(entry.order))
+    present = len(known.intersection(current.order))
     if present >= least:
         return ""
     return (

@@ -19,7 +19,7 @@ class Turn:
 
     Attributes
     ----------
-    entry : RoundRecords
+    current : RoundRecords
         The latest round.
     deadlines : Deadlines
         Its windows.
@@ -27,7 +27,7 @@ class Turn:
         The last confirmed block.
     """
 
-    entry: RoundRecords
+    current: RoundRecords
     deadlines: Deadlines
     block: int
 
@@ -59,10 +59,10 @@ class RoleContext:
     view: LedgerView
     parameters: int
 
-    def inputs(self, entry: RoundRecords) -> RoundInputs:
+    def inputs(self, current: RoundRecords) -> RoundInputs:
         """The public inputs of a sealed round."""
         ledger = (self.ledger.chain_id, self.ledger.address)
-        return self.method.inputs(self.view.rounds, entry, ledger, self.store)
+        return self.method.inputs(self.view.rounds, current, ledger, self.store)
 
     def spending(self) -> Spending:
         """What has been spent of the privacy budget."""

@@ -21,7 +21,7 @@ _NAME = "budgets.json"
 
 
 @dataclass(frozen=True)
-class Mark:
+class DataMark:
     """One account in one federation.
 
     Attributes
@@ -62,7 +62,7 @@ class DataMarks:
     def __init__(self, data: Path, directory: Path) -> None:
         self._places = (data.with_name(f"{data.name}.{_NAME}"), directory / _NAME)
 
-    def enter(self, own: Mark) -> list[str]:
+    def enter(self, own: DataMark) -> list[str]:
         """Leave a mark; return what the member should know, a sentence each.
 
         Where nothing can be written beside the data the mark in the directory must do.
@@ -77,7 +77,7 @@ class DataMarks:
         return said
 
 
-def _warning(mark: Mark, own: Mark) -> str:
+def _warning(mark: DataMark, own: DataMark) -> str:
     if mark.mechanism == "none":
         return f"these data took part {mark}, without differential privacy: no budget here covers what was told there"
     if own.mechanism == "none":
@@ -89,7 +89,7 @@ def _unreadable(place: Path) -> str:
     return f"{place} cannot be read: whether these data spend a privacy budget elsewhere cannot be told; remove it"
 
 
-def _read(place: Path) -> tuple[Mark, ...] | None:
+def _read(place: Path) -> tuple[DataMark, ...] | None:
     """The marks in a file, none where there is none; None for anything else."""
     if place.exists() and not place.is_file():
         return None
@@ -106,17 +106,17 @@ def _read(place: Path) -> tuple[Mark, ...] | None:
         entries = parse_json(data)
         if not isinstance(entries, list):
             raise ValueError
-        marks = tuple(Mark(**entry) for entry in entries)
+        marks = tuple(DataMark(**each) for each in entries)
     except (ValueError, TypeError, RecursionError):
         return None
     return marks if all(map(_is_sound, marks)) else None
 
 
-def _is_sound(mark: Mark) -> bool:
+def _is_sound(mark: DataMark) -> bool:
     texts = (mark.ledger, mark.account, mark.mechanism)
     return type(mark.chain) is int and all(isinstance(text, str) and text.isprintable() for text in texts)
 
 
-def _write(place: Path, marks: Iterable[Mark]) -> None:
+def _write(place: Path, marks: Iterable[DataMark]) -> None:
     with suppress(OSError):  # data on a medium that takes nothing
         write_atomically(place, json.dumps([asdict(mark) for mark in marks]).encode(), mode=0o600)

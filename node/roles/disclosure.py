@@ -64,54 +64,54 @@ class Disclosure:
             self._journal.save(note)
         return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
 
-    def shares(self, entry: RoundRecords, client: int) -> bytes:
+    def shares(self, current: RoundRecords, client: int) -> bytes:
         """This client's sealed shares for the others (spec 02, step 3)."""
-        self._bind(entry, "order", _order_digest(entry))
-        blob = self._kept(entry.number, "shares")
+        self._bind(current, "order", _order_digest(current))
+        blob = self._kept(current.number, "shares")
         if blob is None:
-            graph = self._inputs(entry).graph
-            blob = seal_shares(graph, entry.order.index(client), self.secrets(entry.number), os.urandom)
-            self._keep(entry.number, "shares", blob)
+            graph = self._inputs(current).graph
+            blob = seal_shares(graph, current.order.index(client), self.secrets(current.number), os.urandom)
+            self._keep(current.number, "shares", blob)
         return blob
 
-    def masked(self, entry: RoundRecords, client: int, update: Update) -> bytes:
+    def masked(self, current: RoundRecords, client: int, update: Update) -> bytes:
         """The masked update (spec 02, step 4); call it when the list of shares is final."""
-        self._bind(entry, "order", _order_digest(entry))
-        self._bind(entry, "summed", _sum_digest(entry))
-        data = self._kept(entry.number, "masked")
+        self._bind(current, "order", _order_digest(current))
+        self._bind(current, "summed", _sum_digest(current))
+        data = self._kept(current.number, "masked")
         if data is None:
             if self._method.accounting.budget is not None:
-                self._journal.count_upload(entry.number)  # before there are bytes: a crash refunds nothing
-            data = self._mask(entry, client, update)
-            self._keep(entry.number, "masked", data)
+                self._journal.count_upload(current.number)  # before there are bytes: a crash refunds nothing
+            data = self._mask(current, client, update)
+            self._keep(current.number, "masked", data)
         return data
 
-    def published(self, entry: RoundRecords, client: int) -> bytes | None:
+    def published(self, current: RoundRecords, client: int) -> bytes | None:
         """The masked update if it is the one that the ledger lists, else None."""
-        return self._listed(entry, "masked", entry.commits.get(client))
+        return self._listed(current, "masked", current.commits.get(client))
 
-    def listed_release(self, entry: RoundRecords, client: int) -> bytes | None:
+    def listed_release(self, current: RoundRecords, client: int) -> bytes | None:
         """The shares that it released if they are those that the ledger lists, else None."""
-        return self._listed(entry, "released", entry.releases.get(client))
+        return self._listed(current, "released", current.releases.get(client))
 
-    def unpublished(self, entry: RoundRecords, client: int) -> list[int]:
+    def unpublished(self, current: RoundRecords, client: int) -> list[int]:
         """Clients whose update this one witnesses and cannot have; none once the shares to release are chosen.
 
         Each update that is to be summed has a few witnesses: nobody waits, or looks, for those of all others.
         """
-        if not entry.commits or self._journal.read(entry.number, "released") is not None:
+        if not current.commits or self._journal.read(current.number, "released") is not None:
             return []
-        round = self._inputs(entry)
-        graph, position = round.graph, entry.order.index(client)
-        summed = all_summed(graph, entry.positions(entry.commits))
+        inputs = self._inputs(current)
+        graph, position = inputs.graph, current.order.index(client)
+        summed = all_summed(graph, current.positions(current.commits))
         witnessed = [
             owner for owner in graph.held_by[position] if owner in summed and position in graph.witnesses(owner)
         ]
         codec = self._method.codec
-        sizes = {entry.order[owner]: codec.expected_bytes(round, entry.order[owner]) for owner in witnessed}
-        return unavailable(self._store, {owner: entry.commits[owner].digest for owner in sizes}, sizes)
+        sizes = {current.order[owner]: codec.expected_bytes(inputs, current.order[owner]) for owner in witnessed}
+        return unavailable(self._store, {owner: current.commits[owner].digest for owner in sizes}, sizes)
 
-    def released(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
+    def released(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases (spec 02, step 5), given whose update cannot be had.
 
         Raises
@@ -119,19 +119,19 @@ class Disclosure:
         node.masking.release.ReleaseRefused
             Releasing them would expose somebody.
         """
-        self._bind(entry, "order", _order_digest(entry))
-        blob = self._kept(entry.number, "released")
+        self._bind(current, "order", _order_digest(current))
+        blob = self._kept(current.number, "released")
         if blob is None:
-            blob = self._release(entry, client, gone)
-            self._keep(entry.number, "released", blob)
+            blob = self._release(current, client, gone)
+            self._keep(current.number, "released", blob)
         return blob
 
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
         self._journal.save(replace(self._journal.noted(number), committed=True))
 
-    def _listed(self, entry: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
-        data = self._journal.read(entry.number, name)
+    def _listed(self, current: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
+        data = self._journal.read(current.number, name)
         return data if data is not None and record is not None and cid_of(data).digest == record.digest else None
 
     def _keep(self, number: int, name: str, blob: bytes) -> None:
@@ -147,52 +147,52 @@ class Disclosure:
             raise JournalDamaged(f"what it made of round {number} ({name}) is gone from its journal")
         return blob
 
-    def _bind(self, entry: RoundRecords, name: str, digest: str) -> None:
+    def _bind(self, current: RoundRecords, name: str, digest: str) -> None:
         """Note what the round's secrets are used for, or hold it against the note."""
-        note = self._journal.noted(entry.number)
+        note = self._journal.noted(current.number)
         noted = getattr(note, name)
         if not noted:
             self._journal.save(replace(note, **{name: digest}))
         elif noted != digest:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
-    def _mask(self, entry: RoundRecords, client: int, update: Update) -> bytes:
-        return self._method.codec.encode(self._inputs(entry), client, self.secrets(entry.number), update)
+    def _mask(self, current: RoundRecords, client: int, update: Update) -> bytes:
+        return self._method.codec.encode(self._inputs(current), client, self.secrets(current.number), update)
 
-    def _release(self, entry: RoundRecords, client: int, gone: list[int]) -> bytes:
-        round = self._inputs(entry)
-        fault = overspent(self._method, round)
+    def _release(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
+        inputs = self._inputs(current)
+        fault = overspent(self._method, inputs)
         if fault:
             raise ReleaseRefused(fault)
-        graph, position = round.graph, entry.order.index(client)
-        blobs = sealed_shares(round, graph.held_by[position])
-        committed = self._journal.noted(entry.number).committed or self.published(entry, client) is not None
+        graph, position = inputs.graph, current.order.index(client)
+        blobs = sealed_shares(inputs, graph.held_by[position])
+        committed = self._journal.noted(current.number).committed or self.published(current, client) is not None
         return release(
             graph,
             position,
-            held_shares(graph, position, self.secrets(entry.number), blobs),
-            entry.positions(entry.shares),
-            entry.positions(entry.commits),
-            unavailable=entry.positions(gone),
+            held_shares(graph, position, self.secrets(current.number), blobs),
+            current.positions(current.shares),
+            current.positions(current.commits),
+            unavailable=current.positions(gone),
             committed=committed,
             kappa=self._config.masking.kappa,
-            tensors=self._tensors(entry),
+            tensors=self._tensors(current),
         )
 
-    def _tensors(self, entry: RoundRecords) -> int:
+    def _tensors(self, current: RoundRecords) -> int:
         """Number of tensors of the model; it matters only where a pair masks a fraction of them."""
         if self._config.masking.kappa == 1:
             return 1
-        return len(self._method.fetch_model(self._store, entry.opened.model_digest))
+        return len(self._method.fetch_model(self._store, current.opened.model_digest))
 
 
-def _order_digest(entry: RoundRecords) -> str:
+def _order_digest(current: RoundRecords) -> str:
     """Who masks with whom, and under which keys."""
-    drawn = (entry.draws[client] for client in entry.order)
+    drawn = (current.draws[client] for client in current.order)
     keys = [b"%d/%d/%b/%b" % (draw.client, draw.samples, draw.mask_key, draw.seal_key) for draw in drawn]
-    return sha256(b"/".join([entry.fixed_seed.seed, entry.sealing.order_root, *keys])).hexdigest()
+    return sha256(b"/".join([current.fixed_seed.seed, current.sealing.order_root, *keys])).hexdigest()
 
 
-def _sum_digest(entry: RoundRecords) -> str:
+def _sum_digest(current: RoundRecords) -> str:
     """The order, and who of it takes part in the sum."""
-    return sha256(f"{_order_digest(entry)}/{entry.positions(entry.shares)}".encode()).hexdigest()
+    return sha256(f"{_order_digest(current)}/{current.positions(current.shares)}".encode()).hexdigest()

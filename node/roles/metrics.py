@@ -11,7 +11,7 @@ class PortTaken(RuntimeError):
     """The port for the metrics cannot be had."""
 
 
-class Metrics:
+class ServiceMetrics:
     """What one service counts; ``serve`` shows it to a Prometheus on this machine."""
 
     def __init__(self) -> None:

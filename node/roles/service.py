@@ -14,13 +14,13 @@ from fedgrove.chain.heads import Heads
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.twins import TwinRunning
 
 _PAUSE_SECONDS = 1.0
 
 
-class Participant(Protocol):
+class Role(Protocol):
     """A role that acts one step at a time."""
 
     @property
@@ -66,10 +66,10 @@ class Service:
 
     def __init__(
         self,
-        roles: Mapping[str, Participant],
+        roles: Mapping[str, Role],
         heads: Heads,
         log: ServiceLog,
-        metrics: Metrics,
+        metrics: ServiceMetrics,
         patience: float,
         once: bool = False,
     ) -> None:
@@ -102,7 +102,7 @@ class Service:
             if not any(acted):
                 self._heads.wait(_PAUSE_SECONDS)
 
-    def _turn(self, name: str, role: Participant) -> bool:
+    def _turn(self, name: str, role: Role) -> bool:
         """One step of a role; whether it did something."""
         try:
             step = role.step()

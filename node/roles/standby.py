@@ -14,35 +14,35 @@ from fedgrove.node.roles.coordinator import Coordinator
 class Standby(Coordinator):
     """A coordinator that acts only when the first one has missed its turn; its account must be a member's."""
 
-    def _act(self, entry: RoundRecords | None) -> Step:
-        if entry is None:
+    def _act(self, current: RoundRecords | None) -> Step:
+        if current is None:
             return Step.wait("standby", "the coordinator: only it may open the first round")
-        since, window = self._due(entry)
-        turn = since + self._patience(entry, window)
+        since, window = self._due(current)
+        turn = since + self._patience(current, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it is its turn", turn)
         if not self.view.rules.is_active(self.account, self.view.block):
             return Step.wait("standby", "the coordinator, or another stand-by: this account is no active member's")
-        return super()._act(entry)
+        return super()._act(current)
 
-    def _due(self, entry: RoundRecords) -> tuple[int, int]:
+    def _due(self, current: RoundRecords) -> tuple[int, int]:
         """From which block on the coordinator is due, and how many blocks it may take."""
         settings = self.view.settings
-        if entry.end is not None:
-            ended = entry.voided or entry.end
+        if current.end is not None:
+            ended = current.voided or current.end
             return ended.at.block, settings.recover_window
-        deadlines = self.view.deadlines(entry)
-        if entry.sealed is None:
+        deadlines = self.view.deadlines(current)
+        if current.sealed is None:
             return deadlines.draw_end, settings.seal_window
-        if entry.recovered is None:
+        if current.recovered is None:
             return deadlines.commit_end, settings.recover_window
-        return entry.recovered.at.block, settings.close_window
+        return current.recovered.at.block, settings.close_window
 
-    def _patience(self, entry: RoundRecords, window: int) -> int:
+    def _patience(self, current: RoundRecords, window: int) -> int:
         """Blocks to leave to the coordinator, and to other stand-bys: at most three quarters of the window."""
         grace = self.view.settings.coordinator_grace
-        if entry.end is None and entry.sealed is None:
+        if current.end is None and current.sealed is None:
             grace = min(grace, window // 2)  # anybody may seal at any time: leaving it to one saves gas
         room = max(1, (window - grace) // 2)
-        lot = sha256(f"{entry.number}/{self.account}".encode()).digest()
+        lot = sha256(f"{current.number}/{self.account}".encode()).digest()
         return grace + int.from_bytes(lot[:8], "big") % room

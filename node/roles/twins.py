@@ -58,10 +58,10 @@ class Twins:
         if self._since < 0:
             self._since, latest = block, rounds.latest
             self._watched = latest.number + (latest.end is not None) if latest else 0
-        for entry in rounds.rounds.values():
-            if entry.number >= self._looked:
+        for each in rounds.rounds.values():
+            if each.number >= self._looked:
                 with suppress(JournalDamaged):  # it cannot be told who made it
-                    self._look_at(rounds, entry, client)
+                    self._look_at(rounds, each, client)
         self._looked = rounds.latest.number if rounds.latest else 0
 
     def waiting(self, rounds: Rounds, client: int, number: int) -> str:
@@ -72,17 +72,22 @@ class Twins:
             "its journal is new, and another process may have the one before: it waits for the next round to see that"
         )
 
-    def _look_at(self, rounds: Rounds, entry: RoundRecords, client: int) -> None:
-        groups = {"draw": entry.draws, "share": entry.shares, "commit": entry.commits, "release": entry.releases}
+    def _look_at(self, rounds: Rounds, current: RoundRecords, client: int) -> None:
+        groups = {
+            "draw": current.draws,
+            "share": current.shares,
+            "commit": current.commits,
+            "release": current.releases,
+        }
         for kind, records in groups.items():
             record = records.get(client)
-            if record is None or (entry.number, kind) in self._known:
+            if record is None or (current.number, kind) in self._known:
                 continue
-            if self._made(entry.number, kind, record):
-                self._begin(entry.number)
+            if self._made(current.number, kind, record):
+                self._begin(current.number)
             elif record.at.block > self._since:
-                self._meet(rounds, entry.number, client, kind, record.at.block)
-            self._known.add((entry.number, kind))
+                self._meet(rounds, current.number, client, kind, record.at.block)
+            self._known.add((current.number, kind))
 
     def _made(self, number: int, kind: str, record) -> bool:
         """Whether this journal made a record; what it made and lost is its own, too."""
@@ -121,4 +126,4 @@ class Twins:
 
 def _first_draw(rounds: Rounds, client: int) -> int | None:
     """The first round that an account drew in."""
-    return next((entry.number for entry in rounds.rounds.values() if client in entry.draws), None)
+    return next((each.number for each in rounds.rounds.values() if client in each.draws), None)

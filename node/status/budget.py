@@ -79,7 +79,7 @@ class Purse:
     def _gas(self, rounds: Rounds) -> tuple[int, int]:
         """The most gas that one of this account's latest rounds took, and of how many; or the limits, and zero."""
         member = rounds.member(self._account)
-        paid = self._paid(member.client if member else 0, {entry.number for entry in rounds.ended()})
+        paid = self._paid(member.client if member else 0, {each.number for each in rounds.ended()})
         costs = [cost for number in sorted(paid, reverse=True)[:ROUNDS] if (cost := self._cost(paid[number]))]
         return (max(costs), len(costs)) if costs else (self._limits(len(rounds.members)), 0)
 

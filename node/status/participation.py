@@ -41,22 +41,23 @@ def last_participation(
     only_coordinates = account == ledger.deployment.coordinator and view.rounds.member(account) is None
     if not ended or only_coordinates:
         return None
-    entry = ended[-1]
-    reason = _Look(ledger, view, entry, account, keys).reason()
-    return Participation(entry.number, not reason, reason)
+    current = ended[-1]
+    reason = _Look(ledger, view, current, account, keys).reason()
+    return Participation(current.number, not reason, reason)
 
 
-def fate(entry: RoundRecords) -> str:
+def fate(current: RoundRecords) -> str:
     """Why a round that has ended left no model, in one clause; empty when it did leave one."""
-    if entry.stands:
+    if current.stands:
         return ""
-    match entry.ending:
+    match current.ending:
         case Closed():
-            return f"the round was voided: {len(entry.disputes)} of its {len(entry.commits)} clients disputed its model"
+            disputes, clients = len(current.disputes), len(current.commits)
+            return f"the round was voided: {disputes} of its {clients} clients disputed its model"
         case Voided():
             return "the round was voided: it trained from a model that was disputed"
         case Skipped():
-            return f"the round was skipped: only {len(entry.draws)} drew"
+            return f"the round was skipped: only {len(current.draws)} drew"
         case Failed(reason=reason):
             return f"the round failed: {FAILURES.get(reason, reason.name.lower())}"
 
@@ -64,68 +65,70 @@ def fate(entry: RoundRecords) -> str:
 class _Look:
     """One account in one ended round."""
 
-    def __init__(self, ledger: Ledger, view: LedgerView, entry: RoundRecords, account: str, keys: Keys | None) -> None:
+    def __init__(
+        self, ledger: Ledger, view: LedgerView, current: RoundRecords, account: str, keys: Keys | None
+    ) -> None:
         self._ledger = ledger
         self._view = view
-        self._entry = entry
+        self._entry = current
         self._account = account
         self._keys = keys
-        self._deadlines: Deadlines = view.deadlines(entry)
+        self._deadlines: Deadlines = view.deadlines(current)
 
     def reason(self) -> str:
         """Why the account's update did not count; empty when it did."""
-        member, entry = self._view.rounds.member(self._account), self._entry
+        member, current = self._view.rounds.member(self._account), self._entry
         if member is None:
             return "the account is not registered"
-        if member.client in entry.commits:
-            failed = fate(entry)
+        if member.client in current.commits:
+            failed = fate(current)
             return f"it committed, but {failed}" if failed else ""
-        if member.client in entry.draws:
+        if member.client in current.draws:
             return self._dropped(member)
         return self._barred(member) or self._silent(member)
 
     def _dropped(self, member: Member) -> str:
         """It drew and did not commit."""
-        entry, ends = self._entry, self._deadlines
-        shared = member.client in entry.shares
+        current, ends = self._entry, self._deadlines
+        shared = member.client in current.shares
         done = "drew and shared" if shared else "drew"
         missed, until = ("commit", ends.commit_end) if shared else ("share", ends.share_end)
-        if entry.sealed is None or entry.ending.at.block <= until:
-            return f"it {done}, but {fate(entry)}"
+        if current.sealed is None or current.ending.at.block <= until:
+            return f"it {done}, but {fate(current)}"
         return f"it {done}, but did not {missed} in time (by block {until})"
 
     def _barred(self, member: Member) -> str:
         """What kept it from drawing, whether it wanted to or not; empty when nothing did."""
-        entry, known = self._entry, self._ledger.client_of(self._account)
+        current, known = self._entry, self._ledger.client_of(self._account)
         active_from = max(member.active_from, known.active_from)
         if not known.approved:
             return "the federation's admin has not approved the account"
-        if active_from > entry.opened.opened_at:
-            began = f"the round began in block {entry.opened.opened_at}"
+        if active_from > current.opened.opened_at:
+            began = f"the round began in block {current.opened.opened_at}"
             return f"it was not active yet: {began}, it is active from block {active_from} on"
         until = self._sat_out_until(member)
-        if until >= entry.number:
+        if until >= current.number:
             return f"it sits out because of its absences, until round {until}"
-        if entry.seed is None or entry.ending.at.block <= self._deadlines.draw_end:
-            return fate(entry)
-        if len(entry.draws) >= self._view.settings.max_clients:
-            return f"the round was full with {len(entry.draws)} clients"
+        if current.seed is None or current.ending.at.block <= self._deadlines.draw_end:
+            return fate(current)
+        if len(current.draws) >= self._view.settings.max_clients:
+            return f"the round was full with {len(current.draws)} clients"
         return ""
 
     def _silent(self, member: Member) -> str:
         """It could have drawn if it was in the sample."""
-        entry = self._entry
+        current = self._entry
         disputed = self._view.rounds.disputed_by(member.client)
-        if disputed is not None and disputed.number < entry.number:
+        if disputed is not None and disputed.number < current.number:
             return f"it did not draw: it disputes round {disputed.number}, whose model the round rests on"
         late = f"did not draw in time (by block {self._deadlines.draw_end})"
-        if entry.opened.sampling_rate == tree.EVERYONE:
+        if current.opened.sampling_rate == tree.EVERYONE:
             return f"it {late}"
         if self._keys is None:
             return f"it was not in the sample, or {late}; only its keystore can tell which"
-        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, entry.number, entry.fixed_seed.seed)
+        alpha = tree.draw_alpha(self._ledger.chain_id, self._ledger.address, current.number, current.fixed_seed.seed)
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
-        drawn = tree.is_drawn(beta, entry.opened.sampling_rate)
+        drawn = tree.is_drawn(beta, current.opened.sampling_rate)
         return f"it was in the sample, but {late}" if drawn else "it was not in the sample"
 
     def _sat_out_until(self, member: Member) -> int:

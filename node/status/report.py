@@ -137,9 +137,9 @@ def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[
     gas = _gas_of_rounds(records, history)
     return {
         **(method.report(rounds, store) if method else {}),
-        "rounds": [_round_report(entry, store, config, gas, seconds).to_dict() for entry in ended] if config else [],
+        "rounds": [_round_report(each, store, config, gas, seconds).to_dict() for each in ended] if config else [],
         "gas": gas_table(records, history),
-        "bytes": {str(entry.number): upload_bytes(entry, store) for entry in ended},
+        "bytes": {str(each.number): upload_bytes(each, store) for each in ended},
         "config": config.to_tables() if config else {},
         "ledger": {
             "chain_id": history.chain_id,
@@ -163,13 +163,13 @@ def gas_table(records: list[Record], history: LedgerHistory) -> dict[str, dict[s
     }
 
 
-def upload_bytes(entry: RoundRecords, store: ContentReader) -> dict[str, int]:
+def upload_bytes(current: RoundRecords, store: ContentReader) -> dict[str, int]:
     """Bytes that each client put into the store in one round, by client index.
 
     What cannot be a blob of any federation counts as nothing: a few blocks can describe a file without end.
     """
     total: dict[str, int] = {}
-    for by_client in (entry.shares, entry.commits, entry.releases):
+    for by_client in (current.shares, current.commits, current.releases):
         for client, record in by_client.items():
             with suppress(NotFound, TooLarge, Malformed):
                 if store.has(record.digest):
@@ -191,33 +191,35 @@ def _gas_of_rounds(records: list[Record], history: LedgerHistory) -> dict[int, i
 
 
 def _round_report(
-    entry: RoundRecords,
+    current: RoundRecords,
     store: ContentReader,
     config: FederationConfig,
     gas: Mapping[int, int],
     seconds: Mapping[int, float],
 ) -> RoundReport:
-    standing = entry.closing.model_digest if entry.stands else entry.opened.model_digest
-    metrics = Metrics.from_bytes(store.fetch(entry.closing.metrics_digest, MAX_JSON_BYTES)) if entry.stands else None
+    standing = current.closing.model_digest if current.stands else current.opened.model_digest
+    metrics = (
+        Metrics.from_bytes(store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES)) if current.stands else None
+    )
     evaluated = metrics if metrics is not None and metrics.samples > 0 else None
     return RoundReport(
-        round=entry.number,
-        status=_status(entry),
+        round=current.number,
+        status=_status(current),
         accuracy=evaluated.accuracy if evaluated else None,
         loss=evaluated.loss if evaluated else None,
-        drawn=len(entry.draws),
-        committed=len(entry.commits),
-        dropped=sorted(set(entry.draws) - set(entry.commits)),
+        drawn=len(current.draws),
+        committed=len(current.commits),
+        dropped=sorted(set(current.draws) - set(current.commits)),
         model_cid=str(cid_of(store.fetch(standing, config.max_blob_bytes))),
-        gas_used=gas.get(entry.number, 0),
-        seconds=round(seconds.get(entry.number, 0.0), 3),
+        gas_used=gas.get(current.number, 0),
+        seconds=round(seconds.get(current.number, 0.0), 3),
         privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
     )
 
 
-def _status(entry: RoundRecords) -> str:
-    if entry.voided is not None:
+def _status(current: RoundRecords) -> str:
+    if current.voided is not None:
         return "voided"
-    if isinstance(entry.end, Failed):
-        return f"failed: {entry.end.reason.name.lower()}"
-    return type(entry.end).__name__.lower()
+    if isinstance(current.end, Failed):
+        return f"failed: {current.end.reason.name.lower()}"
+    return type(current.end).__name__.lower()

@@ -86,57 +86,57 @@ def standing(
         After the first model a round is opened only when a member asks to be forgotten, as K-means does.
     """
     view = view or LedgerView(ledger)
-    entry = view.refresh()
+    current = view.refresh()
     terms = ledger.deployment.terms
     finished = view.rounds.all_held(terms.rounds, terms.repeats)
-    phase, acted, waiting, until = _phase(view, entry, ledger.deployment.block, on_request)
+    phase, acted, waiting, until = _phase(view, current, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,
         members=len(view.rounds.members),
-        round=entry.number if entry else 0,
+        round=current.number if current else 0,
         phase=phase,
         acted=tuple(sorted(acted)),
         waiting="nobody: all rounds have ended" if finished else waiting,
         until=until,
         disputes=_disputes(view),
         finished=finished,
-        account=_account(ledger, view, entry, account) if account else "",
+        account=_account(ledger, view, current, account) if account else "",
         last=last_participation(ledger, view, account, keys) if account else None,
     )
 
 
 def _phase(
-    view: LedgerView, entry: RoundRecords | None, founded: int, on_request: bool
+    view: LedgerView, current: RoundRecords | None, founded: int, on_request: bool
 ) -> tuple[str, list[int], str, int]:
-    if entry is None:
+    if current is None:
         return "open", [], f"{_coordinator(view, founded)} to open the first round", 0
-    if entry.end is not None:
-        return _ended(view, entry, on_request)
-    deadlines, block = view.deadlines(entry), view.block
+    if current.end is not None:
+        return _ended(view, current, on_request)
+    deadlines, block = view.deadlines(current), view.block
     if block < deadlines.seed_block:
         return "seeding", [], "the round's seed block", deadlines.seed_block
-    if entry.sealed is None and block < deadlines.draw_end:
-        return "draw", list(entry.draws), _to_draw(view, entry), deadlines.draw_end
-    if entry.sealed is None:
+    if current.sealed is None and block < deadlines.draw_end:
+        return "draw", list(current.draws), _to_draw(view, current), deadlines.draw_end
+    if current.sealed is None:
         return _until("seal", [], "anyone to seal the order", block, deadlines.seal_end)
     if block < deadlines.share_end:
-        return "share", list(entry.shares), missing(entry.draws, entry.shares, "share"), deadlines.share_end
+        return "share", list(current.shares), missing(current.draws, current.shares, "share"), deadlines.share_end
     if block < deadlines.commit_end:
-        return "commit", list(entry.commits), missing(entry.shares, entry.commits, "commit"), deadlines.commit_end
-    if entry.recovered is None:
+        return "commit", list(current.commits), missing(current.shares, current.commits, "commit"), deadlines.commit_end
+    if current.recovered is None:
         recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
-        waiting = f"{missing(entry.draws, entry.releases, 'release shares')}, {recoverer}"
-        return _until("recover", list(entry.releases), waiting, block, deadlines.recover_end)
-    closer = f"{_coordinator(view, entry.recovered.at.block)} to close"
-    return _until("close", list(entry.releases), closer, block, deadlines.close_end)
+        waiting = f"{missing(current.draws, current.releases, 'release shares')}, {recoverer}"
+        return _until("recover", list(current.releases), waiting, block, deadlines.recover_end)
+    closer = f"{_coordinator(view, current.recovered.at.block)} to close"
+    return _until("close", list(current.releases), closer, block, deadlines.close_end)
 
 
-def _ended(view: LedgerView, entry: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
+def _ended(view: LedgerView, current: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
     names = {Closed: "closed", Skipped: "skipped", Failed: "failed", Voided: "voided"}
-    phase = "voided" if entry.voided else names[type(entry.end)]
-    opener = _coordinator(view, (entry.voided or entry.ending).at.block)
+    phase = "voided" if current.voided else names[type(current.end)]
+    opener = _coordinator(view, (current.voided or current.ending).at.block)
     when = ", once a member asks to be forgotten" if on_request and phase == "closed" else ""
-    return phase, list(entry.commits), f"{opener} to open the next round{when}", 0
+    return phase, list(current.commits), f"{opener} to open the next round{when}", 0
 
 
 def _until(phase: str, acted: list[int], waiting: str, block: int, end: int) -> tuple[str, list[int], str, int]:
@@ -145,10 +145,12 @@ def _until(phase: str, acted: list[int], waiting: str, block: int, end: int) -> 
     return phase, acted, waiting, end
 
 
-def _to_draw(view: LedgerView, entry: RoundRecords) -> str:
-    active = [client for client, member in view.rounds.members.items() if member.active_from <= entry.opened.opened_at]
-    waiting = missing(active, entry.draws, "draw")
-    sampled = entry.opened.sampling_rate < EVERYONE and waiting != "nobody"
+def _to_draw(view: LedgerView, current: RoundRecords) -> str:
+    active = [
+        client for client, member in view.rounds.members.items() if member.active_from <= current.opened.opened_at
+    ]
+    waiting = missing(active, current.draws, "draw")
+    sampled = current.opened.sampling_rate < EVERYONE and waiting != "nobody"
     return f"{waiting}, if they are in the sample" if sampled else waiting
 
 
@@ -160,22 +162,27 @@ def _coordinator(view: LedgerView, since: int) -> str:
 
 def _disputes(view: LedgerView) -> tuple[DisputedRound, ...]:
     return tuple(
-        DisputedRound(entry.number, tuple(entry.disputes), len(entry.commits), entry.voided is not None)
-        for entry in view.rounds.rounds.values()
-        if entry.disputes or entry.voided
+        DisputedRound(each.number, tuple(each.disputes), len(each.commits), each.voided is not None)
+        for each in view.rounds.rounds.values()
+        if each.disputes or each.voided
     )
 
 
-def _account(ledger: Ledger, view: LedgerView, entry: RoundRecords | None, account: str) -> str:
+def _account(ledger: Ledger, view: LedgerView, current: RoundRecords | None, account: str) -> str:
     member = view.rounds.member(account)
     coordinates = account == ledger.deployment.coordinator
     if member is None:
         return "the coordinator" if coordinates else f"{account} is not registered"
     parts = ["the coordinator"] * coordinates + [f"client {member.client}"]
-    if entry is not None:
-        names = {"drew": entry.draws, "shared": entry.shares, "committed": entry.commits, "released": entry.releases}
+    if current is not None:
+        names = {
+            "drew": current.draws,
+            "shared": current.shares,
+            "committed": current.commits,
+            "released": current.releases,
+        }
         done = [name for name, by_client in names.items() if member.client in by_client]
-        parts.append(f"in round {entry.number}: {', '.join(done) or 'nothing yet'}")
+        parts.append(f"in round {current.number}: {', '.join(done) or 'nothing yet'}")
         until = ledger.sits_out_until(account)
-        parts += [f"sits out until round {until}"] if until >= entry.number else []
+        parts += [f"sits out until round {until}"] if until >= current.number else []
     return ", ".join(parts)

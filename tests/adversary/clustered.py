@@ -27,7 +27,7 @@ from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 from tests.node.federation import Federation
 
@@ -82,11 +82,11 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
     training = client._context.work._training
     honest = training.result
 
-    def result(entry: RoundRecords, number: int) -> Tensors | None:
-        trained, state = honest(entry, number), client._context.inputs(entry).previous
+    def result(current: RoundRecords, number: int) -> Tensors | None:
+        trained, state = honest(current, number), client._context.inputs(current).previous
         if trained is None or state.stage != "train":
             return trained
-        return send(trained, training._begin(entry, number)[0], state.trained + 1)
+        return send(trained, training._begin(current, number)[0], state.trained + 1)
 
     training.result = result
 
@@ -114,14 +114,14 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
     context = role._context
     honest = context.aides.statements
 
-    def statements(round, state):
-        truth = honest(round, state)
+    def statements(number, state):
+        truth = honest(number, state)
         if truth is None or state.stage != "watch":
             return truth
         return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
     aides = replace(context.aides, statements=statements)
-    role._phases[Phase.CLOSE] = Close(replace(context, aides=aides))
+    role._phases[CoordinatorPhase.CLOSE] = Close(replace(context, aides=aides))
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
@@ -139,25 +139,25 @@ def nothing_right(stated: Stated, *models: int) -> Stated:
 def until_recovered(made: Federation, role: Coordinator, clients: dict[int, Client], number: int) -> RoundRecords:
     """Let everybody work until the updates of a round can be summed, and the coordinator is yet to close it."""
     while made.turn(role, clients):
-        entry = role.view.refresh()
-        if entry.number == number and entry.recovered is not None:
-            return entry
+        current = role.view.refresh()
+        if current.number == number and current.recovered is not None:
+            return current
     raise AssertionError(f"round {number} was never recovered: {made.log[-5:]}")
 
 
 def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes) -> None:
     """Close the latest round in the coordinator's stead, when its grace is over."""
-    entry = client.view.refresh()
+    current = client.view.refresh()
     made.network.advance_to(made.network.block_number() + made.config.ledger.coordinator_grace + 1)
-    client._context.ledger.close(entry.number, made.store.put(model).digest, made.store.put(metrics).digest)
+    client._context.ledger.close(current.number, made.store.put(model).digest, made.store.put(metrics).digest)
 
 
 def right_state(client: Client) -> ClusterState:
     """What the latest round, recovered, comes to."""
     context = client._context
-    round = context.inputs(client.view.refresh())
-    record = recovery(round, context.store.fetch(round.entry.recovered.digest, 1 << 24))
-    return outcome(context.method, round, record).model
+    inputs = context.inputs(client.view.refresh())
+    record = recovery(inputs, context.store.fetch(inputs.current.recovered.digest, 1 << 24))
+    return outcome(context.method, inputs, record).model
 
 
 def metrics_with(number: int, clusters: object) -> bytes:
@@ -178,11 +178,11 @@ def rounds_of(made: Federation) -> Rounds:
 
 def states(made: Federation) -> list[ClusterState]:
     """Where each closed round that stands left the federation, with what was stated of it."""
-    entries = [entry for entry in rounds_of(made).rounds.values() if entry.stands]
-    return [state_after(entry, made.config, made.store) for entry in entries]
+    entries = [each for each in rounds_of(made).rounds.values() if each.stands]
+    return [state_after(each, made.config, made.store) for each in entries]
 
 
 def stated(made: Federation) -> list[Metrics]:
     """What was published of them beside."""
-    ends = [entry.end for entry in rounds_of(made).rounds.values() if isinstance(entry.end, Closed) and entry.stands]
+    ends = [each.end for each in rounds_of(made).rounds.values() if isinstance(each.end, Closed) and each.stands]
     return [Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 20)) for end in ends]

@@ -11,8 +11,8 @@ from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.failure import fail
-from fedgrove.node.roles.coordinator.phase import Phase
-from fedgrove.node.roles.coordinator.recover import Recover
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.recover import RecordRecovery
 
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -24,27 +24,27 @@ class Erring(LyingCoordinator):
 
     def __init__(self, *parts):
         super().__init__(*parts)
-        self._phases[Phase.RECOVER] = self._recover = FailsOnce(self._context)
+        self._phases[CoordinatorPhase.RECOVER] = self._recover = FailsOnce(self._context)
 
     @property
     def failed(self):
         """The round that failed for nothing; 0 before that."""
         return self._recover.failed
 
-    def lie(self, entry, model):
-        return super().lie(entry, model) if entry.number == 2 else model
+    def lie(self, current, model):
+        return super().lie(current, model) if current.number == 2 else model
 
 
-class FailsOnce(Recover):
+class FailsOnce(RecordRecovery):
     """Has one round after the second fail for nothing."""
 
     failed = 0
 
-    def _recover(self, turn, round):
-        if turn.entry.number > 2 and not self.failed:
-            self.failed = turn.entry.number
-            return fail(self._context, turn.entry, FailureReason.INVALID_UPDATE, {})
-        return super()._recover(turn, round)
+    def _recover(self, turn, number):
+        if turn.current.number > 2 and not self.failed:
+            self.failed = turn.current.number
+            return fail(self._context, turn.current, FailureReason.INVALID_UPDATE, {})
+        return super()._recover(turn, number)
 
 
 def hold(made: Federation) -> None:

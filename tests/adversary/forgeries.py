@@ -24,7 +24,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import fetch_method, method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import StartSettings
@@ -457,7 +457,7 @@ def _moved_model(draft: Draft, digest: bytes) -> bytes:
         model = {**model, name: np.nextafter(model[name], np.float32(9))}
         return draft.put(dump(model))
     data = dump(model)
-    return draft.put(data[:-1] + bytes([data[-1] ^ 1]) if isinstance(model, State) else data + b" ")
+    return draft.put(data[:-1] + bytes([data[-1] ^ 1]) if isinstance(model, KMeansState) else data + b" ")
 
 
 def _config(draft: Draft):
@@ -481,14 +481,14 @@ def _other_first_model(draft: Draft) -> None:
 
 def _one_round_more(draft: Draft) -> None:
     """After the last round another one is opened, by somebody."""
-    tape, place = draft.tape, draft.tape.last(RoundOpened)
+    tape, inputs = draft.tape, draft.tape.last(RoundOpened)
     closed = tape.last(Closed).record
-    call = copy.deepcopy(tape.call(place))
+    call = copy.deepcopy(tape.call(inputs))
     tape.insert(len(tape.sheets) - 1, call)
-    added = Place(len(tape.sheets) - 1, len(tape.sheets[-1].calls) - 1, place.log, place.record)
+    added = Place(len(tape.sheets) - 1, len(tape.sheets[-1].calls) - 1, inputs.log, inputs.record)
     here = tape.number(added)
     opened: Record = replace(
-        place.record,
+        inputs.record,
         round=closed.round + 1,
         model_digest=closed.model_digest,
         opened_at=here,

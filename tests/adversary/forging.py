@@ -209,9 +209,9 @@ class Tape:
                             found.append(Place(block, index, number, record))
         return found
 
-    def first(self, kind: type[Record], round: int = 0) -> Place:
+    def first(self, kind: type[Record], number: int = 0) -> Place:
         """The first record of a kind (in a round)."""
-        return next(each for each in self.places(kind) if not round or each.record.round == round)
+        return next(each for each in self.places(kind) if not number or each.record.round == number)
 
     def last(self, kind: type[Record]) -> Place:
         return self.places(kind)[-1]
@@ -229,10 +229,10 @@ class Tape:
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
-    def set_record(self, place: Place, **changes: Any) -> Record:
+    def set_record(self, inputs: Place, **changes: Any) -> Record:
         """Change fields of a record, in its log alone."""
-        record = replace(place.record, **changes)
-        self.call(place).logs[place.log] = log_of(record, self.deployment)
+        record = replace(inputs.record, **changes)
+        self.call(inputs).logs[inputs.log] = log_of(record, self.deployment)
         return record
 
     def set_calldata(self, place: Place, **changes: Any) -> None:

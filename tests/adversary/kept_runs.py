@@ -13,7 +13,7 @@ from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
-from fedgrove.node.devnet.demo import Plan
+from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings
@@ -84,7 +84,7 @@ def kept(
     """Hold a federation of a kind, its rounds by ``hold``, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
     if kind == "clusters":
-        plan = Plan(clients=6, rounds=1, strategy="fedavg", method="procfl, public_samples = 100")
+        plan = DemoPlan(clients=6, rounds=1, strategy="fedavg", method="procfl, public_samples = 100")
         return Kept(run_federation(target, plan).directory)
     with embedded() as network:
         if kind == "eventful":

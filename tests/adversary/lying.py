@@ -37,19 +37,19 @@ class Watched(Client):
         super().__init__(*parts, **options)
         mask = self._context.disclosure.masked
 
-        def masked(entry: RoundRecords, client: int, update: Update) -> bytes:
+        def masked(current: RoundRecords, client: int, update: Update) -> bytes:
             self.hidden = update
-            return mask(entry, client, update)
+            return mask(current, client, update)
 
         self._context.disclosure.masked = masked
 
-    def words(self, entry: RoundRecords) -> np.ndarray:
+    def words(self, current: RoundRecords) -> np.ndarray:
         """The hidden update as the ring's words, before any mask."""
-        place, client = self._context.inputs(entry), self.view.rounds.member(self.account).client
-        graph, samples = place.graph, entry.draws[client].samples
+        inputs, client = self._context.inputs(current), self.view.rounds.member(self.account).client
+        graph, samples = inputs.graph, current.draws[client].samples
         return encode(
-            self._context.method.codec.vector(place, self.hidden),
-            place.layout,
+            self._context.method.codec.vector(inputs, self.hidden),
+            inputs.layout,
             samples,
             graph.total_samples,
             self._context.config.masking.bound,
@@ -58,24 +58,24 @@ class Watched(Client):
 
 def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:
     """The victim's words, by the secrets behind the keys that it took for those of all others; nothing of its own."""
-    entry = victim.view.rounds.latest
-    place, client = victim._context.inputs(entry), victim.view.rounds.member(victim.account).client
-    graph, owner = place.graph, entry.order.index(client)
-    sealed = parse_shares(federation.store.fetch(entry.shares[client].digest, 1 << 20), graph, owner)
+    current = victim.view.rounds.latest
+    inputs, client = victim._context.inputs(current), victim.view.rounds.member(victim.account).client
+    graph, owner = inputs.graph, current.order.index(client)
+    sealed = parse_shares(federation.store.fetch(current.shares[client].digest, 1 << 20), graph, owner)
     opened = {
         number: open_shares(graph, owner, holder, stolen[graph.client(holder)], sealed)[Kind.SEED].share
         for number, holder in enumerate(graph.holders[owner])
     }
     seed = combine(dict(list(opened.items())[: graph.threshold])).to_bytes(32)
-    everything = ((0, place.layout.length),)
+    everything = ((0, inputs.layout.length),)
     masks = [Mask(self_mask_key(graph.context, seed, client), True, everything)]
     for partner in graph.neighbours[owner]:
         other = graph.client(partner)
-        if other in entry.shares:
+        if other in current.shares:
             key = graph.participants[owner].mask_key
             mask = pair_mask_key(graph.context, stolen[other].mask_secret, key, client, other)
             masks.append(Mask(mask, partner > owner, everything))
-    words = np.frombuffer(federation.store.fetch(entry.commits[client].digest, 1 << 24), WORD).copy()
+    words = np.frombuffer(federation.store.fetch(current.commits[client].digest, 1 << 24), WORD).copy()
     apply_masks(words, masks)
     return words
 

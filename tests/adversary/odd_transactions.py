@@ -100,7 +100,7 @@ class Odd:
         head = b"".join(_word(offsets[place]) if place in offsets else part for place, part in enumerate(parts))
         return found.selector + head + body + self.rubbish()
 
-    def batch(self, round: int, items: Sequence[SignedDraw]) -> bytes:
+    def batch(self, number: int, items: Sequence[SignedDraw]) -> bytes:
         """Calldata of a batch whose array, structs and byte strings lie in any order, pointing backwards, too."""
         pieces: list[tuple[Any, bytes]] = [("array", bytes(WORD * (len(items) + 1)))]
         for index, item in enumerate(items):
@@ -112,7 +112,7 @@ class Odd:
             body += self._gap()
             places[name] = 2 * WORD + len(body)
             body += piece
-        words = {0: round, WORD: places["array"], places["array"]: len(items)}
+        words = {0: number, WORD: places["array"], places["array"]: len(items)}
         first = places["array"] + WORD
         for index, item in enumerate(items):
             start = places[index, "struct"]

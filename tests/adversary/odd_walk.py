@@ -230,14 +230,14 @@ class Walk:
         return copied(item, self._anybody, self.federation.deployment, number)
 
     def _tickets(self) -> tuple[list[int], bytes, bytes]:
-        entry = self.view.rounds.latest
-        block = self.view.deadlines(entry).order_block
+        current = self.view.rounds.latest
+        block = self.view.deadlines(current).order_block
         self.ledger.records()
         if self.view.settings.randao:
             header, randomness = self.network.headers(block, block)[0], self.ledger.block_randomness(block)
         else:
             header, randomness = b"", self.ledger.block_hash(block)
-        return entry.tickets, tree.order_seed(*self._place, entry.number, randomness), header
+        return current.tickets, tree.order_seed(*self._place, current.number, randomness), header
 
     @property
     def _place(self) -> tuple[int, str]:
@@ -279,7 +279,7 @@ class Walk:
         self._send(self._anybody, LEDGER, "fail", self._round, self.random.randrange(7), self._digest())
 
     def _dispute(self) -> None:
-        standing = [entry for entry in self.view.rounds.rounds.values() if isinstance(entry.end, Closed)]
+        standing = [past for past in self.view.rounds.rounds.values() if isinstance(past.end, Closed)]
         number = standing[-1].number if standing else 0
         members = [self.view.rounds.members[client].account for client in (standing[-1].commits if standing else ())]
         keys = [each for each in self.federation.keys if each.address in members] or self.federation.keys

@@ -23,7 +23,7 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
 from fedgrove.node.methods.kmeans.server import cluster
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 
 from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
@@ -50,8 +50,8 @@ def moving_a_count(directory: Path, rounds: int, moves: bool = True) -> tuple[bo
         one.register()
         one.run()
 
-        def move(vector: BinCounts, entry) -> BinCounts:
-            if entry.number != 2 or not moves:
+        def move(vector: BinCounts, current) -> BinCounts:
+            if current.number != 2 or not moves:
                 return vector
             seen = one.sent[VICTIM, 1]  # as a state shows it: which bin it takes does not matter
             elsewhere = BinCounts.of(np.full((1, 2), 20), np.array([seen.total]))
@@ -75,9 +75,9 @@ def sum_differences(patched) -> None:
     keep_seedings(patched)
     draw, sent = LocalClustering.result, {}
 
-    def difference(self, entry, client):
-        vector = sent[client, entry.number] = draw(self, entry, client)
-        summed = exchange_of(self._inputs(entry)).before.round
+    def difference(self, current, client):
+        vector = sent[client, current.number] = draw(self, current, client)
+        summed = exchange_of(self._inputs(current)).before.round
         return vector - sent[client, summed] if summed else vector
 
     def finish(self, number, survivors, decoded, rng):
@@ -85,7 +85,7 @@ def sum_differences(patched) -> None:
         if (counts.counts < 0).any():
             raise InvalidSum("more points were taken from a bin than it had")
         model = cluster(counts, self.settings.grid, self.settings.k, rng, restarts=2)
-        return State(counts, tuple(sorted(survivors)), model.centres, number, number)
+        return KMeansState(counts, tuple(sorted(survivors)), model.centres, number, number)
 
     patched.setattr(LocalClustering, "result", difference)
     patched.setattr(Exchange, "finish", finish)
@@ -127,7 +127,7 @@ def spoiling_every_sum(directory: Path, rounds: int) -> Spoilt:
         one = Federation.found(network, directory, GROUPED, MEMBERS)
         one.register()
         one.run()
-        one.lies[ATTACKER] = lambda vector, entry: lambda code: np.arange(code.length, dtype=np.uint64)
+        one.lies[ATTACKER] = lambda vector, current: lambda code: np.arange(code.length, dtype=np.uint64)
         ends, counted = [], []
         one.ask(VICTIM, [0])
         asked = network.block_number()
@@ -162,7 +162,7 @@ def test_groups_are_never_smaller_than_the_terms_allow(tmp_path):
     with embedded() as network:
         one = Federation.found(network, tmp_path, replace(GROUPED, smallest_group=5), MEMBERS)
         one.register()
-        one.lies[ATTACKER] = lambda vector, entry: -vector
+        one.lies[ATTACKER] = lambda vector, current: -vector
         for _ in range(4):
             one.hold()
         assert len(one.failures()) == 4 and not one.rounds().base
@@ -175,7 +175,7 @@ def test_groups_are_halved_after_each_failure(failures):
     rounds = SimpleNamespace(
         withdrawals=[], rounds={n: SimpleNamespace(number=n, end=end) for n in range(1, failures + 1)}
     )
-    entry = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
-    groups = groups_of(rounds, entry, State.empty(2), replace(TERMS, smallest_group=5))
+    current = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
+    groups = groups_of(rounds, current, KMeansState.empty(2), replace(TERMS, smallest_group=5))
     assert len(groups) == min(2**failures, 8) and sorted(sum(groups, ())) == list(range(41))
     assert min(map(len, groups)) >= 5 and max(map(len, groups)) - min(map(len, groups)) <= 1

@@ -18,7 +18,7 @@ from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import TooLarge
-from fedgrove.ipfs.unixfs import Block, Link, build, encode_node
+from fedgrove.ipfs.unixfs import DagBlock, Link, build, encode_node
 from fedgrove.node.audit.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
 from fedgrove.node.status.report import upload_bytes
 
@@ -29,19 +29,19 @@ TIMES = 5000
 GIBIBYTES = 4 << 30
 
 
-def repeated(times: int = TIMES) -> list[Block]:
+def repeated(times: int = TIMES) -> list[DagBlock]:
     """The blocks of a file of one leaf so many times, each once, the root last."""
     return list({block.cid: block for block in build([LEAF] * times)}.values())
 
 
-def terabyte() -> list[Block]:
+def terabyte() -> list[DagBlock]:
     """A leaf, and two nodes that describe a file of a terabyte."""
-    blocks = [Block(CID.of_block(LEAF, RAW), LEAF)]
+    blocks = [DagBlock(CID.of_block(LEAF, RAW), LEAF)]
     link = Link(blocks[0].cid, len(LEAF), len(LEAF))
     for times in (1024, 1024):
         node = encode_node([link] * times)
         link = Link(CID.of_block(node, DAG_PB), times * link.size, len(node) + times * link.total_size)
-        blocks.append(Block(link.cid, node))
+        blocks.append(DagBlock(link.cid, node))
     return blocks
 
 
@@ -100,7 +100,7 @@ def test_a_megabyte_of_tiny_blocks_becomes_no_files(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", refused)
     pieces = (number.to_bytes(4) for number in range(25_000))
-    path = archive(tmp_path / "dust.car", [Block(CID.of_block(piece, RAW), piece) for piece in pieces])
+    path = archive(tmp_path / "dust.car", [DagBlock(CID.of_block(piece, RAW), piece) for piece in pieces])
     verdict = bounded(lambda: audit_car(path), seconds=20, mebibytes=128)
     assert verdict.exit_code == 1 and verdict.first_bad_record.field == "ledger"
 
@@ -108,7 +108,7 @@ def test_a_megabyte_of_tiny_blocks_becomes_no_files(tmp_path, monkeypatch):
 def test_more_blocks_than_any_archive_has_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.ipfs.car_reader.MAX_BLOCKS", 10)
     pieces = (number.to_bytes(4) for number in range(11))
-    path = archive(tmp_path / "dust.car", [Block(CID.of_block(piece, RAW), piece) for piece in pieces])
+    path = archive(tmp_path / "dust.car", [DagBlock(CID.of_block(piece, RAW), piece) for piece in pieces])
     assert "more than the 10 blocks" in audit_car(path).reason
 
 
@@ -134,8 +134,8 @@ def bomb_of_a_member(tmp_path):
 
 
 def test_a_terabyte_that_a_member_records_does_not_hold_up_the_report(tmp_path):
-    entry, store = bomb_of_a_member(tmp_path)
-    assert bounded(lambda: upload_bytes(entry, store), seconds=5) == {}
+    each, store = bomb_of_a_member(tmp_path)
+    assert bounded(lambda: upload_bytes(each, store), seconds=5) == {}
 
 
 # --- the attack wins where the mend is taken out ----------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_without_the_bound_on_the_root_a_megabyte_takes_the_disk(tmp_path, monke
 
 
 def test_without_the_bound_on_what_is_counted_a_report_never_ends(tmp_path, monkeypatch):
-    entry, store = bomb_of_a_member(tmp_path)
+    each, store = bomb_of_a_member(tmp_path)
     counted = lambda self, digest, limit: SimpleNamespace(size=sum(map(len, self.stream(digest, 1 << 40))))  # noqa: E731
     monkeypatch.setattr(DiskStore, "root", counted)
-    assert bounded(lambda: upload_bytes(entry, store), seconds=5) == HANGS
+    assert bounded(lambda: upload_bytes(each, store), seconds=5) == HANGS

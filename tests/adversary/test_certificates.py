@@ -81,7 +81,7 @@ def history(tmp_path_factory):
         one.kept = one.ask(2, list(range(15)))
         everything = one.parts[1].copy()
         rng = np.random.default_rng(0)
-        one.lies[2] = lambda vector, entry: draw_vector(everything, one.config.method, rng)
+        one.lies[2] = lambda vector, current: draw_vector(everything, one.config.method, rng)
         one.run()
         one.lies.clear()
         one.stayed = one.ask(4, None)
@@ -102,8 +102,8 @@ def stay(one: Federation, leaver: int) -> None:
         made = make(number)
         if number == leaver:
             made.view.rounds.left = lambda *_: False
-            made._context.disclosure._method.codec.encode = lambda round, *_: bytes(8)
-            made._context.work.result = lambda entry, index: draw_vector(
+            made._context.disclosure._method.codec.encode = lambda round_number, *_: bytes(8)
+            made._context.work.result = lambda current, index: draw_vector(
                 everything, one.config.method, np.random.default_rng(1)
             )
         return made

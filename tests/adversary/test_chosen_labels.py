@@ -55,8 +55,10 @@ def attack(
     )
     if shares is not None:
         result = attacker._context.work.result
-        attacker._context.work.result = lambda entry, number: (
-            shares(attacker) if attacker._context.inputs(entry).previous.stage == "labels" else result(entry, number)
+        attacker._context.work.result = lambda current, number: (
+            shares(attacker)
+            if attacker._context.inputs(current).previous.stage == "labels"
+            else result(current, number)
         )
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)

@@ -12,7 +12,7 @@ import pytest
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 
 OURS = ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "localhost:{port}", "127.0.0.1:{port}", "[::1]:8600"]
 STRANGERS = [
@@ -30,7 +30,7 @@ def port(run, tmp_path_factory):
     place = tmp_path_factory.mktemp("explored")
     shutil.copytree(run.directory, place / "kept")
     source = DirectorySource(place / "kept")
-    with open_index(source, place / "cache") as index, Watch(source, index) as watch:
+    with open_index(source, place / "cache") as index, IndexWatch(source, index) as watch:
         watch.settle()
         with serving(watch) as address:
             yield int(address.rstrip("/").rpartition(":")[2])

@@ -13,7 +13,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 from tests.node.federation import Federation, with_phase
 
@@ -24,7 +24,7 @@ class NamesAnotherBlock(Close):
     """Its first closing names a block with a hash of its own."""
 
     def act(self, turn):
-        if turn.entry.number != 1:
+        if turn.current.number != 1:
             return super().act(turn)
         self._context.ledger.block_hash = lambda number: bytes(32)
         try:
@@ -43,7 +43,9 @@ def federation(tmp_path):
 
 def run(federation):
     """The rounds that were void, how many disputed, and the verdict."""
-    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, NamesAnotherBlock)))
+    federation.run(
+        coordinator=federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, NamesAnotherBlock))
+    )
     records = federation.history().records()
     void = [record.round for record in records if isinstance(record, Voided)]
     assert sum(isinstance(record, Closed) for record in records) >= 2

@@ -58,16 +58,16 @@ class Spies:
             work.votes = self._against_all(work.votes)
 
     def _noting(self, models):
-        def noting(round, case, told):
-            found = models(round, case, told)
+        def noting(number, case, told):
+            found = models(number, case, told)
             self.seen.update(found)
             return found
 
         return noting
 
     def _against_all(self, votes):
-        def against_all(round, state, client, computed):
-            votes(round, state, client, computed)  # for what it sees
+        def against_all(number, state, client, computed):
+            votes(number, state, client, computed)  # for what it sees
             away = Finding(b"\1" * 32, -10_000, 10_000)
             cases = [case for case in state.cases if client in case.committee]
             lies = (Evidence((away,) * len(case.members)) for case in cases)
@@ -197,10 +197,10 @@ def ledger(seeds: list[bytes]) -> Rounds:
     """Round 4 fell; each round after it came to nothing, but for its seed."""
     rounds = Rounds()
     for number, seed in enumerate([b"", *seeds], 4):
-        entry = Seeded(SimpleNamespace(round=number))
-        entry.number, entry.stands = number, number == 4
-        entry.seed = SimpleNamespace(seed=seed) if seed else None
-        rounds.rounds[number] = entry
+        current = Seeded(SimpleNamespace(round=number))
+        current.number, current.stands = number, number == 4
+        current.seed = SimpleNamespace(seed=seed) if seed else None
+        rounds.rounds[number] = current
     return rounds
 
 
@@ -243,8 +243,8 @@ def bare(n: int, seed: int, guarded: bool) -> int:
     made = Round.make(n, seed, groups=groups)
     clients = [made.graph.client(place) for place in everybody]
     record = made.record({place: made.blob(place) for place in everybody}, everybody, everybody)
-    entry = SimpleNamespace(commits=dict.fromkeys(clients))
-    opens = cluster_rounds.opened_by(SimpleNamespace(entry=entry, graph=made.graph, survivors=everybody))
+    current = SimpleNamespace(commits=dict.fromkeys(clients))
+    opens = cluster_rounds.opened_by(SimpleNamespace(current=current, graph=made.graph, survivors=everybody))
     lots = seed.to_bytes(32)
     drawn = set(drawn_members(clients, n // 2, lots, {}, opens if guarded else None))
     told = {place: made.secrets[place].mask_secret for place in everybody if clients[place] in drawn}
@@ -288,7 +288,7 @@ def judged(made: Federation, votes) -> list:
     return clustered.states(made)
 
 
-def no_evidence(work: CommitteeWork, round, state, client, computed) -> bytes:
+def no_evidence(work: CommitteeWork, number, state, client, computed) -> bytes:
     """Votes against everybody, with the digest of nothing."""
     cases = [case for case in state.cases if client in case.committee]
     return b"".join(_unfounded(case, client) for case in cases)

@@ -27,7 +27,7 @@ MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
 @pytest.fixture
 def nobody_looks_around(monkeypatch):
     """Takes the mend out: clients take part in whatever company."""
-    monkeypatch.setattr(seal, "refusal", lambda rounds, entry, config: "")
+    monkeypatch.setattr(seal, "refusal", lambda rounds, current, config: "")
 
 
 def played(directory) -> Federation:
@@ -63,15 +63,15 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
     federation = played(tmp_path)
     assert closed_rounds(federation) == [1, 2]
     view = federation.victim.view
-    entry, config = view.rounds.rounds[2], federation.config
-    closed = flatten(method_of(config).fetch_model(federation.store, entry.end.model_digest)).astype(np.float64)
-    weights = {client: draw.samples for client, draw in entry.draws.items()}
+    current, config = view.rounds.rounds[2], federation.config
+    closed = flatten(method_of(config).fetch_model(federation.store, current.end.model_digest)).astype(np.float64)
+    weights = {client: draw.samples for client, draw in current.draws.items()}
     trained = {}
     for number in (VICTIM, *ACCOMPLICES):
         client = federation.client(number)
         client.view.rounds, client.view.block = view.rounds, view.block
         member = view.rounds.member(client.account)
-        trained[number] = (flatten(client._context.work.result(entry, member.client)), weights[member.client])
+        trained[number] = (flatten(client._context.work.result(current, member.client)), weights[member.client])
     others = sum(update.astype(np.float64) * weight for number, (update, weight) in trained.items() if number != VICTIM)
     victim, weight = trained[VICTIM]
     read = (closed * sum(weights.values()) - others) / weight
@@ -95,24 +95,24 @@ def terms(least: float, members: tuple[str, ...] = ()):
 
 @pytest.mark.parametrize(("present", "refused"), [(2, True), (3, True), (4, False), (8, False)])
 def test_half_of_those_seen_lately_must_be_there(present, refused):
-    rounds, entry = rounds_of([set(range(1, 9))], tuple(range(1, present + 1)), 8)
-    assert bool(refusal(rounds, entry, terms(0.5))) == refused
+    rounds, each = rounds_of([set(range(1, 9))], tuple(range(1, present + 1)), 8)
+    assert bool(refusal(rounds, each, terms(0.5))) == refused
 
 
 def test_sybils_do_not_count():
-    rounds, entry = rounds_of([set(range(1, 9))], (1, 2, *range(9, 60)), 60)
-    assert refusal(rounds, entry, terms(0.5))
+    rounds, each = rounds_of([set(range(1, 9))], (1, 2, *range(9, 60)), 60)
+    assert refusal(rounds, each, terms(0.5))
 
 
 def test_dead_registrations_do_not_stop_a_federation():
-    rounds, entry = rounds_of([set(range(1, 9))], tuple(range(1, 9)), 500)
-    assert not refusal(rounds, entry, terms(0.5))
+    rounds, each = rounds_of([set(range(1, 9))], tuple(range(1, 9)), 500)
+    assert not refusal(rounds, each, terms(0.5))
 
 
 def test_named_members_count_from_the_first_round_and_strangers_are_refused():
     named = tuple(f"account {client}" for client in range(1, 9))
-    rounds, entry = rounds_of([], (1, 2, 3), 12)
-    assert refusal(rounds, entry, terms(0.5, named))
+    rounds, each = rounds_of([], (1, 2, 3), 12)
+    assert refusal(rounds, each, terms(0.5, named))
     assert not refusal(*rounds_of([], (1, 2, 3, 4), 12), terms(0.5, named))
     assert "none of the members" in refusal(*rounds_of([], (1, 2, 3, 4, 5, 9), 12), terms(0.5, named))
 
@@ -124,8 +124,8 @@ def test_chance_may_leave_out_some_where_a_sample_is_drawn():
 
 
 def test_only_rounds_that_closed_lately_say_who_can_be_counted_on():
-    rounds, entry = rounds_of([{1}, {2}, {3}, {4}], (), 9)
-    assert known_members(rounds, entry, terms(0.5)) == {2, 3, 4}
+    rounds, each = rounds_of([{1}, {2}, {3}, {4}], (), 9)
+    assert known_members(rounds, each, terms(0.5)) == {2, 3, 4}
 
 
 def test_who_is_revoked_in_a_running_round_still_takes_part(tmp_path):

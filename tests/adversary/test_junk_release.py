@@ -27,8 +27,8 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import Phase
-from fedgrove.node.roles.client.recover import Recover as RecoverPhase
+from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.recover import ReleaseShares
 from fedgrove.node.roles.disclosure import Disclosure
 
 from tests.node.federation import Federation, with_phase
@@ -95,10 +95,10 @@ class ListsItsShares(ListsJunk):
         super().__init__(*arguments, **options)
         release = Disclosure.released
 
-        def regardless(entry, *rest):
+        def regardless(current, *rest):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
-                return release(self._context.disclosure, entry, *rest)
+                patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, number: "")
+                return release(self._context.disclosure, current, *rest)
 
         self._context.disclosure.released = regardless
 
@@ -130,7 +130,7 @@ def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
 
 
 def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkeypatch):
-    monkeypatch.setattr(Spending, "_enough", lambda self, entry: 1)
+    monkeypatch.setattr(Spending, "_enough", lambda self, current: 1)
     federation = found(5, 3)
     with_a_liar(federation, *LIES["32 random bytes"])
     assert [record.round for record in of_kind(federation, Closed)] == [1]
@@ -141,7 +141,7 @@ def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkey
 # --- shares that a holder keeps to itself -----------------------------------------------------------------------------
 
 
-class Withholds(RecoverPhase):
+class Withholds(ReleaseShares):
     """Makes its release and keeps it; with those of the others it reads the sum of every round, which then fails."""
 
     def __init__(self, context):
@@ -149,19 +149,21 @@ class Withholds(RecoverPhase):
         self.read: dict[int, np.ndarray] = {}
 
     def act(self, turn):
-        entry, waiting = turn.entry, Step.wait("recover", "nobody", turn.deadlines.recover_end)
-        if turn.block < turn.deadlines.commit_end or len(entry.releases) < 2 or entry.number in self.read:
+        current, waiting = turn.current, Step.wait("recover", "nobody", turn.deadlines.recover_end)
+        if turn.block < turn.deadlines.commit_end or len(current.releases) < 2 or current.number in self.read:
             return waiting
-        place = self._context.inputs(entry)
-        blobs = {entry.order.index(client): self._published_by(record) for client, record in entry.releases.items()}
-        blobs[entry.order.index(turn.client)] = self._context.disclosure.released(entry, turn.client, [])
+        inputs = self._context.inputs(current)
+        blobs = {current.order.index(client): self._published_by(record) for client, record in current.releases.items()}
+        blobs[current.order.index(turn.client)] = self._context.disclosure.released(current, turn.client, [])
         try:
-            shares = {entry.order.index(client): self._published_by(record) for client, record in entry.shares.items()}
-            record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
+            shares = {
+                current.order.index(client): self._published_by(record) for client, record in current.shares.items()
+            }
+            record = recover(inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(current), blobs, shares)
         except TooFewShares:
             return waiting
-        change = flatten(self._context.method.codec.outcome(place, record).model) - flatten(place.previous)
-        self.read[entry.number] = change
+        change = flatten(self._context.method.codec.outcome(inputs, record).model) - flatten(inputs.previous)
+        self.read[current.number] = change
         return waiting
 
     def _published_by(self, record):
@@ -170,9 +172,9 @@ class Withholds(RecoverPhase):
 
 
 def withheld(federation) -> Withholds:
-    villain = federation.client(3, with_phase(Client, Phase.RECOVER, Withholds))
+    villain = federation.client(3, with_phase(Client, ClientPhase.RECOVER, Withholds))
     federation.run(clients=federation.clients() | {3: villain})
-    return villain._phases[Phase.RECOVER]
+    return villain._phases[ClientPhase.RECOVER]
 
 
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
@@ -185,7 +187,7 @@ def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
 
 
 def test_if_only_what_all_could_read_counted_it_would_read_every_round_for_nothing(found, monkeypatch):
-    monkeypatch.setattr(Spending, "_enough", lambda self, entry: 1 << 32)
+    monkeypatch.setattr(Spending, "_enough", lambda self, current: 1 << 32)
     federation = found(3, 5)
     villain = withheld(federation)
     assert set(villain.read) == {1, 2, 3, 4, 5} and spending(federation).epsilon(1, 5) == 0
@@ -222,18 +224,19 @@ def censored(federation) -> None:
 def readable(federation, number: int) -> bool:
     """Whether what is in the store, listed or not, opens a round's sum."""
     rounds = rounds_of(federation)
-    entry = rounds.rounds[number]
+    current = rounds.rounds[number]
     ledger = (federation.deployment.chain_id, federation.deployment.ledger)
-    place = method_of(federation.config).inputs(rounds, entry, ledger, federation.store)
+    inputs = method_of(federation.config).inputs(rounds, current, ledger, federation.store)
     blobs = {int.from_bytes(data[36:40]): data for data in federation.store.seen if data[:4] == b"FGR2"}
     shares = {
-        owner: federation.store.fetch(entry.shares[client].digest, 1 << 24) for owner, client in enumerate(entry.order)
+        owner: federation.store.fetch(current.shares[client].digest, 1 << 24)
+        for owner, client in enumerate(current.order)
     }
     try:
-        record = recover(place.graph, place.sharers, place.survivors, seed_hashes(entry), blobs, shares)
+        record = recover(inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(current), blobs, shares)
     except TooFewShares:
         return False
-    return method_of(federation.config).codec.outcome(place, record).model is not None
+    return method_of(federation.config).codec.outcome(inputs, record).model is not None
 
 
 def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found):

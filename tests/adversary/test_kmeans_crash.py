@@ -27,7 +27,7 @@ from fedgrove.node.methods.kmeans.codec import CountCodec, _lay
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.method import KMeans
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
 from fedgrove.node.methods.terms import method_of
@@ -48,15 +48,17 @@ CORNER = np.full((1, 2), FINE.grid.half)
 # --- a giant in a corner ----------------------------------------------------------------------------------------------
 
 
-def a_giant(directory: Path, claimed: int, sent: int, rounds: int = 1, **ledger) -> tuple[Federation, State | None]:
+def a_giant(
+    directory: Path, claimed: int, sent: int, rounds: int = 1, **ledger
+) -> tuple[Federation, KMeansState | None]:
     with embedded() as network:
         one = Federation.found(network, directory, FINE, 4, **ledger)
         one.register()
         one.claims[ATTACKER] = claimed
-        one.lies[ATTACKER] = lambda vector, entry: BinCounts.of(CORNER, np.array([sent]))
+        one.lies[ATTACKER] = lambda vector, current: BinCounts.of(CORNER, np.array([sent]))
         for _ in range(rounds):
             one.hold()
-        one.ends = [entry.end for entry in one.rounds().rounds.values()]
+        one.ends = [current.end for current in one.rounds().rounds.values()]
         one.verdict = one.audit().verdict
         base = one.rounds().base
         return one, method_of(one.config).fetch_model(one.store, base.end.model_digest) if base else None
@@ -135,12 +137,12 @@ class Sum:
         self.config = FederationConfig(settings, ledger=replace(windows(4), max_samples=1 << 10))
         masks = Round.make(4, mode="pairwise")
         order = tuple(each.client for each in masks.graph.participants)
-        entry = RoundRecords(SimpleNamespace(round=1, opened_at=5, model_digest=b""), order=order)
-        entry.seed = SimpleNamespace(seed=bytes(32))
-        entry.draws = {client: SimpleNamespace(samples=64) for client in order}
-        entry.shares = dict.fromkeys(order)
-        place = (self.store, lambda: State.empty(settings.dimensions))
-        self.round = RoundInputs(Rounds(rounds={1: entry}), entry, masks.graph, self.config, *place)
+        current = RoundRecords(SimpleNamespace(round=1, opened_at=5, model_digest=b""), order=order)
+        current.seed = SimpleNamespace(seed=bytes(32))
+        current.draws = {client: SimpleNamespace(samples=64) for client in order}
+        current.shares = dict.fromkeys(order)
+        place = (self.store, lambda: KMeansState.empty(settings.dimensions))
+        self.round = RoundInputs(Rounds(rounds={1: current}), current, masks.graph, self.config, *place)
         self.code: Code = exchange_of(self.round).sums[0].code
         points = [np.clip(rng.normal(0, 0.3, (20, settings.dimensions)), -1, 1) for _ in order]
         self.vectors = [draw_vector(part, settings, rng) for part in points]
@@ -152,16 +154,16 @@ class Sum:
         self.record = masks.record({p: masks.blob(p) for p in everybody}, everybody, everybody)
 
     def upload(self, client: int, data: bytes) -> None:
-        self.round.entry.commits[client] = SimpleNamespace(digest=self.store.put(data).digest)
+        self.round.current.commits[client] = SimpleNamespace(digest=self.store.put(data).digest)
 
-    def outcome(self, data: bytes) -> State | None:
+    def outcome(self, data: bytes) -> KMeansState | None:
         """What the round comes to if the attacker uploads this; None: it fails for an invalid update."""
         self.upload(self.attacker, data)
         try:
             state = CountCodec(self.config).outcome(self.round, self.record).model
         except InvalidUpdate:
             return None
-        assert State.from_bytes(state.to_bytes(), self.settings).counts == state.counts
+        assert KMeansState.from_bytes(state.to_bytes(), self.settings).counts == state.counts
         assert state.counts.total <= 4 * 64 and np.abs(state.centres).max(initial=0) <= 1 + self.settings.step
         return state
 
@@ -222,7 +224,7 @@ def test_whatever_a_member_uploads_the_round_comes_to_a_state_or_fails(tmp_path,
     rng = np.random.default_rng(uploads)
     sum_ = Sum(tmp_path, settings, rng)
     honest = sum_.outcome(_lay(sum_.code.encode(sum_.vectors[-1]), sum_.keys).astype(gf.ELEMENT).tobytes())
-    assert honest.clients == tuple(sum_.round.entry.order)
+    assert honest.clients == tuple(sum_.round.current.order)
     found = [sum_.outcome(any_upload(sum_, rng)) for _ in range(uploads)]
     assert any(state is None for state in found) and any(state is not None for state in found)
 

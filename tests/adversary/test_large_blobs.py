@@ -24,9 +24,9 @@ from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.phase import Phase
-from fedgrove.node.roles.client.recover import Recover
-from fedgrove.node.roles.client.share import Share
+from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.recover import ReleaseShares
+from fedgrove.node.roles.client.share import PublishShares
 
 from tests.node.federation import Federation, with_phase
 
@@ -65,22 +65,22 @@ def large(number: int) -> bytes:
     return number.to_bytes(4) + bytes(LARGE - 4)
 
 
-class HeavyShare(Share):
+class HeavyShare(PublishShares):
     """Lists sixteen mebibytes as its sealed shares."""
 
     def act(self, turn):
-        self._context.disclosure.shares(turn.entry, turn.client)
-        self._context.ledger.share(turn.entry.number, self._context.store.put(large(turn.client)).digest)
+        self._context.disclosure.shares(turn.current, turn.client)
+        self._context.ledger.share(turn.current.number, self._context.store.put(large(turn.client)).digest)
         return Step("share", acted="shared")
 
 
-class HeavyRelease(Recover):
+class HeavyRelease(ReleaseShares):
     """Lists sixteen mebibytes as the shares that it releases."""
 
     def act(self, turn):
         deadlines = turn.deadlines
-        if turn.client not in turn.entry.releases and deadlines.commit_end <= turn.block < deadlines.recover_end:
-            self._context.ledger.release(turn.entry.number, self._context.store.put(large(turn.client)).digest)
+        if turn.client not in turn.current.releases and deadlines.commit_end <= turn.block < deadlines.recover_end:
+            self._context.ledger.release(turn.current.number, self._context.store.put(large(turn.client)).digest)
             return Step("recover", acted="released shares")
         return Step.wait("recover", "nobody", deadlines.close_end)
 
@@ -91,14 +91,14 @@ class HeavyUpload(Commit):
     def act(self, turn):
         if turn.block < turn.deadlines.share_end:
             return Step.wait("share", "nobody", turn.deadlines.share_end)
-        number, digest = turn.entry.number, self._context.store.put(large(turn.client)).digest
+        number, digest = turn.current.number, self._context.store.put(large(turn.client)).digest
         self._context.ledger.commit(number, digest, self._context.disclosure.secrets(number).seed_hash)
         return Step("commit", acted="committed")
 
 
-HeavySharer = with_phase(Client, Phase.SHARE, HeavyShare)
-HeavyReleaser = with_phase(Client, Phase.RECOVER, HeavyRelease)
-HeavyUploader = with_phase(Client, Phase.COMMIT, HeavyUpload)
+HeavySharer = with_phase(Client, ClientPhase.SHARE, HeavyShare)
+HeavyReleaser = with_phase(Client, ClientPhase.RECOVER, HeavyRelease)
+HeavyUploader = with_phase(Client, ClientPhase.COMMIT, HeavyUpload)
 
 
 @dataclass
@@ -116,11 +116,11 @@ class Played:
         return [record for record in self.records if isinstance(record, kind)]
 
     def is_heavy(self, position: int) -> bool:
-        return self.round.entry.order[position] in self.heavy
+        return self.round.current.order[position] in self.heavy
 
     def digests(self, kind: type) -> dict[bytes, int]:
         """Position of whoever lists it in the first round, by digest."""
-        order = self.round.entry.order
+        order = self.round.current.order
         return {each.digest: order.index(each.client) for each in self.of(kind) if each.round == 1}
 
 
@@ -152,10 +152,10 @@ def watch(client: Client, peaks: dict[int, int]) -> None:
     """Note the most memory that a client takes while it makes its release."""
     honestly = client._context.disclosure._release
 
-    def release(entry, number, gone):
+    def release(current, number, gone):
         tracemalloc.start()
         try:
-            return honestly(entry, number, gone)
+            return honestly(current, number, gone)
         finally:
             peaks[number] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
@@ -171,7 +171,7 @@ def test_holders_read_what_they_hold_and_no_more_than_belongs_there(tmp_path, mo
     graph, shared = found.round.graph, found.digests(Shared)
     assert len(shared) == MEMBERS
     for number, store in found.stores.items():
-        position = found.round.entry.order.index(number)
+        position = found.round.current.order.index(number)
         asked = {shared[digest]: read for digest, read in store.asked.items() if digest in shared}
         assert set(asked) == set(graph.held_by[position])
         assert all(read <= shares_bytes(graph, owner) == 40 + 190 * 6 for owner, read in asked.items())
@@ -189,10 +189,10 @@ def test_what_is_too_large_is_bad_and_its_owner_named(tmp_path, monkeypatch):
 def test_a_holder_that_loaded_all_blobs_of_any_size_would_need_the_memory_of_all(tmp_path, monkeypatch):
     """The mend taken out, as holders did it: everybody's blob, and up to 16 MiB of it."""
 
-    def everything(round, owners):
-        order = round.entry.order
-        digests = {order.index(client): share.digest for client, share in round.entry.shares.items()}
-        return fetch_available(round.store, digests, LARGE)
+    def everything(inputs, owners):
+        order = inputs.current.order
+        digests = {order.index(client): share.digest for client, share in inputs.current.shares.items()}
+        return fetch_available(inputs.store, digests, LARGE)
 
     monkeypatch.setattr("fedgrove.node.roles.disclosure.sealed_shares", everything)
     found = played(tmp_path, HeavySharer, monkeypatch)

@@ -184,8 +184,8 @@ def test_one_endpoint_and_two_colluders_isolate_a_member_as_far_as_its_terms_let
     victim = victim_of(federation, lying)
     story = live(federation, victim)
     assert not story.faults
-    entry = victim.view.rounds.latest
-    assert set(entry.draws) == {1, 4, 5} and entry.sealed.at.author == lying.account.address
+    current = victim.view.rounds.latest
+    assert set(current.draws) == {1, 4, 5} and current.sealed.at.author == lying.account.address
     if least == 0.5:
         assert PUBLISHED in story.did and is_read(federation, victim, colluders(story))
     else:
@@ -269,23 +269,23 @@ class OwnWorld:
         """The round: all members but the victim are the endpoint's."""
         did, judge = [], self.ledger(self.keys[0])
         view = LedgerView(judge)
-        entry = view.refresh()
-        deadlines = view.deadlines(entry)
+        current = view.refresh()
+        deadlines = view.deadlines(current)
         while PUBLISHED not in did and self.chain.block_number() <= deadlines.commit_end:
             block = self.chain.block_number()
             if block > deadlines.seed_block and not self.stolen:
                 for keys in self.keys:
                     self.draw(keys, view)
-            if block > deadlines.order_block and entry.sealed is None:
+            if block > deadlines.order_block and current.sealed is None:
                 judge.records()
-                judge.seal(1, entry.tickets, deadlines.order_block)
+                judge.seal(1, current.tickets, deadlines.order_block)
                 for keys in self.keys:
                     self.ledger(keys).share(1, b"s" * 32)
             step = victim.step()
             did.append(step.acted or step.waiting)
             if not step.acted:
                 self.chain.mine(1)
-            entry = view.refresh()
+            current = view.refresh()
         return did
 
     def draw(self, keys: Keys, view: LedgerView) -> None:

@@ -16,7 +16,7 @@ from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
 from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import StoreError
-from fedgrove.ipfs.unixfs import Block, InvalidNode, build, decode_node, decode_root, encode_node
+from fedgrove.ipfs.unixfs import DagBlock, InvalidNode, build, decode_node, decode_root, encode_node
 from fedgrove.node.audit import archive
 from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, NoArchive, audit_car, export_car
 from fedgrove.node.audit.run_files import run_files
@@ -85,7 +85,7 @@ def test_archives_whose_blocks_have_the_digests_that_they_claim(small, tmp_path,
     path = tmp_path / "changed.car"
 
     def read(changed):
-        root = Block(CID.of_block(changed[: 1 << 20], DAG_PB), changed[: 1 << 20])
+        root = DagBlock(CID.of_block(changed[: 1 << 20], DAG_PB), changed[: 1 << 20])
         path.write_bytes(b"".join(car.write(root.cid, [*blocks[:-1], root])))
         with path.open("rb") as stream:
             reader = CarReader(stream, 1 << 30)
@@ -220,7 +220,7 @@ def test_reports(kept, monkeypatch, count):
     """The report is derived once for all: what is tried is what reads the one that is there."""
     history = LedgerHistory.load(kept / archive.LEDGER)
     data = (kept / REPORT).read_bytes()
-    seconds = {entry["round"]: entry["seconds"] for entry in json.loads(data)["rounds"]}
+    seconds = {each["round"]: each["seconds"] for each in json.loads(data)["rounds"]}
     derived = archive.build_report(history, DiskReader(kept / STORE), seconds)
     once = {}
 

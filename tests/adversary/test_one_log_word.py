@@ -31,7 +31,7 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.follow import READINGS, Follower
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import GivenUp, Service
 from fedgrove.node.status.standing import standing
 from rlp.exceptions import RLPException
@@ -130,7 +130,7 @@ def serve(forged, federation, log):
         def wait(self, seconds):
             raise Waited
 
-    Service({"client": Role()}, Heads(), ServiceLog("client", log), Metrics(), patience=0).run()
+    Service({"client": Role()}, Heads(), ServiceLog("client", log), ServiceMetrics(), patience=0).run()
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -73,9 +73,9 @@ class Poisoner(Client):
         super().__init__(*arguments, **options)
         encode = self._context.disclosure._method.codec.encode
 
-        def poisoned(round, *rest):
-            words = np.frombuffer(encode(round, *rest), WORD).copy()
-            if round.entry.number == 1:
+        def poisoned(inputs, *rest):
+            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
+            if inputs.current.number == 1:
                 words[:1] += np.uint32(self.word % 2**32)
             return words.tobytes()
 
@@ -135,10 +135,10 @@ class Accomplice(Coordinator):
         super().__init__(*arguments)
         honestly = self._context.outcomes.of
 
-        def outcome(round, record):
+        def outcome(number, record):
             with pytest.MonkeyPatch.context() as patch:
                 unlimited(patch)
-                return honestly(round, record)
+                return honestly(number, record)
 
         self._context.outcomes.of = outcome
 
@@ -165,18 +165,18 @@ class Insider(Client):
         codec = self._context.disclosure._method.codec
         codec.encode = partial(self._encode, codec.encode)
 
-    def _encode(self, encode_honestly, round, client, secrets, update):
-        words = np.frombuffer(encode_honestly(round, client, secrets, update), WORD).copy()
-        if round.entry.number == 1:
-            own, *others = [self._words(round, peer) for peer in (self, *self.others)]
-            bias = self._bias(round.layout)
+    def _encode(self, encode_honestly, inputs, client, secrets, update):
+        words = np.frombuffer(encode_honestly(inputs, client, secrets, update), WORD).copy()
+        if inputs.current.number == 1:
+            own, *others = [self._words(inputs, peer) for peer in (self, *self.others)]
+            bias = self._bias(inputs.layout)
             wanted = np.uint32(BOUND * UNIT) - sum(others)[bias]
             words[bias] += wanted - own[bias]
         return words.tobytes()
 
-    def _words(self, round, peer):
+    def _words(self, inputs, peer):
         samples, vector = len(peer._context.work._samples), flatten(load(peer._context.journal.read(1, "update")))
-        return encode(vector, round.layout, samples, round.graph.total_samples, BOUND)
+        return encode(vector, inputs.layout, samples, inputs.graph.total_samples, BOUND)
 
     def _bias(self, layout):
         (place,) = (place for place, shape in enumerate(layout.shapes) if shape == (10,))

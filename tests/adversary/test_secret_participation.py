@@ -26,7 +26,7 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.client_level import encode_update, fill_up
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
-from fedgrove.node.privacy.plan import Training, cost, outlook
+from fedgrove.node.privacy.plan import PlannedTraining, cost, outlook
 from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
@@ -142,7 +142,7 @@ def test_without_that_refusal_whoever_draws_first_is_in_and_all_are_told_of_a_lo
 
 # --- who can read the ledger ------------------------------------------------------------------------------------------
 
-GEYER = Training(clients=100, rate=0.5, rounds=11, parameters=1, delta=1e-3)
+GEYER = PlannedTraining(clients=100, rate=0.5, rounds=11, parameters=1, delta=1e-3)
 
 
 def shown_by_a_reader(rounds: int, trials: int = 3000) -> float:
@@ -180,7 +180,7 @@ FIGURES = [
 
 @pytest.mark.parametrize("clients, rate, rounds, delta, models, average, most", FIGURES)
 def test_the_figures_of_the_docs(clients, rate, rounds, delta, models, average, most):
-    spent = cost(Training(clients, rate, rounds, 1, delta), 1.0)
+    spent = cost(PlannedTraining(clients, rate, rounds, 1, delta), 1.0)
     figures = (spent.models.epsilon, spent.average.epsilon, spent.most_drawn.epsilon)
     assert figures == pytest.approx((models, average, most), rel=3e-3)
 

@@ -49,16 +49,16 @@ class ShareLiar(Client):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         honestly = self._context.disclosure._release
-        self._context.disclosure._release = lambda entry, client, gone: self._lie(
-            self._lists(entry), honestly(entry, client, gone), entry.order.index(client)
+        self._context.disclosure._release = lambda current, client, gone: self._lie(
+            self._lists(current), honestly(current, client, gone), current.order.index(client)
         )
 
     def _lie(self, lists: Lists, blob: bytes, position: int) -> bytes:
         return lists.lying(blob, position)
 
-    def _lists(self, entry: RoundRecords) -> Lists:
-        round = self._context.inputs(entry)
-        return Lists(round.graph, round.sharers, round.survivors)
+    def _lists(self, current: RoundRecords) -> Lists:
+        inputs = self._context.inputs(current)
+        return Lists(inputs.graph, inputs.sharers, inputs.survivors)
 
 
 class Slanderer(ShareLiar):
@@ -80,10 +80,10 @@ class Dealer(Client):
         super().__init__(*arguments, **options)
         honestly = self._context.disclosure.shares
 
-        def shares(entry, client):
+        def shares(current, client):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("fedgrove.node.masking.sealing.split", lambda *inputs: self.deal(split(*inputs)))
-                return honestly(entry, client)
+                return honestly(current, client)
 
         self._context.disclosure.shares = shares
 

@@ -58,23 +58,23 @@ def read_an_update(directory) -> bool:
         secrets: dict[tuple[int, int], RoundSecrets] = {}
         leaves, corners = set(), 0
         while federation.turn(coordinator, {number: each for number, each in clients.items() if number not in leaves}):
-            entry = coordinator.view.rounds.latest
-            if entry is None:
+            current = coordinator.view.rounds.latest
+            if current is None:
                 continue
-            if entry.number > MOST_ROUNDS:
+            if current.number > MOST_ROUNDS:
                 break
             for number in COLLUDERS:
-                if clients[number]._context.journal.note(entry.number) is not None:
-                    secrets[entry.number, number] = clients[number]._context.disclosure.secrets(entry.number)
-            if entry.end is not None:
+                if clients[number]._context.journal.note(current.number) is not None:
+                    secrets[current.number, number] = clients[number]._context.disclosure.secrets(current.number)
+            if current.end is not None:
                 leaves = set()
-                if isinstance(entry.end, Closed) and opened(coordinator._context.inputs(entry), secrets, clients):
+                if isinstance(current.end, Closed) and opened(coordinator._context.inputs(current), secrets, clients):
                     return True
-            elif entry.sealed is not None and not entry.commits:
-                honest = cornered(coordinator._context.inputs(entry))
+            elif current.sealed is not None and not current.commits:
+                honest = cornered(coordinator._context.inputs(current))
                 for number in COLLUDERS:
                     clients[number].wait = not honest
-                leaves = set(honest[1:]) if len(entry.shares) == MEMBERS else set()
+                leaves = set(honest[1:]) if len(current.shares) == MEMBERS else set()
                 corners += bool(leaves)
         records = federation.history().records()
         assert sum(isinstance(each, Failed) for each in records) > 1, "no round was spoilt"
@@ -83,33 +83,33 @@ def read_an_update(directory) -> bool:
         return False
 
 
-def cornered(place) -> list[int]:
+def cornered(inputs) -> list[int]:
     """The honest members of the group in which all colluders stand; nobody where there is none such.
 
     All of them but one are then to drop out.
     """
-    order = place.entry.order
-    groups = [[order[position] for position in group] for group in place.graph.groups]
+    order = inputs.current.order
+    groups = [[order[position] for position in group] for group in inputs.graph.groups]
     around = next((group for group in groups if set(COLLUDERS) <= set(group)), [])
     return [each for each in around if each not in COLLUDERS]
 
 
-def opened(place, secrets, clients) -> bool:
+def opened(inputs, secrets, clients) -> bool:
     """Whether the round's records and the colluders' secrets open an honest member's upload."""
-    entry, graph = place.entry, place.graph
-    record = recovery(place, place.store.fetch(entry.recovered.digest, most_record_bytes(graph)))
-    told = {entry.order.index(number): secrets[entry.number, number].mask_secret for number in COLLUDERS}
+    current, graph = inputs.current, inputs.graph
+    record = recovery(inputs, inputs.store.fetch(current.recovered.digest, most_record_bytes(graph)))
+    told = {current.order.index(number): secrets[current.number, number].mask_secret for number in COLLUDERS}
     for position, seed in record.self_seeds.items():
-        number = entry.order[position]
+        number = current.order[position]
         if number in COLLUDERS:
             continue
         assert seed
-        data = place.store.fetch(entry.commits[number].digest, 1 << 24)
-        found = open_update(graph, position, told, place.sharers, record, np.frombuffer(data, WORD))
+        data = inputs.store.fetch(current.commits[number].digest, 1 << 24)
+        found = open_update(graph, position, told, inputs.sharers, record, np.frombuffer(data, WORD))
         if found is not None:
-            bare = flatten(clients[number]._context.work.result(entry, number))
-            samples = entry.draws[number].samples
-            assert (found == encode(bare, place.layout, samples, graph.total_samples, 8.0)).all()
+            bare = flatten(clients[number]._context.work.result(current, number))
+            samples = current.draws[number].samples
+            assert (found == encode(bare, inputs.layout, samples, graph.total_samples, 8.0)).all()
             return True
     return False
 

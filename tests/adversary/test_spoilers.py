@@ -15,9 +15,9 @@ from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
 from fedgrove.node.protocol import rounds
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.phase import ClientPhase
 from fedgrove.node.roles.client.publish import Publish
-from fedgrove.node.roles.client.share import Share
+from fedgrove.node.roles.client.share import PublishShares
 
 from tests.node.federation import Federation, with_phase
 
@@ -41,12 +41,12 @@ class Shameless(Client):
         self._context.twins.look = lambda *seen: None
 
 
-class GarbageShares(Share):
+class GarbageShares(PublishShares):
     """Seals random bytes for its holders, with commitments to them that look right."""
 
     def act(self, turn):
-        blob = self._context.disclosure.shares(turn.entry, turn.client)
-        self._context.ledger.share(turn.entry.number, self._context.store.put(with_garbage(blob)).digest)
+        blob = self._context.disclosure.shares(turn.current, turn.client)
+        self._context.ledger.share(turn.current.number, self._context.store.put(with_garbage(blob)).digest)
         return Step("share", acted="shared garbage")
 
 
@@ -54,21 +54,21 @@ class PublishesNothing(Publish):
     """Commits to an update that nobody ever sees."""
 
     def act(self, turn):
-        return Phase.RECOVER
+        return ClientPhase.RECOVER
 
 
-class HiddenShares(Share):
+class HiddenShares(PublishShares):
     """Shares the digest of shares that nobody ever sees."""
 
     def act(self, turn):
-        blob = self._context.disclosure.shares(turn.entry, turn.client)
-        self._context.ledger.share(turn.entry.number, cid_of(blob).digest)
+        blob = self._context.disclosure.shares(turn.current, turn.client)
+        self._context.ledger.share(turn.current.number, cid_of(blob).digest)
         return Step("share", acted="shared what nobody can fetch")
 
 
-GarbageDealer = with_phase(Shameless, Phase.SHARE, GarbageShares)
-Withholder = with_phase(Client, Phase.PUBLISH, PublishesNothing)
-SilentDealer = with_phase(Client, Phase.SHARE, HiddenShares)
+GarbageDealer = with_phase(Shameless, ClientPhase.SHARE, GarbageShares)
+Withholder = with_phase(Client, ClientPhase.PUBLISH, PublishesNothing)
+SilentDealer = with_phase(Client, ClientPhase.SHARE, HiddenShares)
 
 
 def poisoned(data: bytes) -> bytes:

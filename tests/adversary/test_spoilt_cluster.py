@@ -23,7 +23,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.draw import Draw
-from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.phase import ClientPhase
 
 from tests.adversary import clustered
 from tests.node.federation import Federation, with_phase
@@ -49,9 +49,9 @@ def run(made: Federation, change) -> list[ClusterState]:
     disclosure = clients[ATTACKER]._context.disclosure
     honest = disclosure._mask
 
-    def mask(entry, client, update):
-        data = honest(entry, client, update)
-        return change(data) if entry.number >= FIRST + 2 and data else data
+    def mask(current, client, update):
+        data = honest(current, client, update)
+        return change(data) if current.number >= FIRST + 2 and data else data
 
     disclosure._mask = mask
     made.run(clustered.coordinator(made), clients)
@@ -124,9 +124,9 @@ def run_watched(made: Federation) -> list[ClusterState]:
     disclosure = clients[ATTACKER]._context.disclosure
     honest = disclosure._mask
 
-    def mask(entry, client, update):
-        data = honest(entry, client, update)
-        return monster(data) if entry.number == 5 else data
+    def mask(current, client, update):
+        data = honest(current, client, update)
+        return monster(data) if current.number == 5 else data
 
     disclosure._mask = mask
     made.run(clustered.coordinator(made), clients)
@@ -158,7 +158,7 @@ class NoMasks(Draw):
     def act(self, turn):
         ledger = self._context.ledger
         honest = ledger.draw
-        if turn.client == ATTACKER and turn.entry.number > FIRST:
+        if turn.client == ATTACKER and turn.current.number > FIRST:
             ledger.draw = lambda number, keys, alpha, mask_key, seal_key, samples: honest(
                 number, keys, alpha, LOW, seal_key, samples
             )
@@ -170,7 +170,7 @@ class NoMasks(Draw):
 
 def no_masks(made: Federation) -> list[ClusterState]:
     """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
-    kind = with_phase(Client, Phase.DRAW, NoMasks)
+    kind = with_phase(Client, ClientPhase.DRAW, NoMasks)
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
     clients[ATTACKER]._context.twins.look = lambda *_: None  # it does not mind that its journal has something else
     disclosure, size = clients[ATTACKER]._context.disclosure, 4 * clients[ATTACKER]._context.parameters
@@ -182,7 +182,7 @@ def no_masks(made: Federation) -> list[ClusterState]:
 
 
 def _from_first(honest, junk: bytes):
-    return lambda entry, *rest: junk if entry.number > FIRST else honest(entry, *rest)
+    return lambda current, *rest: junk if current.number > FIRST else honest(current, *rest)
 
 
 def test_who_cannot_mask_is_in_no_sum_and_its_cluster_trains(federation):

@@ -97,7 +97,7 @@ def spoiling_a_round_that_is_repeated_without_the_victim(directory: Path) -> tup
     with embedded() as network:
         one = Federation.found(network, directory)
         one.register()
-        one.lies[ATTACKER] = lambda vector, entry: -vector
+        one.lies[ATTACKER] = lambda vector, current: -vector
         spoilt = one.hold()
         assert len(one.failures()) == 1
         own = one.sent[ATTACKER, 1]
@@ -109,16 +109,16 @@ def spoiling_a_round_that_is_repeated_without_the_victim(directory: Path) -> tup
         return first - second, one.sent[VICTIM, 1]
 
 
-def what_the_spoiler_decodes(one: Federation, entry: RoundRecords, lie: BinCounts) -> BinCounts:
+def what_the_spoiler_decodes(one: Federation, current: RoundRecords, lie: BinCounts) -> BinCounts:
     """The sum of a failed round with the spoiler's own vector in the place of its lie, from what is public."""
     rounds, ledger = one.rounds(), (one.ledger(1).chain_id, one.ledger(1).address)
-    round = method_of(one.config).inputs(rounds, rounds.rounds[entry.number], ledger, one.store)
-    record = recovered(round, released_shares(round))
-    code = kmeans_rounds.exchange_of(round).sums[0].code
+    inputs = method_of(one.config).inputs(rounds, rounds.rounds[current.number], ledger, one.store)
+    record = recovered(inputs, released_shares(inputs))
+    code = kmeans_rounds.exchange_of(inputs).sums[0].code
     total = replace(code, signed=True, limit=MAX_LIMIT).encode(-lie - lie)
-    for _, elements in _uploads(round, round.survivors, code.upload_bytes):
+    for _, elements in _uploads(inputs, inputs.survivors, code.upload_bytes):
         total = gf.add(total, elements)
-    return decode(code, _lay(total, list(left_over(round.graph, round.survivors, record))))
+    return decode(code, _lay(total, list(left_over(inputs.graph, inputs.survivors, record))))
 
 
 ATTACKS = [
@@ -211,7 +211,7 @@ def leaving_and_staying(directory: Path) -> tuple[int, int]:
         one.register()
         one.run()
         one.ask(3, None)
-        one.lies[3] = lambda vector, entry: BinCounts.empty(2)
+        one.lies[3] = lambda vector, current: BinCounts.empty(2)
         make = one.client
 
         def stays(number):

@@ -33,7 +33,7 @@ def closing(number: int) -> SimpleNamespace:
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
     closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes, 0)
-    closings._recompute = lambda entry, end: seen.append(entry.number) or "it is a lie"
+    closings._recompute = lambda current, end: seen.append(current.number) or "it is a lie"
     return closings
 
 
@@ -72,18 +72,18 @@ def test_where_nobody_is_asked_to_look_every_lie_goes_unseen(everybody):
 
 def test_in_a_small_round_everybody_looks(everybody):
     seen: list[int] = []
-    entry = closing(1)
-    entry.commits = dict.fromkeys(range(5))
-    member(everybody[0], seen).fault(entry)
+    current = closing(1)
+    current.commits = dict.fromkeys(range(5))
+    member(everybody[0], seen).fault(current)
     assert seen == [1]
 
 
 def test_one_dispute_makes_everybody_look(everybody):
     seen: list[int] = []
-    entry = closing(1)
-    entry.disputes = {7: None}
+    current = closing(1)
+    current.disputes = {7: None}
     for keys in everybody[:20]:
-        member(keys, seen).fault(entry)
+        member(keys, seen).fault(current)
     assert seen == [1] * 20
 
 

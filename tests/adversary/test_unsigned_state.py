@@ -24,7 +24,7 @@ from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
 
 from tests.adversary import clustered
@@ -81,8 +81,8 @@ def until_voided(made: Federation, role: Coordinator, clients: dict, number: int
     """Let everybody go on until most members have disputed a round."""
     for _ in range(60):
         made.turn(role, clients)
-        entry = clients[1].view.rounds.rounds[number]
-        if entry.voided is not None:
+        current = clients[1].view.rounds.rounds[number]
+        if current.voided is not None:
             return
     raise AssertionError(made.log[-5:])
 
@@ -130,7 +130,7 @@ def odd_models(federation: Federation) -> Client:
         federation.network.advance_to(federation.network.block_number() + 1)
     careless = federation.client(2)
     closings = careless._context.closings
-    closings.fault = lambda entry, client: ""  # whether it is drawn to look, or leads a cluster, or not
+    closings.fault = lambda current, client: ""  # whether it is drawn to look, or leads a cluster, or not
     return careless
 
 
@@ -159,11 +159,11 @@ def read_before_signed(monkeypatch):
 def no_last_resort(monkeypatch):
     """As it was: an error that nobody expected ends a client's step, and an audit."""
 
-    def recompute(self, entry, end):
-        return self._difference(self._inputs(entry), end)
+    def recompute(self, current, end):
+        return self._difference(self._inputs(current), end)
 
     monkeypatch.setattr(Closings, "_recompute", recompute)
-    monkeypatch.setattr(Closings, "_repeats", lambda self, entry, client: False)
+    monkeypatch.setattr(Closings, "_repeats", lambda self, current, client: False)
     monkeypatch.setattr(ContentRules, "check", ContentRules._check)
 
 
@@ -208,7 +208,7 @@ class Heads:
 
 def serve(client, turns: int) -> tuple[list[dict], str]:
     """What a service of this client logs, and its metrics."""
-    log, metrics = io.StringIO(), Metrics()
+    log, metrics = io.StringIO(), ServiceMetrics()
     with pytest.raises(KeyboardInterrupt):
         Service({"client": client}, Heads(turns), ServiceLog("client", log), metrics, patience=60.0).run()
     from prometheus_client import generate_latest

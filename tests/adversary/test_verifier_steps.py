@@ -231,8 +231,8 @@ def any_status(patch: pytest.MonkeyPatch) -> None:
 def sum_is_what_is_said(patch: pytest.MonkeyPatch) -> None:
     outcome = content.outcome
 
-    def said(method, round, record):
-        right = outcome(method, round, record)
+    def said(method, number, record):
+        right = outcome(method, number, record)
         name = sorted(right.model)[0]
         return replace(right, model={**right.model, name: np.nextafter(right.model[name], np.float32(9))})
 

@@ -51,7 +51,7 @@ def test_the_account_opens_as_a_standard_wallet(path, keys):
 
 def test_the_file_is_its_owners_alone(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [entry.name for entry in path.parent.iterdir()] == ["alice.json"]
+    assert [each.name for each in path.parent.iterdir()] == ["alice.json"]
 
 
 def test_nothing_secret_is_readable_in_the_file(path, keys):
@@ -138,7 +138,7 @@ def test_backup_and_restore_never_overwrite(path, tmp_path):
     with pytest.raises(KeystoreError, match="exists already"):
         backup(path, "secret", copy, "other", COST)
     assert path.read_bytes() == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["alice.json", "copy.json"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["alice.json", "copy.json"]
 
 
 def test_rotation_replaces_one_key_and_keeps_old_mailboxes(path, keys):

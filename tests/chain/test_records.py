@@ -221,7 +221,7 @@ def test_settings_out_of_range_are_refused(change):
         {"rates": ((1, 5), (1, 6))},
         {"rates": ((1, 5), (3, 6), (2, 7))},
         {"rates": ((1, 5), (1 << 40, 6))},
-        {"rates": tuple((round, 5) for round in range(1, 1002))},
+        {"rates": tuple((number, 5) for number in range(1, 1002))},
         {"rates": ((1, 0.5),)},
         {"rates": ((True, 5),)},
         {"rounds": 0},
@@ -237,7 +237,7 @@ def test_terms_out_of_range_are_refused(change):
 
 def test_the_rate_of_a_round_is_that_of_its_phase():
     terms = replace(TERMS, rates=((1, 10), (4, 20), (9, 30)))
-    assert [terms.rate_of(round) for round in (1, 3, 4, 8, 9, 100)] == [10, 10, 20, 20, 30, 30]
+    assert [terms.rate_of(number) for number in (1, 3, 4, 8, 9, 100)] == [10, 10, 20, 20, 30, 30]
 
 
 def test_the_embedded_chain_leaves_the_recursion_limit_alone():

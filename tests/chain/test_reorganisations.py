@@ -375,11 +375,11 @@ def test_nothing_is_left_of_a_killed_node(tmp_path):
 
 def processes_about(path):
     found = []
-    for entry in os.listdir("/proc"):
+    for each in os.listdir("/proc"):
         try:
-            with open(f"/proc/{entry}/cmdline", "rb") as command:
+            with open(f"/proc/{each}/cmdline", "rb") as command:
                 if os.fsencode(path) in command.read():
-                    found.append(int(entry))
+                    found.append(int(each))
         except OSError:
             continue
     return found

@@ -157,9 +157,9 @@ def train(federation: Federation) -> None:
     network = federation.network
 
     class FeedingLedger(Ledger):
-        def seal(self, round, tickets, order_block):
+        def seal(self, number, tickets, order_block):
             network.feeder.feed(order_block)
-            return super().seal(round, tickets, order_block)
+            return super().seal(number, tickets, order_block)
 
     class FeedingCoordinator(Coordinator):
         def step(self):

@@ -5,7 +5,7 @@ import pytest
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.cid import CID, RAW
-from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, Block, Profile, build, chunks, varint
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Profile, build, chunks, varint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ LIMIT = 1 << 24
 
 
 def archive_of(data, profile=TINY):
-    blocks = [Block(block.cid, bytes(block.data)) for block in build(chunks(data, profile), profile)]
+    blocks = [DagBlock(block.cid, bytes(block.data)) for block in build(chunks(data, profile), profile)]
     return blocks, b"".join(car.write(blocks[-1].cid, blocks))
 
 
@@ -50,7 +50,7 @@ def test_the_header_is_the_canonical_dag_cbor():
 
 def test_a_block_of_the_largest_size_passes():
     data = random.Random(3).randbytes(MAX_BLOCK_BYTES)
-    block = Block(CID.of_block(data, RAW), data)
+    block = DagBlock(CID.of_block(data, RAW), data)
     assert read_all(b"".join(car.write(block.cid, [block])))[1] == [block]
 
 
@@ -79,7 +79,7 @@ def test_a_changed_byte_never_gives_another_block(position, change):
 
 
 def test_a_block_under_a_wrong_cid_is_named():
-    wrong = Block(BLOCKS[0].cid, b"other")
+    wrong = DagBlock(BLOCKS[0].cid, b"other")
     with pytest.raises(InvalidArchive, match=f"{wrong.cid}.*does not match"):
         read_all(b"".join(car.write(BLOCKS[-1].cid, [wrong])))
 

@@ -15,7 +15,7 @@ from fedgrove.ipfs import car, disk
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import AmbiguousContent, Corrupt, NotFound, QuotaExceeded, StoreError, TooLarge
-from fedgrove.ipfs.unixfs import Block, Link, Profile, build, chunks, cid_of, decode_root, encode_node
+from fedgrove.ipfs.unixfs import DagBlock, Link, Profile, build, chunks, cid_of, decode_root, encode_node
 
 MIB = 1 << 20
 BIG = random.Random(1).randbytes(2 * MIB + 17)  # three leaves and a root
@@ -176,7 +176,9 @@ def test_a_leaf_of_another_size_than_its_parent_says_is_an_error(tmp_path, lengt
 @pytest.mark.parametrize("inner", [b"", b"raw content", encode_node([])], ids=["empty", "raw", "no links"])
 def test_an_inner_node_that_is_no_node_is_an_error(tmp_path, inner):
     store = TinyStore(tmp_path)
-    good = [Block(block.cid, bytes(block.data)) for block in build(chunks(bytes(1000), store.profile), store.profile)]
+    good = [
+        DagBlock(block.cid, bytes(block.data)) for block in build(chunks(bytes(1000), store.profile), store.profile)
+    ]
     digest = store.put(bytes(1000)).digest
     links = decode_root(good[-1].data, store.profile)
     bad = CID.from_digest(plant(store, inner), DAG_PB)

@@ -12,7 +12,7 @@ from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
-from fedgrove.ipfs.unixfs import Block, Link, Profile, build, chunks, decode_root, encode_node
+from fedgrove.ipfs.unixfs import DagBlock, Link, Profile, build, chunks, decode_root, encode_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from kubo_nodes import needs_kubo, quiet, wait_for_peers
 
@@ -44,14 +44,14 @@ def place(request, tmp_path):
     """A store to read from, and a way to get any block into it, or into a node that its node knows."""
     if request.param == "disk":
         store = TinyDisk(tmp_path)
-        yield store, lambda data: store.add_blocks([Block(CID.of_block(data, RAW), data)])
+        yield store, lambda data: store.add_blocks([DagBlock(CID.of_block(data, RAW), data)])
         return
     attacker, victim = request.getfixturevalue("nodes")
     source = KuboStore(attacker.url)
 
     def publish(data):
         name = CID.of_block(data, RAW)  # under a raw name, so that Kubo does not judge its links
-        source._client.dag.imprt(io.BytesIO(b"".join(car.write(name, [Block(name, data)]))))
+        source._client.dag.imprt(io.BytesIO(b"".join(car.write(name, [DagBlock(name, data)]))))
 
     yield TinyKubo(victim.url, timeout=30.0), publish
 
@@ -70,7 +70,7 @@ def replaced(root, child):
     """The canonical root of the same size, with another first child."""
     first, *others = decode_root(bytes(root.data), TINY)
     data = encode_node([Link(CID.from_digest(child.digest, first.cid.codec), first.size, first.total_size), *others])
-    return Block(CID.of_block(data, DAG_PB), data)
+    return DagBlock(CID.of_block(data, DAG_PB), data)
 
 
 def assert_refused(store, digest, size, error, culprit):
@@ -116,7 +116,7 @@ def test_a_node_of_too_many_links_is_no_node(place, links):
     crowded = encode_node([Link(CID.of_block(secrets.token_bytes(8), RAW), 256, 256)] * links)[:MIB]
     *parts, root = blocks_of(secrets.token_bytes(2000))
     bad = replaced(root, CID.of_block(crowded, DAG_PB))
-    publish_all(publish, [*parts, Block(CID.of_block(crowded, RAW), crowded), bad])
+    publish_all(publish, [*parts, DagBlock(CID.of_block(crowded, RAW), crowded), bad])
     assert_refused(store, bad.cid.digest, 2000, Corrupt, CID.of_block(crowded, DAG_PB))
     assert not store.available(bad.cid.digest)
     # As a root it is content like any other, of its own size: nobody follows its links.
@@ -130,7 +130,7 @@ def test_a_leaf_of_another_size_than_its_parent_says_is_corrupt(place, length):
     leaf = random.Random(length).randbytes(length)
     *parts, root = blocks_of(secrets.token_bytes(700))
     bad = replaced(root, CID.of_block(leaf, RAW))
-    publish_all(publish, [*parts, Block(CID.of_block(leaf, RAW), leaf), bad])
+    publish_all(publish, [*parts, DagBlock(CID.of_block(leaf, RAW), leaf), bad])
     assert_refused(store, bad.cid.digest, 700, Corrupt, CID.of_block(leaf, RAW))
 
 

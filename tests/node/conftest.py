@@ -10,7 +10,7 @@ from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
-from fedgrove.node.devnet.demo import Demo, Plan
+from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.ledger_rules import ChainFacts
 from fedgrove.node.status.report import build_report
@@ -28,7 +28,7 @@ class Run:
     report: dict
 
 
-def run_federation(directory: Path, plan: Plan, **options) -> Run:
+def run_federation(directory: Path, plan: DemoPlan, **options) -> Run:
     """Run a federation on an embedded chain and keep it as ``fedgrove demo --out`` does."""
     store = DiskStore(directory / STORE)
     with embedded() as network:
@@ -46,7 +46,7 @@ def run_federation(directory: Path, plan: Plan, **options) -> Run:
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Run:
     """Six clients, two rounds, two of them silent in each round; FedAvg, to be quick."""
-    plan = Plan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
+    plan = DemoPlan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
     return run_federation(tmp_path_factory.mktemp("run") / "kept", plan)
 
 

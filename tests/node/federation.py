@@ -17,7 +17,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import iid
 from fedgrove.node.learning.samples import Samples
@@ -30,9 +30,9 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import Phase as ClientPhase
+from fedgrove.node.roles.client.phase import ClientPhase
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.phase import Phase as CoordinatorPhase
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Federation:
         ``coordinator`` whose keys the terms name already.
         """
         dataset = load_dataset("digits")
-        config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
+        config = make_config(DemoPlan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
         config = FederationConfig(**{**values, **changes})
         config = replace(config, federation=replace(config.federation, repeats=repeats))
@@ -156,7 +156,7 @@ class Federation:
 class LyingCoordinator(Coordinator):
     """Closes rounds with another model than they came to: what ``lie`` makes of the true one."""
 
-    def lie(self, entry: RoundRecords, model: Tensors) -> Tensors:
+    def lie(self, current: RoundRecords, model: Tensors) -> Tensors:
         """The model that this coordinator likes; here all zeros."""
         return {name: np.zeros_like(tensor) for name, tensor in model.items()}
 
@@ -164,9 +164,9 @@ class LyingCoordinator(Coordinator):
         super().__init__(*parts, **options)
         honestly = self._context.outcomes.of
 
-        def outcome(round: RoundInputs, record: RecoveryRecord) -> Outcome:
-            true = honestly(round, record)
-            return replace(true, model=self.lie(round.entry, true.model))
+        def outcome(inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
+            true = honestly(inputs, record)
+            return replace(true, model=self.lie(inputs.current, true.model))
 
         self._context.outcomes.of = outcome
 

@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError as fault:
             self._refuse(f"the node's disk or its client failed: {fault}")
 
-    def log_message(self, format: str, *values: object) -> None:
+    def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - http.server names it
         """Keep requests out of the node's log."""
 
     def version(self) -> bytes:

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from fedgrove.ipfs import car
 from fedgrove.ipfs.cid import CID, RAW
-from fedgrove.ipfs.unixfs import Block
+from fedgrove.ipfs.unixfs import DagBlock
 from fedgrove.node.devnet.kubo.local_node import find_library, make_private
 
 Answer = TypeVar("Answer")
@@ -230,7 +230,7 @@ class Node:
             return target.read_bytes()
 
     @contextmanager
-    def _offered(self, blocks: Iterable[Block]) -> Iterator[Kubo]:
+    def _offered(self, blocks: Iterable[DagBlock]) -> Iterator[Kubo]:
         """Run the importer with these blocks and no others; only this node knows that it exists."""
         self._importer = self._importer or self._make_importer()
         paths = []

@@ -55,10 +55,10 @@ def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer:
 
 
 def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) -> Beginning:
-    from fedgrove.node.devnet.demo import Plan, deal, make_config
+    from fedgrove.node.devnet.demo import DemoPlan, deal, make_config
     from fedgrove.node.learning.shared import shared_to_bytes
 
-    demo = Plan(
+    demo = DemoPlan(
         plan.clients,
         plan.rounds,
         plan.alpha,

@@ -18,7 +18,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, TestnetPlan, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, RUNNING, STOP_SECONDS
@@ -64,7 +64,7 @@ class Processes:
         return self.up and all(one.state in ("running", "finished") for one in self.kept)
 
 
-def look(layout: Layout) -> Processes | None:
+def look(layout: TestnetPaths) -> Processes | None:
     """What runs of a testnet; None while nobody supervises it."""
     supervisor = _read(layout.supervisor)
     try:
@@ -78,7 +78,7 @@ def look(layout: Layout) -> Processes | None:
         return None
 
 
-def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress) -> bool:
+def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
     Parameters
@@ -104,7 +104,7 @@ def up(layout: Layout, plan: TestnetPlan, dataset: Callable[[], Dataset | Points
     return supervisor is not None
 
 
-def wait_until_ended(layout: Layout, say: Progress) -> bool:
+def wait_until_ended(layout: TestnetPaths, say: Progress) -> bool:
     """Return when the federation has ended; whether all rounds were run, or else somebody gave up.
 
     Raises
@@ -124,7 +124,7 @@ def wait_until_ended(layout: Layout, say: Progress) -> bool:
     raise TestnetError(f"the testnet in {layout.root} runs no more: see {layout.log('supervisor')}")
 
 
-def down(layout: Layout) -> int:
+def down(layout: TestnetPaths) -> int:
     """End every process of a testnet; returns how many there were. With none running it does nothing.
 
     Raises
@@ -157,7 +157,7 @@ def down(layout: Layout) -> int:
     return ended
 
 
-def delete(layout: Layout) -> None:
+def delete(layout: TestnetPaths) -> None:
     """Remove a testnet's directory, after ``down``.
 
     Raises
@@ -183,7 +183,7 @@ def federation(testnet: Testnet) -> Standing:
         return standing(ledger)
 
 
-def _claim(layout: Layout) -> int | None:
+def _claim(layout: TestnetPaths) -> int | None:
     """The lock on the directory, or None when it is supervised; waits a while for another command that is at work."""
     deadline = time.monotonic() + CLAIM_SECONDS
     while look(layout) is None:
@@ -197,7 +197,7 @@ def _claim(layout: Layout) -> int | None:
 
 
 def _start(
-    layout: Layout, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress
+    layout: TestnetPaths, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress
 ) -> subprocess.Popen:
     """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
     try:
@@ -210,7 +210,7 @@ def _start(
         os.close(lock)
 
 
-def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
+def _supervise(layout: TestnetPaths, lock: int) -> subprocess.Popen:
     """Start the supervisor, which outlives this process."""
     layout.processes.unlink(missing_ok=True)
     with open_log(layout.log("supervisor")) as log:
@@ -224,7 +224,7 @@ def _supervise(layout: Layout, lock: int) -> subprocess.Popen:
         )
 
 
-def _await_start(layout: Layout, supervisor: subprocess.Popen | None, say: Progress) -> None:
+def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say: Progress) -> None:
     """Return when everything was started, by this supervisor or (None) by one that was there before."""
     seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).plan.clients
     deadline, last = time.monotonic() + seconds, ""
@@ -241,7 +241,7 @@ def _await_start(layout: Layout, supervisor: subprocess.Popen | None, say: Progr
     raise TestnetError(f"not everything runs after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
 
 
-def _progress(layout: Layout) -> str:
+def _progress(layout: TestnetPaths) -> str:
     try:
         now = federation(read_record(layout))
     except ChainError:
@@ -249,7 +249,7 @@ def _progress(layout: Layout) -> str:
     return f"round {now.round}, {now.phase}: {len(now.acted)} of {now.members} have acted"
 
 
-def _left_behind(layout: Layout) -> list[Identity]:
+def _left_behind(layout: TestnetPaths) -> list[Identity]:
     """The kept processes that are alive, whether or not a supervisor is."""
     table = _read(layout.processes)
     known = [Identity(one.get("pid", 0), one.get("started", "")) for one in table.get("processes", [])]

@@ -88,7 +88,7 @@ class Testnet:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TestnetPaths:
     """The paths of a testnet in ``root``."""
 
     root: Path
@@ -140,8 +140,8 @@ class Layout:
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
-    def participant(self, name: str) -> "Participant":
-        return Participant(self.root / name)
+    def participant(self, name: str) -> "ParticipantPaths":
+        return ParticipantPaths(self.root / name)
 
     def store(self, plan: TestnetPlan, group: int) -> Path:
         """Folder of a group's store: a disk store, or the repository of a Kubo node."""
@@ -149,7 +149,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Participant:
+class ParticipantPaths:
     """The files of a client or the coordinator; nobody else reads them."""
 
     root: Path
@@ -186,12 +186,12 @@ def kubo_name(group: int) -> str:
     return f"kubo-{group}"
 
 
-def write_record(layout: Layout, testnet: Testnet) -> None:
+def write_record(layout: TestnetPaths, testnet: Testnet) -> None:
     """Write, or replace, the record of a complete testnet."""
     write_atomically(layout.record, _json({"format": FORMAT} | asdict(testnet)), 0o600)
 
 
-def read_record(layout: Layout) -> Testnet:
+def read_record(layout: TestnetPaths) -> Testnet:
     """The testnet in a directory.
 
     Raises

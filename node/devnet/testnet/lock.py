@@ -3,14 +3,14 @@
 import os
 from fcntl import LOCK_EX, LOCK_NB, flock
 
-from fedgrove.node.devnet.testnet.layout import Layout, TestnetError
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths
 
 
 class Busy(TestnetError):
     """Somebody else works on the directory."""
 
 
-def claim(layout: Layout) -> int:
+def claim(layout: TestnetPaths) -> int:
     """Make the directory if need be, and lock it; returns the open directory, which keeps the lock until it is closed.
 
     Raises

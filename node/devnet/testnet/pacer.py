@@ -27,22 +27,22 @@ class Pacer:
 
     def step(self) -> int:
         """Skip what can be skipped; returns the number of blocks."""
-        entry = self._view.refresh()
-        blocks = self._until(entry) - self._view.block if entry is not None and entry.end is None else 0
+        current = self._view.refresh()
+        blocks = self._until(current) - self._view.block if current is not None and current.end is None else 0
         if blocks > 0:
             self._network.mine(blocks)
         return max(0, blocks)
 
-    def _until(self, entry: RoundRecords) -> int:
+    def _until(self, current: RoundRecords) -> int:
         """The last block for which nobody has anything to do; 0 when somebody has."""
-        deadlines, block = self._view.deadlines(entry), self._view.block
+        deadlines, block = self._view.deadlines(current), self._view.block
         if block < deadlines.seed_block:
             return deadlines.seed_block
-        if entry.sealed is None:
+        if current.sealed is None:
             rounds = self._view.rounds
             active = (m.client for m in rounds.members.values() if m.active_from <= deadlines.opened_at)
             eligible = (client for client in active if not rounds.left(client))
-            return deadlines.order_block + 1 if all(client in entry.draws for client in eligible) else 0
+            return deadlines.order_block + 1 if all(client in current.draws for client in eligible) else 0
         if block < deadlines.share_end:
-            return deadlines.share_end if entry.shares.keys() >= entry.draws.keys() else 0
-        return deadlines.commit_end if entry.commits.keys() >= entry.shares.keys() else 0
+            return deadlines.share_end if current.shares.keys() >= current.draws.keys() else 0
+        return deadlines.commit_end if current.commits.keys() >= current.shares.keys() else 0

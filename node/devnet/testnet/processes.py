@@ -15,7 +15,14 @@ from fedgrove.chain.networks import anvil_command, free_port
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
-from fedgrove.node.devnet.testnet.layout import Layout, Participant, Testnet, TestnetPlan, client_name, kubo_name
+from fedgrove.node.devnet.testnet.layout import (
+    ParticipantPaths,
+    Testnet,
+    TestnetPaths,
+    TestnetPlan,
+    client_name,
+    kubo_name,
+)
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
@@ -41,7 +48,7 @@ def with_ports(testnet: Testnet) -> Testnet:
     return dataclasses.replace(testnet, ports=ports)
 
 
-def write_configs(layout: Layout, testnet: Testnet, config: FederationConfig) -> None:
+def write_configs(layout: TestnetPaths, testnet: Testnet, config: FederationConfig) -> None:
     """Write the federation's TOML file for each participant, who all agree on it, and for whoever looks on."""
     _write_config(layout.config, config, reach(layout, testnet, 0))
     _write_config(layout.participant(COORDINATOR).config, config, reach(layout, testnet, 0))
@@ -49,12 +56,12 @@ def write_configs(layout: Layout, testnet: Testnet, config: FederationConfig) ->
         _write_config(layout.participant(client_name(number)).config, config, reach(layout, testnet, number))
 
 
-def read_terms(layout: Layout) -> FederationConfig:
+def read_terms(layout: TestnetPaths) -> FederationConfig:
     """The federation's terms."""
     return load_config(layout.config)[0]
 
 
-def reach(layout: Layout, testnet: Testnet, client: int) -> NetworkSettings:
+def reach(layout: TestnetPaths, testnet: Testnet, client: int) -> NetworkSettings:
     """How a client (0: the coordinator) reaches chain and store."""
     plan, group = testnet.plan, testnet.plan.group_of(client)
     disk = f"disk:{layout.store(plan, group)}"
@@ -80,7 +87,7 @@ def explorer_url(testnet: Testnet) -> str:
     return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.plan.explorer else ""
 
 
-def chain_job(layout: Layout, testnet: Testnet) -> Job:
+def chain_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The chain, with its state in one file."""
     port = testnet.ports[CHAIN]
     command = anvil_command(port, layout.chain, testnet.plan.block_seconds)
@@ -96,7 +103,7 @@ def chain_job(layout: Layout, testnet: Testnet) -> Job:
     return Job(CHAIN, "chain", start, ends=False)
 
 
-def store_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
+def store_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
     """The Kubo nodes, if the testnet has any; each meets those that run when it starts."""
     if testnet.plan.store != "kubo":
         return []
@@ -115,12 +122,14 @@ def store_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
     return [job(group) for group in range(1, testnet.plan.groups + 1)]
 
 
-def local_kubo(layout: Layout, plan: TestnetPlan, group: int, port: int = 0, peers: Sequence[str] = ()) -> LocalKubo:
+def local_kubo(
+    layout: TestnetPaths, plan: TestnetPlan, group: int, port: int = 0, peers: Sequence[str] = ()
+) -> LocalKubo:
     """The Kubo node of a group, in the testnet's swarm."""
     return LocalKubo(layout.store(plan, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers)
 
 
-def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
+def client_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
     """The clients; the first ones stand by to do the coordinator's work."""
     return [
         _service(layout, client_name(number), "client", ["--standby"] if number <= testnet.plan.standby else [])
@@ -128,12 +137,12 @@ def client_jobs(layout: Layout, testnet: Testnet) -> list[Job]:
     ]
 
 
-def coordinator_job(layout: Layout, testnet: Testnet) -> Job:
+def coordinator_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The coordinator."""
     return _service(layout, COORDINATOR, "coordinator", [], with_data=not testnet.plan.k)
 
 
-def explorer_job(layout: Layout, testnet: Testnet) -> Job:
+def explorer_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The pages that show the federation; they hold no key."""
     place = reach(layout, testnet, 0)
     named = {
@@ -155,14 +164,14 @@ def explorer_job(layout: Layout, testnet: Testnet) -> Job:
     return Job(EXPLORER, EXPLORER, start, ends=False)
 
 
-def _service(layout: Layout, name: str, role: str, options: Sequence[str], with_data: bool = True) -> Job:
+def _service(layout: TestnetPaths, name: str, role: str, options: Sequence[str], with_data: bool = True) -> Job:
     mine = layout.participant(name)
     data = ["--data", str(mine.data)] if with_data else []
     command = [sys.executable, "-m", "fedgrove.node.cli", role, *_arguments(mine), *data, *options]
     return Job(name, role, lambda: Command(command, layout.log(name), _environment(), mine.root))
 
 
-def _arguments(mine: Participant) -> list[str]:
+def _arguments(mine: ParticipantPaths) -> list[str]:
     named = {
         "--config": mine.config,
         "--keystore": mine.keystore,

@@ -19,10 +19,10 @@ from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.layout import (
-    Layout,
-    Participant,
+    ParticipantPaths,
     Testnet,
     TestnetError,
+    TestnetPaths,
     TestnetPlan,
     client_name,
     kubo_name,
@@ -43,7 +43,9 @@ _COST = 1 << 14
 Progress = Callable[[str], None]
 
 
-def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progress = lambda sentence: None) -> Testnet:
+def make(
+    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, say: Progress = lambda sentence: None
+) -> Testnet:
     """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
 
     Raises
@@ -82,7 +84,7 @@ def make(layout: Layout, plan: TestnetPlan, data: Dataset | Points, say: Progres
     return testnet
 
 
-def _empty(layout: Layout) -> None:
+def _empty(layout: TestnetPaths) -> None:
     """Mark the directory as unfinished, and remove what an attempt before this one left."""
     layout.unfinished.touch(mode=0o600)
     layout.root.chmod(0o700)
@@ -94,7 +96,7 @@ def _empty(layout: Layout) -> None:
     layout.chain.parent.mkdir()
 
 
-def _equip(participant: Participant, keys: Keys) -> None:
+def _equip(participant: ParticipantPaths, keys: Keys) -> None:
     """A folder, a password and a keystore of one's own."""
     participant.root.mkdir(mode=0o700)
     participant.state.mkdir(mode=0o700)
@@ -109,7 +111,7 @@ def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
     np.savez(path, allow_pickle=True, **arrays)
 
 
-def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+def _found(layout: TestnetPaths, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
     """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
 
     The admin approves the clients where that is called for, and is nobody afterwards.
@@ -128,7 +130,7 @@ def _found(layout: Layout, config: FederationConfig, everyone: dict[str, Keys]) 
         return deployment
 
 
-def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:
+def _prepare_stores(layout: TestnetPaths, plan: TestnetPlan) -> None:
     """A secret for the nodes' swarm, and each node's own log among the others."""
     if plan.store != "kubo":
         return
@@ -139,7 +141,7 @@ def _prepare_stores(layout: Layout, plan: TestnetPlan) -> None:
 
 
 @contextmanager
-def _open_store(layout: Layout, plan: TestnetPlan) -> Iterator[ContentStore]:
+def _open_store(layout: TestnetPaths, plan: TestnetPlan) -> Iterator[ContentStore]:
     if plan.store == "disk":
         yield DiskStore(layout.store(plan, 1))
         return

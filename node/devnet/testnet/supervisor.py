@@ -22,7 +22,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Job, Keeper
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, read_record, write_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record, write_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.devnet.testnet.processes import (
     chain_job,
@@ -48,7 +48,7 @@ _CHAIN_ANSWER_SECONDS = 2.0
 class Supervisor:
     """Starts a testnet's processes in order and keeps them until it is told to stop."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: TestnetPaths) -> None:
         self._layout = layout
         self._keepers: list[Keeper] = []
         self._stop = threading.Event()
@@ -201,7 +201,7 @@ def _count_members(testnet: Testnet, known: int) -> int:
 def main(root: Path, lock: int) -> None:
     """Supervise the testnet in ``root`` until SIGTERM or SIGINT."""
     os.set_inheritable(lock, False)
-    supervisor = Supervisor(Layout(root))
+    supervisor = Supervisor(TestnetPaths(root))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
     supervisor.run()

@@ -76,7 +76,7 @@ def training_seconds(config: FederationConfig, parts: list[Samples], shared: Sam
     # They need torch, which a testnet that clusters does without.
     from fedgrove.node.learning.models import initial_tensors
     from fedgrove.node.learning.strategies import make_strategy
-    from fedgrove.node.learning.training import Place, train
+    from fedgrove.node.learning.training import RoundPosition, train
 
     largest = max(parts, key=len)
     trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
@@ -84,10 +84,10 @@ def training_seconds(config: FederationConfig, parts: list[Samples], shared: Sam
     weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
     strategy = make_strategy(config.strategy.name, config.strategy.options)
     model = {**weights, **strategy.initial_extras(weights)}
-    place: Place = {"round": 1, "rounds": federation.rounds, "seed": federation.seed}
+    position: RoundPosition = {"number": 1, "rounds": federation.rounds, "seed": federation.seed}
     for _ in range(2):  # the first time loads libraries, too
         started = time.perf_counter()
-        train(spec, model, trial, shared, strategy, config.training, client=1, **place)
+        train(spec, model, trial, shared, strategy, config.training, client=1, **position)
         spent = time.perf_counter() - started
     total = sum(map(len, parts)) / (os.cpu_count() or 1)
     return spent / len(trial) * max(total, len(largest))

@@ -5,7 +5,7 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.terms import config_from, latest_config
 from fedgrove.node.explorer.views.rounds import stage_of
-from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of
+from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of
 from fedgrove.node.protocol.terms import FederationConfig
 
 MAX_MODEL_BYTES = 1 << 32
@@ -23,7 +23,7 @@ def lineage(index: Index) -> list[tuple[int, Blob]]:
     ]
 
 
-def named(index: Index, checks: Checks, digest: bytes) -> tuple[Blob, list[Row]] | None:
+def named(index: Index, checks: Checks, digest: bytes) -> tuple[Blob, list[RecordRow]] | None:
     """A blob and the records that name it; None for one that no record names."""
     role = index.value("SELECT role FROM blobs WHERE digest = ?", digest)
     if role is None:
@@ -51,7 +51,7 @@ def terms_in(index: Index, digest: bytes) -> dict | None:
     return _tables(config_from(text)) if text is not None else None
 
 
-def terms_behind(index: Index, blob: Blob, records: list[Row]) -> tuple[str, dict | None] | None:
+def terms_behind(index: Index, blob: Blob, records: list[RecordRow]) -> tuple[str, dict | None] | None:
     """Digest and tables of the terms: of a blob of terms, or those under which a model was made; None for others."""
     if blob.role == "config":
         digest = bytes.fromhex(blob.digest)

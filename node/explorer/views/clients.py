@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import Entry, entry_from
-from fedgrove.node.explorer.views.rows import Row, detail, rows_of
+from fedgrove.node.explorer.views.rows import RecordRow, detail, rows_of
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberSummary:
     """A member in one line: how often it drew, committed, was absent and disputed, in all rounds."""
 
     client: int
@@ -37,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientPage:
     """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
 
     ``gas`` is that of all its transactions, ``bytes`` all that it uploaded; ``absences`` are those on the ledger.
@@ -49,8 +49,8 @@ class Client:
     mailbox_key: str
     active_from: int
     parts: list[Part]
-    membership: list[Row]
-    disputes: list[Row]
+    membership: list[RecordRow]
+    disputes: list[RecordRow]
     absences: int
     gas: int
     bytes: int
@@ -68,17 +68,17 @@ class Forgetting:
     check: Check
 
 
-def members(index: Index) -> list[Member]:
+def members(index: Index) -> list[MemberSummary]:
     """All members, in order."""
     query = (
         "SELECT client, account, vrf_key, count(drawn) AS draws, count(committed) AS commits,"
         " count(absent) AS absences, count(disputed) AS disputes"
         " FROM members LEFT JOIN parts USING (client) GROUP BY client ORDER BY client"
     )
-    return [Member(*row) for row in index.rows(query)]
+    return [MemberSummary(*row) for row in index.rows(query)]
 
 
-def one_client(index: Index, checks: Checks, client: int) -> Client | None:
+def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
     """The client with a number, or None where there is none."""
     row = index.row("SELECT * FROM members WHERE client = ?", client)
     if row is None:
@@ -89,7 +89,7 @@ def one_client(index: Index, checks: Checks, client: int) -> Client | None:
         " AND parts.drawn IS NOT NULL ORDER BY round",
         client,
     )
-    return Client(
+    return ClientPage(
         client=client,
         account=row["account"],
         vrf_key=row["vrf_key"],

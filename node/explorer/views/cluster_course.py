@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.clusters import Score
+from fedgrove.node.explorer.clusters import ClusterScore
 from fedgrove.node.explorer.heatmap import COLOURS
-from fedgrove.node.explorer.views.cluster_steps import Step
-from fedgrove.node.explorer.views.clusters import Clusters
+from fedgrove.node.explorer.views.cluster_steps import ClusterStep
+from fedgrove.node.explorer.views.clusters import ClustersView
 from fedgrove.node.explorer.views.words import people
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
@@ -22,7 +22,7 @@ MAX_CLUSTERS = 100
 
 
 @dataclass(frozen=True)
-class Mark:
+class CourseMark:
     """What a client did in a round: a letter or two, what it means, and a class for the style sheet."""
 
     text: str = ""
@@ -30,7 +30,7 @@ class Mark:
     kind: str = ""
 
 
-def grid(clusters: Clusters) -> list[tuple[int, list[Mark]]]:
+def grid(clusters: ClustersView) -> list[tuple[int, list[CourseMark]]]:
     """A line of marks for each client that compared; nothing where it would be too large."""
     clients = clusters.matrix.clients if clusters.matrix else tuple(clusters.now.sets)
     if len(clients) * len(clusters.steps) > MAX_CELLS:
@@ -46,27 +46,31 @@ def grid(clusters: Clusters) -> list[tuple[int, list[Mark]]]:
     ]
 
 
-def _mark(step: Step, client: int, showed: Iterable[int], voted: Iterable[int]) -> Mark:
+def _mark(step: ClusterStep, client: int, showed: Iterable[int], voted: Iterable[int]) -> CourseMark:
     if step.began is not None and client in step.began.expelled:
-        return Mark("×", "expelled", "out")
+        return CourseMark("×", "expelled", "out")
     if step.left is None:
-        return Mark()
+        return CourseMark()
     state, stage = step.left.state, step.row.stage
     cluster = step.trained.get(client)
     if cluster is not None and step.one_model:
-        return Mark("●", "trained the one model", "one")
+        return CourseMark("●", "trained the one model", "one")
     if cluster is not None:
-        return Mark(str(cluster + 1), f"trained cluster {cluster + 1}’s model", f"k{cluster % COLOURS}")
+        return CourseMark(str(cluster + 1), f"trained cluster {cluster + 1}’s model", f"k{cluster % COLOURS}")
     if stage == "show" and any(client in case.members for case in state.cases):
-        return Mark("?", "showed what it sent", "asked") if client in showed else Mark("!", "showed nothing", "asked")
+        return (
+            CourseMark("?", "showed what it sent", "asked")
+            if client in showed
+            else CourseMark("!", "showed nothing", "asked")
+        )
     if stage == "vote" and client in voted:
-        return Mark("V", "voted", "judge")
+        return CourseMark("V", "voted", "judge")
     compared = stage in ("blind", "ask", "answer", "report") and client in (state.clients or state.sets)
     summed = stage == "labels" and any(client in members for members in state.clusters)
-    return Mark("·", "compared, or was counted") if compared or summed else Mark()
+    return CourseMark("·", "compared, or was counted") if compared or summed else CourseMark()
 
 
-def curves(clusters: Clusters) -> Markup | None:
+def curves(clusters: ClustersView) -> Markup | None:
     """What models scored over the rounds; None where none was tested."""
     points: dict[int | None, list[tuple[int, float]]] = defaultdict(list)
     for place, step in enumerate(clusters.steps, 1):
@@ -78,19 +82,19 @@ def curves(clusters: Clusters) -> Markup | None:
     return drawings.curves(named, len(clusters.steps), "Scores of models on public samples over rounds")
 
 
-def score_name(step: Step, score: Score) -> str:
+def score_name(step: ClusterStep, score: ClusterScore) -> str:
     """Which model a score is of."""
     if score.cluster is None:
         return "the one model"
     return f"cluster {score.cluster + 1}’s part of it" if step.one_model else f"cluster {score.cluster + 1}’s"
 
 
-def said(step: Step) -> list[str]:
+def said(step: ClusterStep) -> list[str]:
     """What came of a round, in sentences."""
     return _said(step, step.left.state) if step.left else []
 
 
-def _said(step: Step, state: ClusterState) -> list[str]:
+def _said(step: ClusterStep, state: ClusterState) -> list[str]:
     began = step.began
     match step.row.stage:
         case "blind" if state.stage == "blind":
@@ -124,7 +128,7 @@ def _said(step: Step, state: ClusterState) -> list[str]:
     return []
 
 
-def _trained(step: Step, state: ClusterState) -> list[str]:
+def _trained(step: ClusterStep, state: ClusterState) -> list[str]:
     if step.one_model:
         return [f"One model, by {people(sorted(client for group in state.groups for client in group))}."]
     return [_model(state, k, group) for k, group in enumerate(state.groups[:MAX_CLUSTERS])]
@@ -138,7 +142,7 @@ def _model(state: ClusterState, cluster: int, group: Cluster) -> str:
     return f"{name.capitalize()}, by {people(group)}." if group else f"Too few trained {name}, which stays."
 
 
-def _suspicion(step: Step) -> list[str]:
+def _suspicion(step: ClusterStep) -> list[str]:
     fell = [each for each in step.scores if each.fell]
     named = [score_name(step, each) for each in fell[:MAX_CLUSTERS]]
     said = [f"Fell, and does not go on: {', '.join(named)}."] if fell else []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from fedgrove.node.explorer.checks import Checks
-from fedgrove.node.explorer.clusters import Left, Score
+from fedgrove.node.explorer.clusters import ClusterScore, Left
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
 from fedgrove.node.methods.procfl.cases import Case
@@ -15,7 +15,7 @@ _left = lru_cache(maxsize=512)(Left.from_row)
 
 
 @dataclass(frozen=True)
-class Step:
+class ClusterStep:
     """A round: what it began with, and what it left; None while it goes on, or where that is not at hand."""
 
     row: RoundRow
@@ -27,7 +27,7 @@ class Step:
         return self.row.number
 
     @property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[ClusterScore, ...]:
         return self.left.scores if self.left else ()
 
     @property
@@ -47,7 +47,7 @@ class Step:
         return self.left is not None and len(self.left.state.models) == 1
 
 
-def all_steps(index: Index, checks: Checks) -> list[Step]:
+def all_steps(index: Index, checks: Checks) -> list[ClusterStep]:
     """All rounds, in order."""
     left = {row["number"]: row for row in index.rows("SELECT number, clusters, scores FROM rounds")}
     found, base = [], NO_STATE
@@ -55,6 +55,6 @@ def all_steps(index: Index, checks: Checks) -> list[Step]:
         kept, own = left.get(row.number), None
         if row.status == "closed" and kept is not None and kept["clusters"] is not None:
             own = _left(kept["clusters"], kept["scores"])
-        found.append(Step(row, base.state if base else None, own))
+        found.append(ClusterStep(row, base.state if base else None, own))
         base = own if row.status == "closed" else base
     return found

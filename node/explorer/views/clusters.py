@@ -11,7 +11,7 @@ from fedgrove.node.explorer.clusters import hear
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.terms import config_from, has_clusters, latest_config
-from fedgrove.node.explorer.views.cluster_steps import NO_STATE, Step, all_steps
+from fedgrove.node.explorer.views.cluster_steps import NO_STATE, ClusterStep, all_steps
 from fedgrove.node.explorer.views.judgements import Judgement, all_judgements
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.leaders import draw_leader
@@ -41,7 +41,7 @@ class Matrix(Heatmap):
     """
 
     sizes: tuple[int, ...]
-    stated: Step | None
+    stated: ClusterStep | None
 
     def likest(self, client: int, count: int = 5) -> list[tuple[int, float]]:
         """Clients that have most of a client's data, too, and how much."""
@@ -56,7 +56,7 @@ class Matrix(Heatmap):
         return self.sizes[self.clients.index(client)] if client in self.clients else None
 
 
-class Clusters:
+class ClustersView:
     """All that the index tells of the clusters of one federation, as it is now.
 
     Parameters
@@ -74,11 +74,11 @@ class Clusters:
         self.course = course_of(config)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ClusterStep]:
         """All rounds, in order."""
         return all_steps(self._index, self._checks)
 
-    def step(self, number: int) -> Step | None:
+    def step(self, number: int) -> ClusterStep | None:
         """The round with a number."""
         return next((step for step in self.steps if step.number == number), None)
 
@@ -105,7 +105,7 @@ class Clusters:
             stated=self._stated(),
         )
 
-    def groups(self, step: Step, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
+    def groups(self, step: ClusterStep, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
         """Who is summed apart in a round, by cluster; nobody where it has no masks, or what it began with is unknown.
 
         Parameters
@@ -122,7 +122,7 @@ class Clusters:
         except (ValueError, LookupError, ArithmeticError):
             return ()  # a state that the audit does not let pass
 
-    def leaders(self, step: Step, groups: Sequence[Cluster]) -> dict[int, int]:
+    def leaders(self, step: ClusterStep, groups: Sequence[Cluster]) -> dict[int, int]:
         """Who leads each cluster in a round of training, by the draws of those who uploaded.
 
         Parameters
@@ -155,7 +155,7 @@ class Clusters:
         row = self._index.row(f"{_BEHIND} AND {condition} ORDER BY number DESC LIMIT 1", *values)
         return _heard(*row) if row else None
 
-    def _stated(self) -> Step | None:
+    def _stated(self) -> ClusterStep | None:
         """The round after which all knew the clusters."""
         ended = (step for step in self.steps if step.row.stage in ("answer", "report"))
         return next((step for step in ended if step.left and step.left.state.clusters), None)
@@ -175,7 +175,7 @@ class Clusters:
         """The clusters that a client is in, from 0."""
         return [cluster for cluster, members in enumerate(self.now.clusters) if client in members]
 
-    def judged_in(self, step: Step) -> list[Judgement]:
+    def judged_in(self, step: ClusterStep) -> list[Judgement]:
         """What was shown, or judged, in a round."""
         steps = [(each, (each.shown, each.voted)) for each in self.judgements]
         return [each for each, own in steps if any(other and other.number == step.number for other in own)]
@@ -189,10 +189,10 @@ class Clusters:
         return next((each for each in self.judgements if client in each.case.expelled), None)
 
 
-def clusters_of(index: Index, checks: Checks) -> Clusters | None:
+def clusters_of(index: Index, checks: Checks) -> ClustersView | None:
     """What the index tells of the clusters; None where the terms have none."""
     config = latest_config(index)
-    return Clusters(index, checks, config) if has_clusters(config) else None
+    return ClustersView(index, checks, config) if has_clusters(config) else None
 
 
 @lru_cache(maxsize=1 << 12)

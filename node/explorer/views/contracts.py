@@ -6,14 +6,14 @@ from statistics import mean
 
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.views.rows import Row, rows_of
+from fedgrove.node.explorer.views.rows import RecordRow, rows_of
 from fedgrove.node.status.report import CALLS
 
 _CALLS = {kind.__name__: call for kind, call in CALLS.items()}
 
 
 @dataclass(frozen=True)
-class Cost:
+class GasCost:
     """Gas of a contract's function: in how many transactions, their mean, the highest, and all."""
 
     call: str
@@ -23,7 +23,7 @@ class Cost:
     sum: int
 
 
-def gas(index: Index) -> list[Cost]:
+def gas(index: Index) -> list[GasCost]:
     """Gas of each function that was called."""
     used: dict[str, dict[int, int]] = defaultdict(dict)
     query = "SELECT DISTINCT kind, tx, gas FROM records JOIN transactions ON transactions.id = tx"
@@ -32,15 +32,15 @@ def gas(index: Index) -> list[Cost]:
     return [_cost(call, list(costs.values())) for call, costs in sorted(used.items())]
 
 
-def foundings(index: Index, checks: Checks) -> list[Row]:
+def foundings(index: Index, checks: Checks) -> list[RecordRow]:
     """How registry and ledger were created."""
     return rows_of(index, checks, "kind IN ('RegistryFounded', 'LedgerFounded')")
 
 
-def approvals(index: Index, checks: Checks) -> list[Row]:
+def approvals(index: Index, checks: Checks) -> list[RecordRow]:
     """Approvals of members-to-be, and their ends; they belong to no client."""
     return rows_of(index, checks, "kind IN ('Approved', 'Revoked')")
 
 
-def _cost(call: str, costs: list[int]) -> Cost:
-    return Cost(call, len(costs), mean(costs), max(costs), sum(costs))
+def _cost(call: str, costs: list[int]) -> GasCost:
+    return GasCost(call, len(costs), mean(costs), max(costs), sum(costs))

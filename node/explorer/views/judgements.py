@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fedgrove.node.explorer.clusters import Score
+from fedgrove.node.explorer.clusters import ClusterScore
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.views.cluster_steps import Step
+from fedgrove.node.explorer.views.cluster_steps import ClusterStep
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Rule
@@ -30,9 +30,9 @@ class Judgement:
     """
 
     case: Case
-    suspected: Step | None
-    shown: Step | None = None
-    voted: Step | None = None
+    suspected: ClusterStep | None
+    shown: ClusterStep | None = None
+    voted: ClusterStep | None = None
     showed: Cluster = ()
     ballots: Mapping[int, Ballot] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Judgement:
         return self.shown is None or self.shown.row.status == "running"
 
     @property
-    def score(self) -> Score | None:
+    def score(self) -> ClusterScore | None:
         """That which made it suspect."""
         scores = self.suspected.scores if self.suspected else ()
         return next((each for each in scores if each.cluster == self.case.cluster and each.fell), None)
@@ -81,7 +81,7 @@ class Judgement:
         return "none" if ballot is None else "against" if ballot.against[place] else "for"
 
 
-def all_judgements(index: Index, steps: Sequence[Step], rule: Rule) -> list[Judgement]:
+def all_judgements(index: Index, steps: Sequence[ClusterStep], rule: Rule) -> list[Judgement]:
     """All suspected clusters, in order; ``rule`` is that of the terms."""
     found: list[Judgement] = []
     suspected = shown = None
@@ -103,7 +103,12 @@ def all_judgements(index: Index, steps: Sequence[Step], rule: Rule) -> list[Judg
 
 
 def _judged(
-    index: Index, cases: Iterable[Case], suspected: Step | None, shown: Step | None, voted: Step | None, rule: Rule
+    index: Index,
+    cases: Iterable[Case],
+    suspected: ClusterStep | None,
+    shown: ClusterStep | None,
+    voted: ClusterStep | None,
+    rule: Rule,
 ) -> list[Judgement]:
     showed = frozenset(_spoke(index, shown.number)) if shown else frozenset()
     ballots: dict[int, dict[int, Ballot]] = {case.cluster: {} for case in cases}

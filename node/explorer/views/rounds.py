@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from fedgrove.chain.phases import Deadlines
 from fedgrove.node.explorer.checks import Check, Checks
-from fedgrove.node.explorer.drawings import Leaf, Phase
+from fedgrove.node.explorer.drawings import Leaf, PhaseWindow
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.terms import config_of, has_clusters, latest_config
-from fedgrove.node.explorer.views.rows import Blob, Row, blob_of, rows_of, text_of
+from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.methods.terms import method_of
@@ -42,7 +42,7 @@ class RoundRow:
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundPage:
     """Everything about one round.
 
     Attributes
@@ -85,10 +85,10 @@ class Round:
     metrics: str
     previous: int | None
     next: int | None
-    groups: list[tuple[str, list[Row]]]
+    groups: list[tuple[str, list[RecordRow]]]
     ended_block: int | None
-    evidence: list[tuple[Row, str]]
-    phases: list[Phase]
+    evidence: list[tuple[RecordRow, str]]
+    phases: list[PhaseWindow]
     blobs: int
 
 
@@ -114,7 +114,7 @@ def stage_of(index: Index, number: int) -> str:
     return first_stage(index) if before is None else before["stage"] or ""
 
 
-def one_round(index: Index, checks: Checks, number: int) -> Round | None:
+def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
     """The round with a number, or None where there is none."""
     row = index.row("SELECT * FROM rounds WHERE number = ?", number)
     if row is None:
@@ -122,7 +122,7 @@ def one_round(index: Index, checks: Checks, number: int) -> Round | None:
     stage = stage_of(index, number)
     records = rows_of(index, checks, "round = ?", number, stage=stage)
     deadlines = Deadlines.of(row["opened_at"], index.deployment.settings)
-    return Round(
+    return RoundPage(
         row=_round_row(row, stage, checks, [record.place for record in records]),
         opened_block=row["opened_at"],
         opened_time=index.value("SELECT time FROM blocks WHERE number = ?", row["opened_at"]),
@@ -202,15 +202,15 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
     )
 
 
-def _grouped(records: list[Row]) -> list[tuple[str, list[Row]]]:
-    groups: dict[str, list[Row]] = {phase: [] for phase in (*PHASES, "other")}
+def _grouped(records: list[RecordRow]) -> list[tuple[str, list[RecordRow]]]:
+    groups: dict[str, list[RecordRow]] = {phase: [] for phase in (*PHASES, "other")}
     for record in records:
         phase = next((phase for phase, kinds in PHASES.items() if record.kind in kinds), "other")
         groups[phase].append(record)
     return [(phase, rows) for phase, rows in groups.items() if rows]
 
 
-def _phases(deadlines: Deadlines, records: list[Row]) -> list[Phase]:
+def _phases(deadlines: Deadlines, records: list[RecordRow]) -> list[PhaseWindow]:
     ends = {
         "seeding": deadlines.seed_block,
         "draw": deadlines.draw_end,
@@ -223,12 +223,12 @@ def _phases(deadlines: Deadlines, records: list[Row]) -> list[Phase]:
     found, first = [], deadlines.opened_at
     for name, last in ends.items():
         blocks = tuple(record.block for record in records if record.kind in PHASES[name])
-        found.append(Phase(name, first, last, blocks))
+        found.append(PhaseWindow(name, first, last, blocks))
         first = last + 1
     return found
 
 
-def _evidence(index: Index, records: list[Row]) -> list[tuple[Row, str]]:
+def _evidence(index: Index, records: list[RecordRow]) -> list[tuple[RecordRow, str]]:
     named = ((record, blob) for record in records for blob in record.blobs if blob.role == "evidence")
     return [(record, text_of(index, bytes.fromhex(blob.digest))) for record, blob in named]
 

@@ -43,7 +43,7 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordRow:
     """A record: where it is on the chain, what it says beside the blobs that it names, how far it is checked."""
 
     place: int
@@ -63,7 +63,7 @@ def count_records(index: Index) -> int:
     return index.value("SELECT count(*) FROM records")
 
 
-def rows_of(index: Index, checks: Checks, condition: str, *values: object, stage: str = "") -> list[Row]:
+def rows_of(index: Index, checks: Checks, condition: str, *values: object, stage: str = "") -> list[RecordRow]:
     """Records in the order of the chain. ``condition`` is of our own making, ``stage`` of uploads among them."""
     query = (
         "SELECT records.*, hash FROM records JOIN transactions ON transactions.id = tx"
@@ -96,9 +96,9 @@ def detail(entry: Entry) -> str:
     return ""
 
 
-def _row(checks: Checks, entry: Entry, transaction: bytes, blobs: tuple[Blob, ...]) -> Row:
+def _row(checks: Checks, entry: Entry, transaction: bytes, blobs: tuple[Blob, ...]) -> RecordRow:
     upload = next((blob.name.capitalize() for blob in blobs if blob.role == "update" and blob.stage), "")
-    return Row(
+    return RecordRow(
         place=entry.id,
         kind=entry.kind,
         title=upload or KINDS[entry.kind],

@@ -13,7 +13,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchResult:
     """A page, what it is about, and the whole name that was found."""
 
     what: str
@@ -21,7 +21,7 @@ class Result:
     detail: str = ""
 
 
-def search(index: Index, words: str) -> list[Result]:
+def search(index: Index, words: str) -> list[SearchResult]:
     """What the words lead to: a whole CID or number, or the first digits of anything else."""
     text = words.strip()[:_MAX_LETTERS]
     try:
@@ -36,23 +36,23 @@ def search(index: Index, words: str) -> list[Result]:
     return found[:MAX_RESULTS]
 
 
-def place_of(round: int | None, client: int | None, record: int) -> str:
+def place_of(number: int | None, client: int | None, record: int) -> str:
     """The page that shows a record, and where on it."""
-    if round is not None:
-        return f"rounds/{round}/#r{record}"
+    if number is not None:
+        return f"rounds/{number}/#r{record}"
     return f"clients/{client}/#r{record}" if client is not None else f"contracts/#r{record}"
 
 
-def _numbered(index: Index, number: int) -> list[Result]:
+def _numbered(index: Index, number: int) -> list[SearchResult]:
     found = []
     if index.row("SELECT 1 FROM rounds WHERE number = ?", number):
-        found.append(Result(f"Round {number}", f"rounds/{number}/"))
+        found.append(SearchResult(f"Round {number}", f"rounds/{number}/"))
     if index.row("SELECT 1 FROM members WHERE client = ?", number):
-        found.append(Result(f"Client {number}", f"clients/{number}/"))
+        found.append(SearchResult(f"Client {number}", f"clients/{number}/"))
     return found
 
 
-def _addresses(index: Index, start: str) -> list[Result]:
+def _addresses(index: Index, start: str) -> list[SearchResult]:
     terms = index.deployment
     own = {
         "Registry": terms.registry,
@@ -60,30 +60,30 @@ def _addresses(index: Index, start: str) -> list[Result]:
         "Coordinator": terms.coordinator,
         "Admin": terms.admin,
     }
-    found = [Result(name, "contracts/", at) for name, at in own.items() if at[2:].lower().startswith(start)]
+    found = [SearchResult(name, "contracts/", at) for name, at in own.items() if at[2:].lower().startswith(start)]
     query = "SELECT client, account FROM members WHERE lower(account) LIKE ? LIMIT ?"
     return found + [
-        Result(f"Client {row['client']}", f"clients/{row['client']}/", row["account"])
+        SearchResult(f"Client {row['client']}", f"clients/{row['client']}/", row["account"])
         for row in index.rows(query, f"0x{start}%", MAX_RESULTS)
     ]
 
 
-def _digests(index: Index, start: str) -> list[Result]:
+def _digests(index: Index, start: str) -> list[SearchResult]:
     query = "SELECT digest, role FROM blobs WHERE digest BETWEEN ? AND ? LIMIT ?"
     return [
-        Result(FOUND[row["role"]].capitalize(), f"blobs/{row['digest'].hex()}/", row["digest"].hex())
+        SearchResult(FOUND[row["role"]].capitalize(), f"blobs/{row['digest'].hex()}/", row["digest"].hex())
         for row in index.rows(query, *_range(start), MAX_RESULTS)
     ]
 
 
-def _transactions(index: Index, start: str) -> list[Result]:
+def _transactions(index: Index, start: str) -> list[SearchResult]:
     query = (
         "SELECT hash, kind, round, client, records.id AS place"
         " FROM transactions JOIN records ON tx = transactions.id"
         " WHERE hash BETWEEN ? AND ? ORDER BY records.id LIMIT ?"
     )
     return [
-        Result(
+        SearchResult(
             f"Transaction: {FOUND[row['kind']]}",
             place_of(row["round"], row["client"], row["place"]),
             "0x" + row["hash"].hex(),

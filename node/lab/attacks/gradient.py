@@ -15,14 +15,14 @@ import torch
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.attacks.analytic import layer_input
 from fedgrove.node.lab.attacks.labels import recover_labels
-from fedgrove.node.learning.models import FullyConnected, Network, empty_model, load_tensors
+from fedgrove.node.learning.models import Classifier, FullyConnected, empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
 from torch.func import functional_call
 from torch.nn import functional
 
 
 @dataclass(frozen=True)
-class LocalWork:
+class AttackedTraining:
     """How the attacked client trains: full-batch gradient descent.
 
     Attributes
@@ -83,7 +83,7 @@ class Inversion:
 
 
 def invert_update(
-    spec: ModelSpec, before: Tensors, after: Tensors, work: LocalWork, search: Search, generator: torch.Generator
+    spec: ModelSpec, before: Tensors, after: Tensors, work: AttackedTraining, search: Search, generator: torch.Generator
 ) -> Inversion:
     """Reconstruct a client's images from the model before its round, and the one that it uploaded."""
     model = empty_model(spec)
@@ -98,11 +98,11 @@ def invert_update(
 
 
 def _search(
-    model: Network,
+    model: Classifier,
     gradient: Tensors,
     labels: np.ndarray,
     spec: ModelSpec,
-    work: LocalWork,
+    work: AttackedTraining,
     search: Search,
     generator: torch.Generator,
 ) -> Inversion:
@@ -121,7 +121,12 @@ def _search(
 
 
 def _descend(
-    model: Network, target: torch.Tensor, start: torch.Tensor, labels: torch.Tensor, work: LocalWork, search: Search
+    model: Classifier,
+    target: torch.Tensor,
+    start: torch.Tensor,
+    labels: torch.Tensor,
+    work: AttackedTraining,
+    search: Search,
 ) -> tuple[torch.Tensor, float]:
     """Images (n, c, h, w) and their cosine distance after one start."""
     images = start.clone().requires_grad_()
@@ -141,7 +146,7 @@ def _descend(
 
 
 def _distance(
-    model: Network, target: torch.Tensor, images: torch.Tensor, labels: torch.Tensor, work: LocalWork
+    model: Classifier, target: torch.Tensor, images: torch.Tensor, labels: torch.Tensor, work: AttackedTraining
 ) -> torch.Tensor:
     """1 − cos between the target, of length 1, and the client's step if it had these images."""
     first: dict[str, torch.Tensor] = dict(model.named_parameters())

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Network, empty_model, load_tensors
+from fedgrove.node.learning.models import Classifier, empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
 from torch import nn
 from torch.nn import functional
@@ -98,14 +98,14 @@ class Gan:
     discriminator: Discriminator
 
 
-def attacked_model(spec: ModelSpec, weights: Tensors) -> Network:
+def attacked_model(spec: ModelSpec, weights: Tensors) -> Classifier:
     """The model with the uploaded weights, fixed."""
     model = empty_model(spec)
     load_tensors(model, weights)
     return model.requires_grad_(False)
 
 
-def teach_gan(model: Network, spec: ModelSpec, public: np.ndarray, settings: GanSettings, seed: int) -> Gan:
+def teach_gan(model: Classifier, spec: ModelSpec, public: np.ndarray, settings: GanSettings, seed: int) -> Gan:
     """Stage 1: the GAN, from public images (n, c, h, w) and what the model says of them."""
     images = torch.from_numpy(public)
     with torch.no_grad():
@@ -129,7 +129,7 @@ def teach_gan(model: Network, spec: ModelSpec, public: np.ndarray, settings: Gan
 
 
 def search_classes(
-    model: Network, gan: Gan, classes: int, settings: GanSettings, count: int, generator: torch.Generator
+    model: Classifier, gan: Gan, classes: int, settings: GanSettings, count: int, generator: torch.Generator
 ) -> np.ndarray:
     """Stage 2: ``count`` images of each class, float32 (classes, count, c, h, w)."""
     shape = (classes, 1, settings.latent)
@@ -167,7 +167,7 @@ def _judge_loss(judge: Discriminator, real: torch.Tensor, answers: torch.Tensor,
 
 
 def _forger_loss(
-    judge: Discriminator, model: Network, real: torch.Tensor, forged: torch.Tensor, certainty: float
+    judge: Discriminator, model: Classifier, real: torch.Tensor, forged: torch.Tensor, certainty: float
 ) -> torch.Tensor:
     """L_G: mean features as of real images, and sure answers (to a quarter of the batch: the model is slow)."""
     with torch.no_grad():

@@ -20,7 +20,7 @@ LEDGER = "0x" + "a7" * 20
 
 
 @dataclass(frozen=True)
-class Terms:
+class AttackedTerms:
     """What the clients of the attacked federation agreed on.
 
     Attributes
@@ -78,7 +78,7 @@ class PlayedRound:
     secrets: tuple[RoundSecrets, ...] = field(repr=False)
 
 
-def draw_round(terms: Terms, number: int, random: Random) -> tuple[MaskGraph, tuple[RoundSecrets, ...]]:
+def draw_round(terms: AttackedTerms, number: int, random: Random) -> tuple[MaskGraph, tuple[RoundSecrets, ...]]:
     """Fresh secrets of a round's clients, and who masks with whom."""
     secrets = tuple(RoundSecrets.generate(random) for _ in range(terms.clients))
     participants = [
@@ -97,7 +97,7 @@ def draw_round(terms: Terms, number: int, random: Random) -> tuple[MaskGraph, tu
 
 
 def play_round(
-    terms: Terms,
+    terms: AttackedTerms,
     number: int,
     vectors: Sequence[np.ndarray],
     layout: Layout,

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.lab.attacks.pictures import picture
-from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.trials import gan, gradient, model, protocol
 
 TRIALS: dict[str, ModuleType] = {trial.NAME: trial for trial in (gradient, model, gan, protocol)}
@@ -27,7 +27,7 @@ class InvalidReport(ValueError):
     """A file of an earlier report cannot be read; the message says which."""
 
 
-def write_report(out: Path, scene: Scene, findings: Mapping[str, Finding]) -> None:
+def write_report(out: Path, scene: Scene, findings: Mapping[str, TrialFinding]) -> None:
     """Write the findings, and the page of all that lie in the folder; InvalidReport as of ``read_documents``."""
     for name, finding in findings.items():
         document = {"attack": name, "settings": _settings(scene), "results": finding.results}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.attacks.played_round import Terms
+from fedgrove.node.lab.attacks.played_round import AttackedTerms
 from fedgrove.node.lab.attacks.uploads import Noise
 from fedgrove.node.learning.models import default_model, initial_tensors
 from fedgrove.node.learning.samples import Dataset, Samples
@@ -46,7 +46,7 @@ class Scene:
     test: Samples = field(repr=False)
     seed: int = 0
     quick: bool = False
-    terms: Terms = field(default_factory=Terms)
+    terms: AttackedTerms = field(default_factory=AttackedTerms)
     noise: Noise = field(default_factory=Noise)
 
     def random(self, *purpose: object) -> Random:
@@ -70,7 +70,7 @@ class Scene:
         spec = ModelSpec(model or self.spec.name, self.spec.input_shape, self.spec.classes)
         strategy = make_strategy("fedavg", {})
         return train(
-            spec, before, samples, None, strategy, settings, round=1, rounds=1, client=client, seed=self.seed
+            spec, before, samples, None, strategy, settings, number=1, rounds=1, client=client, seed=self.seed
         ).tensors
 
     def share(self, client: int, size: int) -> Samples:
@@ -82,7 +82,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Finding:
+class TrialFinding:
     """What a trial found.
 
     Attributes

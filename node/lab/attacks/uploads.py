@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
-from fedgrove.node.lab.attacks.played_round import Terms, draw_round
+from fedgrove.node.lab.attacks.played_round import AttackedTerms, draw_round
 from fedgrove.node.masking.client import mask_update
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import decode
@@ -54,7 +54,7 @@ class Noise:
         return grid_for(settings, 1, parameters, clip, clients=self.clients, rate=1.0, sharers=self.clients)
 
 
-def seen(kind: str, before: Tensors, after: Tensors, terms: Terms, noise: Noise, random: Random) -> Tensors:
+def seen(kind: str, before: Tensors, after: Tensors, terms: AttackedTerms, noise: Noise, random: Random) -> Tensors:
     """The weights that an attacker reads from one client's upload.
 
     Parameters
@@ -81,7 +81,7 @@ def seen(kind: str, before: Tensors, after: Tensors, terms: Terms, noise: Noise,
     raise ValueError(f"there is no kind of upload {kind!r}: choose one of {', '.join(KINDS)}")
 
 
-def masked(vector: np.ndarray, layout: Layout, terms: Terms, random: Random, number: int = 1) -> np.ndarray:
+def masked(vector: np.ndarray, layout: Layout, terms: AttackedTerms, random: Random, number: int = 1) -> np.ndarray:
     """A model under the masks of a round, decoded as a server would decode the sum; float32 (d,)."""
     graph, secrets = draw_round(terms, number, random)
     words = mask_update(graph, 0, secrets[0], range(graph.n), vector, layout, bound=terms.bound)

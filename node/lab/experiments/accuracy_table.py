@@ -11,7 +11,7 @@ from fedgrove.node.lab.experiments.regimes import METHODS, plan_of
 from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
 from fedgrove.node.lab.simulation.figures import accuracy_figure
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -64,7 +64,7 @@ def report(findings: Findings) -> Report:
     return Report(results, markdown(head, rows) + "\n" + legend, _figures(findings.records))
 
 
-def comparable(groups: Sequence[Sequence[Record]], expected: int) -> bool:
+def comparable(groups: Sequence[Sequence[RunRecord]], expected: int) -> bool:
     """Whether all methods of a row are there, run alike and with the same seeds."""
     runs = {(circumstances(group[0].plan), *(record.plan.seed for record in group)) for group in groups}
     return len(groups) == expected and len(runs) == 1
@@ -74,7 +74,7 @@ def _texts(row: Mapping[str, Spread]) -> dict[str, str]:
     return {method: with_deviation(row.get(method), 100, 2) for method in METHODS}
 
 
-def _extent(groups: Sequence[Sequence[Record]]) -> str:
+def _extent(groups: Sequence[Sequence[RunRecord]]) -> str:
     """Rounds, training samples and number of seeds; several where the groups differ."""
     found = [
         f"{group[0].plan.rounds}, {group[0].plan.train_samples or 'all'}, {len(group)}" for group in groups if group
@@ -82,7 +82,7 @@ def _extent(groups: Sequence[Sequence[Record]]) -> str:
     return "; ".join(dict.fromkeys(found)) or ABSENT
 
 
-def _figures(records: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
+def _figures(records: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any]:
     """Curves of each row of which anything is there, as the paper's figures 6 and 7."""
     figures = {}
     for dataset, name in DATASETS.items():

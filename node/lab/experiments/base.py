@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.samples import Dataset
 
 
@@ -40,7 +40,7 @@ class Findings:
     laboratory : Laboratory
     """
 
-    records: Mapping[str, Sequence[Record]]
+    records: Mapping[str, Sequence[RunRecord]]
     plans: Mapping[str, Plan]
     laboratory: Laboratory
 

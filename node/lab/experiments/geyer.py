@@ -12,7 +12,7 @@ from fedgrove.node.lab.experiments.measures import Spread, curve
 from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 from fedgrove.node.lab.simulation.figures import accuracy_figure
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -27,7 +27,7 @@ TRAINING = TrainingSettings(
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of table 1: K, what the budget affords at ``noise_multiplier``, and the accuracy in the paper.
 
     ``clip`` is S, which the paper takes from the median of the norms, at a price that it does not count.
@@ -43,9 +43,9 @@ class Row:
 
 
 ROWS = {
-    "K100": Row(100, 0.5, 11, 1e-3, 0.9835, 1.5, 0.78),
-    "K1000": Row(1_000, 0.22, 54, 1e-5, 1.251, 1.5, 0.92),
-    "K10000": Row(10_000, 0.05085, 412, 1e-6, 0.9901, 1.5, 0.96),
+    "K100": TableRow(100, 0.5, 11, 1e-3, 0.9835, 1.5, 0.78),
+    "K1000": TableRow(1_000, 0.22, 54, 1e-5, 1.251, 1.5, 0.92),
+    "K10000": TableRow(10_000, 0.05085, 412, 1e-6, 0.9901, 1.5, 0.96),
 }
 OPEN = "K100-open"
 OPEN_ROUNDS = 30
@@ -60,7 +60,7 @@ def arms(results: Path) -> dict[str, Plan]:
     return {**private, OPEN: _plan(first.clients, first.rate, OPEN_ROUNDS, None)}
 
 
-def _privacy(row: Row) -> ClientLevelSettings:
+def _privacy(row: TableRow) -> ClientLevelSettings:
     return ClientLevelSettings(
         epsilon=EPSILON,
         delta=row.delta,
@@ -108,7 +108,7 @@ LEGEND = (
 )
 
 
-def _result(label: str, group: Sequence[Record]) -> dict[str, Any]:
+def _result(label: str, group: Sequence[RunRecord]) -> dict[str, Any]:
     last = [record.rounds[-1] for record in group]
     spent = [result.privacy for result in last if result.privacy]
     return {
@@ -133,14 +133,14 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return max(known) if known and len(known) == len(values) else None
 
 
-def _settings(record: Record) -> ClientLevelSettings:
+def _settings(record: RunRecord) -> ClientLevelSettings:
     """The mechanism of a run under client-level privacy."""
     if not isinstance(record.plan.privacy, ClientLevelSettings):
         raise TypeError("the run is not under client-level privacy")
     return record.plan.privacy
 
 
-def _towards_readers(record: Record) -> float:
+def _towards_readers(record: RunRecord) -> float:
     """ε of the client that was drawn most, towards somebody who knows when it was."""
     told: dict[int, Counter[GaussianRelease]] = {}
     for result in record.rounds:
@@ -151,7 +151,7 @@ def _towards_readers(record: Record) -> float:
     return max(epsilon_of([replace(one, count=count) for one, count in history], delta) for history in histories)
 
 
-def _scales(group: Sequence[Record], position: int) -> dict[str, float | None]:
+def _scales(group: Sequence[RunRecord], position: int) -> dict[str, float | None]:
     entries = [record.rounds[position].privacy or {} for record in group]
     return {name: _mean(entry[name] for entry in entries) for name in ("between_clients_variance", "update_scale")}
 

@@ -19,7 +19,7 @@ from fedgrove.node.lab.simulation.executors import NoExecutor
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
 from fedgrove.node.lab.simulation.kinds import simulation_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
@@ -82,7 +82,7 @@ class Workshop:
             self._datasets[name] = load_dataset(name, self._data_dir)
         return self._datasets[name]
 
-    def run(self, label: str, plan: Plan) -> Record:
+    def run(self, label: str, plan: Plan) -> RunRecord:
         """Simulate a plan to its end, from its last checkpoint if there is one.
 
         The record of a run whose training diverged ends with the round before: it would diverge there again.
@@ -158,7 +158,7 @@ def before_attack(plan: Plan) -> Plan | None:
 
 
 @dataclass(frozen=True)
-class Request:
+class ExperimentRequest:
     """What is asked for.
 
     Attributes

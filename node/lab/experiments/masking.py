@@ -126,7 +126,7 @@ def _trained(plan: Plan, dealt: Dealt, tensors: Tensors, samples: Samples, clien
         None,
         make_strategy(plan.strategy, plan.options),
         plan.training,
-        round=plan.rounds + 1,
+        number=plan.rounds + 1,
         rounds=plan.rounds + 1,
         client=client,
         seed=plan.seed,

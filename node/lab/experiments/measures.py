@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 from fedgrove.node.lab.simulation.draws import last_round
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 
 TARGET = 0.9
 WINDOW = 5
@@ -47,12 +47,12 @@ def circumstances(plan: Plan) -> str:
     return replace(plan, strategy="fedavg", options={}, training=training, seed=0, probe_every=0).digest()
 
 
-def diverged(record: Record) -> bool:
+def diverged(record: RunRecord) -> bool:
     """Whether the run ended before its last round, or before that which its privacy budget affords."""
     return len(record.rounds) < last_round(record.plan)
 
 
-def curve(record: Record) -> list[tuple[int, float]]:
+def curve(record: RunRecord) -> list[tuple[int, float]]:
     """(round, test accuracy in [0, 1]) of the rounds that were evaluated."""
     return [(result.round, result.accuracy) for result in record.rounds if result.accuracy is not None]
 
@@ -63,12 +63,12 @@ def smoothed(points: Sequence[tuple[int, float]], window: int = WINDOW) -> list[
     return [(points[end - 1][0], fmean(values[end - window : end])) for end in range(window, len(points) + 1)]
 
 
-def rounds_to(record: Record, target: float = TARGET, window: int = WINDOW) -> int | None:
+def rounds_to(record: RunRecord, target: float = TARGET, window: int = WINDOW) -> int | None:
     """The first round in which the mean accuracy of the last ``window`` evaluations reaches ``target``, or None."""
-    return next((round for round, mean in smoothed(curve(record), window) if mean >= target), None)
+    return next((number for number, mean in smoothed(curve(record), window) if mean >= target), None)
 
 
-def end_accuracy(record: Record, last: int = LAST) -> float | None:
+def end_accuracy(record: RunRecord, last: int = LAST) -> float | None:
     """Mean test accuracy of the last ``last`` evaluated rounds (the paper's measure, section 4.4).
 
     None for a run that diverged.
@@ -76,7 +76,7 @@ def end_accuracy(record: Record, last: int = LAST) -> float | None:
     return None if diverged(record) else fmean(value for _, value in curve(record)[-last:])
 
 
-def end_deviation(record: Record, last: int = LAST) -> float | None:
+def end_deviation(record: RunRecord, last: int = LAST) -> float | None:
     """Standard deviation of the test accuracy within the last ``last`` rounds: small is steady.
 
     None for a run that diverged, as all measures of steadiness.
@@ -87,19 +87,19 @@ def end_deviation(record: Record, last: int = LAST) -> float | None:
     return stdev(values) if len(values) > 1 else 0.0
 
 
-def mean_change(record: Record) -> float | None:
+def mean_change(record: RunRecord) -> float | None:
     """Mean absolute change of the test accuracy from one evaluation to the next, over the whole run."""
     if diverged(record):
         return None
     return fmean(abs(change) for change in _changes(record)) if len(curve(record)) > 1 else 0.0
 
 
-def largest_drop(record: Record) -> float | None:
+def largest_drop(record: RunRecord) -> float | None:
     """The largest fall of the test accuracy from one evaluation to the next; 0 if it never fell."""
     return None if diverged(record) else max([0.0, *(-change for change in _changes(record))])
 
 
-def ood_end(record: Record, last: int = LAST) -> float | None:
+def ood_end(record: RunRecord, last: int = LAST) -> float | None:
     """Mean out-of-distribution accuracy of the probed rounds among the last ``last`` (the last probe at least)."""
     if diverged(record):
         return None
@@ -107,9 +107,9 @@ def ood_end(record: Record, last: int = LAST) -> float | None:
     if not probes:
         return None
     first = min(len(record.rounds) - last + 1, probes[-1][0])
-    return fmean(value for round, value in probes if round >= first)
+    return fmean(value for number, value in probes if number >= first)
 
 
-def _changes(record: Record) -> list[float]:
+def _changes(record: RunRecord) -> list[float]:
     values = [value for _, value in curve(record)]
     return [after - before for before, after in pairwise(values)]

@@ -11,7 +11,7 @@ from fedgrove.node.lab.experiments.measures import Spread, circumstances, diverg
 from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 from fedgrove.node.lab.simulation.figures import personal_figure
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.settings import ClusteringSettings, GlobalSettings, IfcaSettings, ProCflSettings
 
@@ -91,7 +91,7 @@ LEGEND = (
 )
 
 
-def _result(group: Sequence[Record]) -> dict[str, Any]:
+def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "seeds": [record.plan.seed for record in group],
         "rounds": [len(record.rounds) for record in group],
@@ -101,21 +101,21 @@ def _result(group: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def end_personal(record: Record) -> float | None:
+def end_personal(record: RunRecord) -> float | None:
     """Mean personalised accuracy of the last evaluations; None for a run that diverged."""
     found = [result.clusters.personal_accuracy for result in record.rounds]
     return _mean_of_last(record, [value for value in found if value is not None])
 
 
-def _end_plain(record: Record) -> float | None:
+def _end_plain(record: RunRecord) -> float | None:
     return _mean_of_last(record, [result.accuracy for result in record.rounds if result.accuracy is not None])
 
 
-def _mean_of_last(record: Record, values: Sequence[float]) -> float | None:
+def _mean_of_last(record: RunRecord, values: Sequence[float]) -> float | None:
     return None if diverged(record) or not values else sum(values[-LAST:]) / len(values[-LAST:])
 
 
-def _ahead(records: Mapping[str, Sequence[Record]], setting: str) -> dict[str, Any]:
+def _ahead(records: Mapping[str, Sequence[RunRecord]], setting: str) -> dict[str, Any]:
     """Personalised accuracy of ProCFL minus a rival's, of seeds that both were run with alike."""
     own = {record.plan.seed: record for record in records.get(f"{setting}-procfl", ())}
     found = {}
@@ -129,7 +129,7 @@ def _ahead(records: Mapping[str, Sequence[Record]], setting: str) -> dict[str, A
     return found
 
 
-def _circumstances(record: Record) -> str:
+def _circumstances(record: RunRecord) -> str:
     return circumstances(replace(record.plan, clustering=None))
 
 

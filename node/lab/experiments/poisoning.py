@@ -11,7 +11,7 @@ from fedgrove.node.lab.experiments.personalised import GROUPS, MODELS, NAMES, TR
 from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.settings import ClusteringSettings, GlobalSettings, ProCflSettings
 
@@ -100,7 +100,7 @@ BACKDOOR = (
 )
 
 
-def _result(group: Sequence[Record]) -> dict[str, Any]:
+def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     counted = [_counts(record) for record in group]
     backdoor = [record.rounds[-1].clusters.backdoor for record in group]
     return {
@@ -111,7 +111,7 @@ def _result(group: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _counts(record: Record) -> dict[str, int]:
+def _counts(record: RunRecord) -> dict[str, int]:
     attackers = set(record.rounds[-1].clusters.attackers)
     judgements = [found for result in record.rounds for found in result.clusters.judgements]
     expelled = {client for found in judgements for client in found.expelled}
@@ -127,7 +127,7 @@ def _counts(record: Record) -> dict[str, int]:
     }
 
 
-def _majorities(record: Record, attackers: set[int]) -> set[int]:
+def _majorities(record: RunRecord, attackers: set[int]) -> set[int]:
     """Attackers that were more than half of those who trained a model in the attack's first round."""
     begun = record.rounds[record.plan.attack.start - 1].clusters.groups if record.plan.attack else ()
     won = [group for group in begun if 2 * len(attackers.intersection(group)) > len(group)]

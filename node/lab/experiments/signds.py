@@ -11,7 +11,7 @@ from fedgrove.node.lab.experiments.measures import LAST, Spread, end_accuracy
 from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, to_json, with_deviation
 from fedgrove.node.lab.simulation.figures import accuracy_figure
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import SignDsSettings
 
@@ -46,7 +46,7 @@ def report(findings: Findings) -> Report:
     return Report({"arms": results}, _table(results), {"accuracy.png": partial(accuracy_figure, groups)})
 
 
-def _result(group: Sequence[Record]) -> dict[str, Any]:
+def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     last, privacy = group[0].rounds[-1], group[0].plan.privacy
     return {
         "end_accuracy": to_json(Spread.of_all(map(end_accuracy, group))),

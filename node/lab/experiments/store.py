@@ -8,7 +8,7 @@ from pathlib import Path
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.lab.experiments.base import InvalidExperiment
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import InvalidRecord, Record
+from fedgrove.node.lab.simulation.record import InvalidRunRecord, RunRecord
 
 RUNS = "runs"
 
@@ -23,7 +23,7 @@ class RunStore:
         self._runs = out / RUNS
         self._beside = out.parent
 
-    def find(self, label: str, plan: Plan) -> Record | None:
+    def find(self, label: str, plan: Plan) -> RunRecord | None:
         """The finished record of this plan, if there is one."""
         own = self._path(label, plan.seed)
         if own.is_file() and (record := _record_of(own, plan)):
@@ -34,12 +34,12 @@ class RunStore:
                 return record
         return None
 
-    def put(self, label: str, record: Record) -> None:
+    def put(self, label: str, record: RunRecord) -> None:
         """Keep a record; one of another plan under the same label and seed is replaced."""
         self._runs.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path(label, record.plan.seed), record.to_bytes())
 
-    def gathered(self, labels: Iterable[str]) -> dict[str, list[Record]]:
+    def gathered(self, labels: Iterable[str]) -> dict[str, list[RunRecord]]:
         """What is there for each label: records of one plan, ascending in the seed; labels without any are left out.
 
         Where plans differ in more than the seed, as half-way through a second run with other options, the plan with
@@ -47,7 +47,7 @@ class RunStore:
         """
         found = {}
         for label in labels:
-            groups: dict[str, list[Record]] = defaultdict(list)
+            groups: dict[str, list[RunRecord]] = defaultdict(list)
             for record in self._of(label):
                 groups[record.plan.with_seed(0).digest()].append(record)
             if groups:
@@ -55,7 +55,7 @@ class RunStore:
                 found[label] = sorted(best, key=lambda record: record.plan.seed)
         return found
 
-    def _of(self, label: str) -> Iterator[Record]:
+    def _of(self, label: str) -> Iterator[RunRecord]:
         for path in sorted(self._runs.glob("*.json")):
             name, _, seed = path.stem.rpartition("-seed")
             if name == label and seed.isdecimal():
@@ -65,7 +65,7 @@ class RunStore:
         return self._runs / f"{label}-seed{seed}.json"
 
 
-def _record_of(path: Path, plan: Plan) -> Record | None:
+def _record_of(path: Path, plan: Plan) -> RunRecord | None:
     """The record of this very plan; None for another, also for one of before there was some setting.
 
     What a setting's default does now was not done then.
@@ -74,7 +74,7 @@ def _record_of(path: Path, plan: Plan) -> Record | None:
     return record if record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json() else None
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> RunRecord:
     """Parse a record's file.
 
     Raises
@@ -83,6 +83,6 @@ def read_record(path: Path) -> Record:
         It is none.
     """
     try:
-        return Record.from_json(json.loads(path.read_bytes()))
-    except (OSError, ValueError, InvalidRecord) as fault:
+        return RunRecord.from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError, InvalidRunRecord) as fault:
         raise InvalidExperiment(f"{path} cannot be used, remove it: {fault}") from None

@@ -12,7 +12,7 @@ from fedgrove.node.lab.experiments.measures import TARGET, WINDOW, curve, diverg
 from fedgrove.node.lab.experiments.regimes import METHODS, PAPER_LIKE, TUNED_ROUNDS, plan_of
 from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 
 MOMENTA = (0.5, 0.9)
 RATES = (0.03, 0.1)
@@ -46,7 +46,7 @@ def trials(method: str) -> dict[str, Plan]:
     return found
 
 
-def score(group: Sequence[Record]) -> tuple[float, float]:
+def score(group: Sequence[RunRecord]) -> tuple[float, float]:
     """What is best is largest: fewest rounds to the target (mean over the seeds), then the highest last mean of 5."""
     if any(diverged(record) for record in group):
         return -(group[0].plan.rounds + 1.0), 0.0

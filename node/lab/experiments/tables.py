@@ -16,7 +16,7 @@ from fedgrove.node.lab.experiments.measures import (
     mean_change,
     rounds_to,
 )
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 
 ABSENT = "–"
 NAMES = {
@@ -29,7 +29,7 @@ NAMES = {
 }
 
 
-MEASURES: dict[str, Callable[[Record], float | None]] = {
+MEASURES: dict[str, Callable[[RunRecord], float | None]] = {
     "mean_rounds_to_target": rounds_to,
     "end_accuracy": end_accuracy,
     "deviation_of_last_rounds": end_deviation,
@@ -52,7 +52,7 @@ def with_deviation(spread: Spread | None, scale: float = 1.0, digits: int = 1) -
     return mean if spread.deviation is None else f"{mean} ± {scale * spread.deviation:.{digits}f}"
 
 
-def curve_results(records: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
+def curve_results(records: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any]:
     """What is measured on each arm's accuracy curves, by label.
 
     Rounds are None where the target was not reached, and a mean where one of its values is missing.
@@ -90,7 +90,7 @@ def curve_table(results: Mapping[str, Any]) -> str:
     return markdown(head, rows) + "\n" + legend + (f"\nDiverged: {', '.join(lost)}.\n" if lost else "")
 
 
-def ratios(records: Mapping[str, Sequence[Record]], base: str = "fedavg") -> dict[str, Any]:
+def ratios(records: Mapping[str, Sequence[RunRecord]], base: str = "fedavg") -> dict[str, Any]:
     """Rounds to the target of each arm over those of ``base``, seed by seed: same split, same clients drawn.
 
     Only arms that were run like ``base`` are compared, in seeds in which both reached the target; ``seeds_run`` is in

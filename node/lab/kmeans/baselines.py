@@ -15,7 +15,7 @@ from fedgrove.node.methods.kmeans.seeding import seed
 
 
 @dataclass(frozen=True)
-class Result:
+class BaselineResult:
     """Global centres, and each client's points assigned to them through their local clusters.
 
     Attributes
@@ -32,7 +32,7 @@ class Result:
         return sum(induced_loss(part, self.centres, label) for part, label in zip(parts, self.labels, strict=True))
 
 
-def k_fed(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Result:
+def k_fed(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> BaselineResult:
     """K-FED: local clustering after Awasthi and Sheffet, one round of assignment at the server.
 
     Parameters
@@ -51,7 +51,7 @@ def k_fed(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Resu
     return _induced(parts, local, centres, followed)
 
 
-def simplified(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Result:
+def simplified(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> BaselineResult:
     """Algorithm 5: the server clusters the centroids of all clients' seedings, by the sizes of their clusters.
 
     What MUFC computes, but for the grid and the sums under masks.
@@ -85,7 +85,7 @@ class DCKMeans:
         union = np.concatenate(self._local)
         return kmeans(union, np.ones(len(union), np.int64), self._k, self._rng).centres
 
-    def result(self) -> Result:
+    def result(self) -> BaselineResult:
         """The root's centres, and where they put the points that are left."""
         centres = self.centres()
         return _induced(self._parts, self._local, centres, nearest(np.concatenate(self._local), centres))
@@ -112,11 +112,11 @@ def _awasthi_sheffet(points: np.ndarray, k: int, rng: np.random.Generator) -> np
 
 def _induced(
     parts: Sequence[np.ndarray], local: Sequence[np.ndarray], centres: np.ndarray, assigned: np.ndarray
-) -> Result:
+) -> BaselineResult:
     """Follow each point to its local centroid and on to the centre which that was assigned to."""
     ends = np.cumsum([len(centroids) for centroids in local])[:-1]
     labels = (
         of_local[nearest(part, centroids)]
         for part, centroids, of_local in zip(parts, local, np.split(assigned, ends), strict=True)
     )
-    return Result(centres, tuple(labels))
+    return BaselineResult(centres, tuple(labels))

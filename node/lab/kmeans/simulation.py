@@ -16,20 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 from fedgrove.node.lab.kmeans.losses import induced_loss, nearest_loss
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.client import Client, UnknownPoint
+from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import InconsistentSum, decode
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
-from fedgrove.node.methods.kmeans.server import Model, cluster
+from fedgrove.node.methods.kmeans.server import GlobalCentres, cluster
 from fedgrove.node.methods.kmeans.vector import draw_client
 
 _KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimulationSettings:
     """What the clients of a federation agree on.
 
     Attributes
@@ -51,7 +51,7 @@ class Settings:
     """
 
     k: int
-    grid: Grid
+    grid: BinGrid
     restarts: int = 20
     uniform: bool = False
     iterations: int = 0
@@ -84,7 +84,7 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Round:
+class SimulatedRound:
     """What a round gave.
 
     Attributes
@@ -99,7 +99,7 @@ class Round:
     seconds : Seconds
     """
 
-    model: Model
+    model: GlobalCentres
     counts: BinCounts
     redrawn: Mapping[int, int]
     upload_bytes: int
@@ -123,7 +123,7 @@ class Federation:
     def __init__(
         self,
         parts: Sequence[np.ndarray],
-        settings: Settings,
+        settings: SimulationSettings,
         rng: np.random.Generator,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -132,18 +132,18 @@ class Federation:
         self._parts, self._settings, self._clock = parts, settings, clock
         self._server_rng, self._key_rng, *self._client_rngs = rng.spawn(2 + len(parts))
         self._points = sum(map(len, parts))
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, KMeansClient] = {}
         self._sent: dict[int, BinCounts] = {}
-        self._round: Round | None = None
+        self._round: SimulatedRound | None = None
 
     @property
-    def round(self) -> Round:
+    def round(self) -> SimulatedRound:
         """The last one."""
         if self._round is None:
             raise ValueError("nothing has been trained: call train first")
         return self._round
 
-    def train(self) -> Round:
+    def train(self) -> SimulatedRound:
         """Seed every client, sum their vectors and cluster the sum (algorithm 1); once, as it would undo removals."""
         if self._round is not None:
             raise ValueError("the federation has been trained: to start anew, make one of the points that are left")
@@ -152,7 +152,7 @@ class Federation:
 
         def vector(index: int) -> BinCounts:
             part, rng = self._parts[index], self._client_rngs[index]
-            self.clients[index] = Client(
+            self.clients[index] = KMeansClient(
                 part, self._settings.k, self._settings.grid, rng, iterations=self._settings.iterations
             )
             self._sent[index] = self.clients[index].vector()
@@ -160,7 +160,7 @@ class Federation:
 
         return self._run(code, members, vector, BinCounts.empty(self._settings.grid.dimensions), {})
 
-    def forget(self, requests: Mapping[int, np.ndarray]) -> Round:
+    def forget(self, requests: Mapping[int, np.ndarray]) -> SimulatedRound:
         """Remove rows of some clients in one request (algorithm 4, single-client removal, for several at once).
 
         Raises
@@ -183,7 +183,7 @@ class Federation:
 
         return self._run(code, self.clients, difference, self.round.counts, redrawn)
 
-    def renew(self, requests: Mapping[int, np.ndarray]) -> Round:
+    def renew(self, requests: Mapping[int, np.ndarray]) -> SimulatedRound:
         """Remove rows of some clients, and sum everybody anew, each from a fresh seeding of a part of its points.
 
         Raises
@@ -210,12 +210,12 @@ class Federation:
         done = self._run(code, self.clients, vector, BinCounts.empty(settings.grid.dimensions), {})
         for index, centroids in chosen.items():  # for losses: all points follow the centroids that were drawn
             points, rng = self.clients[index].points, self._client_rngs[index]
-            self.clients[index] = Client(
+            self.clients[index] = KMeansClient(
                 points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids
             )
         return done
 
-    def leave(self, leavers: Collection[int]) -> Round:
+    def leave(self, leavers: Collection[int]) -> SimulatedRound:
         """Remove whole clients (algorithm 4, multi-client removal): they take their vectors out of the sum."""
         self._check_members(leavers)
         if len(self.clients) - len(leavers) < 2:
@@ -263,7 +263,7 @@ class Federation:
         vector: Callable[[int], BinCounts],
         before: BinCounts,
         redrawn: Mapping[int, int],
-    ) -> Round:
+    ) -> SimulatedRound:
         """Collect one masked upload a member, decode their sum, add it to the counts before and cluster."""
         members, secret = tuple(members), self._key_rng.bytes(_KEY_BYTES)
         total, computing, uploading = np.zeros(code.length, gf.ELEMENT), 0.0, 0.0
@@ -280,7 +280,7 @@ class Federation:
         decoded = self._clock()
         model = self._cluster(counts, before)
         seconds = Seconds(computing, uploading, decoded - start, self._clock() - decoded)
-        self._round = Round(model, counts, redrawn, code.upload_bytes, seconds)
+        self._round = SimulatedRound(model, counts, redrawn, code.upload_bytes, seconds)
         return self._round
 
     def _mask(self, elements: np.ndarray, place: int, members: int, secret: bytes) -> np.ndarray:
@@ -293,7 +293,7 @@ class Federation:
             subtract=[_pair_key(secret, other, place) for other in ahead],
         )
 
-    def _cluster(self, counts: BinCounts, before: BinCounts) -> Model:
+    def _cluster(self, counts: BinCounts, before: BinCounts) -> GlobalCentres:
         settings = self._settings
         if self._round is not None and counts == before:
             return self._round.model

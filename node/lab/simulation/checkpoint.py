@@ -18,7 +18,7 @@ from typing import Any
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -37,7 +37,7 @@ class InvalidCheckpoint(ValueError):
 class Checkpoint:
     """The record so far and the global model after its last round."""
 
-    record: Record
+    record: RunRecord
     tensors: Tensors
 
 
@@ -52,7 +52,7 @@ def check_directory(directory: Path, plan: Plan, resume: bool) -> None:
     path = directory / CHECKPOINT
     if not path.exists():
         return
-    record = Record.from_json(_parse(path)[0]["record"])
+    record = RunRecord.from_json(_parse(path)[0]["record"])
     if record.plan.digest() != plan.digest():
         raise InvalidCheckpoint(f"{directory} holds a run of another plan: give another directory")
     if not resume:
@@ -125,13 +125,13 @@ class RunDirectory:
         document, tensors = _parse(path, layout)
         if document["data"] != self._data:
             raise InvalidCheckpoint(f"{self._directory} holds a run on other data: give another directory")
-        record = Record.from_json(document["record"])
+        record = RunRecord.from_json(document["record"])
         self._keep_states(len(record.rounds))
         if self._digest_of_states() != document["states"]:
             raise InvalidCheckpoint(f"clients' states are missing in {self._directory / STATES}: start the run anew")
         return Checkpoint(record, tensors)
 
-    def save(self, record: Record, tensors: Tensors) -> None:
+    def save(self, record: RunRecord, tensors: Tensors) -> None:
         """Make a round's result durable; states that it replaces are removed."""
         replaced = [(client, number) for client, numbers in self._states.items() for number in numbers[:-1]]
         self._states = {client: numbers[-1:] for client, numbers in self._states.items()}
@@ -142,7 +142,7 @@ class RunDirectory:
         for client, number in replaced:
             self._state_path(client, number).unlink(missing_ok=True)
 
-    def finish(self, record: Record) -> None:
+    def finish(self, record: RunRecord) -> None:
         """Leave the record of a whole run."""
         write_atomically(self._directory / RECORD, record.to_bytes())
 
@@ -166,16 +166,16 @@ class RunDirectory:
         except (OSError, InvalidModel) as fault:
             raise InvalidCheckpoint(f"the state of client {client} in {path} is damaged: {fault}") from None
 
-    def keep_state(self, client: int, round: int, state: Tensors) -> None:
+    def keep_state(self, client: int, number: int, state: Tensors) -> None:
         """Write what a client's round left. It counts from the round's checkpoint on."""
         if not state:
             return
         content = dump(state)
-        with self._state_path(client, round).open("wb") as file:
+        with self._state_path(client, number).open("wb") as file:
             file.write(hashlib.sha256(content).digest() + content)
             file.flush()
             os.fsync(file.fileno())
-        self._states.setdefault(client, []).append(round)
+        self._states.setdefault(client, []).append(number)
 
     def _keep_states(self, rounds: int) -> None:
         """Take in the states up to a round: the last of each client. Others are of rounds that are run again."""
@@ -196,8 +196,8 @@ class RunDirectory:
         names = [f"{client}-{numbers[-1]}" for client, numbers in sorted(self._states.items())]
         return hashlib.sha256(" ".join(names).encode()).hexdigest()
 
-    def _state_path(self, client: int, round: int) -> Path:
-        return self._directory / STATES / f"{client}-{round}"
+    def _state_path(self, client: int, number: int) -> Path:
+        return self._directory / STATES / f"{client}-{number}"
 
 
 def _write(directory: Path, document: dict[str, Any], tensors: Tensors) -> None:
@@ -221,7 +221,7 @@ def _parse(path: Path, layout: Layout | None = None) -> tuple[dict[str, Any], Te
         if digest != _digest(text, tensors):
             raise ValueError("wrong digest")
         document = json.loads(text)
-        Record.from_json(document["record"])
+        RunRecord.from_json(document["record"])
         if not {"data", "states"} <= document.keys():
             raise ValueError("incomplete")
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as fault:

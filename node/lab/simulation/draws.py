@@ -22,8 +22,8 @@ def draws(plan: Plan) -> Iterator[tuple[int, ...]]:
     if not isinstance(plan.privacy, ClientLevelSettings):
         yield from map(plan.draw, range(1, plan.rounds + 1))
     elif plan.privacy.participation == "secret":
-        for round in range(1, _affordable(plan.privacy, plan.sampled, plan.rounds) + 1):
-            yield _clients(_lots(plan, round) < plan.privacy.sampling_rate_of(round, plan.sampled))
+        for number in range(1, _affordable(plan.privacy, plan.sampled, plan.rounds) + 1):
+            yield _clients(_lots(plan, number) < plan.privacy.sampling_rate_of(number, plan.sampled))
     else:
         yield from _while_clients_afford(plan, plan.privacy)
 
@@ -50,15 +50,15 @@ def _affordable(settings: ClientLevelSettings, rate: float, rounds: int) -> int:
 def _while_clients_afford(plan: Plan, settings: ClientLevelSettings) -> Iterator[tuple[int, ...]]:
     sigmas = sorted(set(settings.noise_multipliers))
     taken = np.zeros((len(sigmas), plan.clients), np.int32)  # rounds that a client took part in, by their σ
-    for round in range(1, plan.rounds + 1):
-        sigma = settings.noise_multiplier_of(round)
+    for number in range(1, plan.rounds + 1):
+        sigma = settings.noise_multiplier_of(number)
         histories, of_client = np.unique(taken, axis=1, return_inverse=True)
         able = np.array([_affords_one_more(settings, sigmas, history, sigma) for history in histories.T])[
             of_client.ravel()
         ]
         if not able.any():
             return
-        drawn = able & (_lots(plan, round) < settings.sampling_rate_of(round, plan.sampled))
+        drawn = able & (_lots(plan, number) < settings.sampling_rate_of(number, plan.sampled))
         taken[sigmas.index(sigma), drawn] += 1
         yield _clients(drawn)
 
@@ -68,9 +68,9 @@ def _affords_one_more(settings: ClientLevelSettings, sigmas: list[float], histor
     return affords([*spent, GaussianRelease(sigma)], settings.epsilon, settings.delta)
 
 
-def _lots(plan: Plan, round: int) -> np.ndarray:
+def _lots(plan: Plan, number: int) -> np.ndarray:
     """Each client's β of the round, uniform in [0, 1): float64 (clients,)."""
-    digest = hashlib.sha256(f"fedgrove lots {plan.seed} {plan.clients} {round}".encode()).digest()
+    digest = hashlib.sha256(f"fedgrove lots {plan.seed} {plan.clients} {number}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "big")).random(plan.clients)
 
 

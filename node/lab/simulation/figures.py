@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def require_matplotlib() -> None:
 
 
 def accuracy_figure(
-    groups: Mapping[str, Sequence[Record]],
+    groups: Mapping[str, Sequence[RunRecord]],
     path: Path,
     *,
     window: int = 1,
@@ -89,7 +89,7 @@ def accuracy_figure(
         draw_accuracy(figure, groups, window=window, target=target, band=band, title=title)
 
 
-def ood_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
+def ood_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, band: Band = "deviation") -> None:
     """Write the local models' accuracy out of distribution over the rounds, as the paper's figure 8."""
     with drawing(path, (7.2, 4.4)) as figure:
         draw_ood(figure, groups, band=band)
@@ -115,7 +115,7 @@ def masked_figure(models: Sequence[Masked], path: Path, *, chance: float = 0.1) 
         draw_masked(figure, models, chance)
 
 
-def personal_figure(groups: Mapping[str, Sequence[Record]], path: Path, *, band: Band = "deviation") -> None:
+def personal_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, band: Band = "deviation") -> None:
     """Write personalised accuracy over the rounds of clustered trainings: a line a group, as ``accuracy_figure``."""
     with drawing(path, (7.2, 4.4)) as figure:
         draw_personal(figure, groups, band=band)
@@ -139,7 +139,7 @@ def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attacker
 
 def draw_accuracy(
     figure: "Figure",
-    groups: Mapping[str, Sequence[Record]],
+    groups: Mapping[str, Sequence[RunRecord]],
     *,
     window: int = 1,
     target: float | None = 0.9,
@@ -156,7 +156,7 @@ def draw_accuracy(
     axes.legend(title=_band_name(groups, band), loc="lower right")
 
 
-def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: Band = "deviation") -> None:
+def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[RunRecord]], *, band: Band = "deviation") -> None:
     """Draw what ``ood_figure`` writes."""
     axes = figure.add_subplot()
     _draw_curves(axes, groups, lambda result: result.ood_accuracy, 1, band)
@@ -164,7 +164,7 @@ def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: 
     axes.legend(title=_band_name(groups, band), loc="lower right")
 
 
-def draw_personal(figure: "Figure", groups: Mapping[str, Sequence[Record]], *, band: Band = "deviation") -> None:
+def draw_personal(figure: "Figure", groups: Mapping[str, Sequence[RunRecord]], *, band: Band = "deviation") -> None:
     """Draw what ``personal_figure`` writes."""
     axes = figure.add_subplot()
     _draw_curves(axes, groups, lambda result: result.clustering and result.clustering.personal_accuracy, 1, band)
@@ -235,7 +235,7 @@ def draw_masked(figure: "Figure", models: Sequence[Masked], chance: float = 0.1)
 
 def _draw_curves(
     axes: "Axes",
-    groups: Mapping[str, Sequence[Record]],
+    groups: Mapping[str, Sequence[RunRecord]],
     value: Callable[[RoundResult], float | None],
     window: int,
     band: Band,
@@ -263,19 +263,19 @@ def _in_percent(axes: "Axes") -> None:
 
 
 def _common_points(
-    records: Sequence[Record], value: Callable[[RoundResult], float | None], window: int
+    records: Sequence[RunRecord], value: Callable[[RoundResult], float | None], window: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rounds (p,) in which all records have a value, and the smoothed values (records, p)."""
     curves = [{r.round: v for r in record.rounds if (v := value(r)) is not None} for record in records]
     rounds = sorted(set.intersection(*map(set, curves))) if curves else []
-    values = np.array([[points[round] for round in rounds] for points in curves], dtype=np.float64)
+    values = np.array([[points[number] for number in rounds] for points in curves], dtype=np.float64)
     if not rounds or len(rounds) < window:
         return np.zeros(0), np.zeros((1, 0))
     kernel = np.full(window, 1 / window)
     return np.array(rounds[window - 1 :]), np.array([np.convolve(row, kernel, "valid") for row in values])
 
 
-def _band_name(groups: Mapping[str, Sequence[Record]], band: Band) -> str | None:
+def _band_name(groups: Mapping[str, Sequence[RunRecord]], band: Band) -> str | None:
     counts = sorted({len(records) for records in groups.values()})
     if counts in ([], [1]):
         return None

@@ -54,7 +54,7 @@ class Mechanism(Protocol):
         """Take note of the rounds that a checkpoint holds."""
         ...
 
-    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+    def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         """How the round's clients (so many are drawn) upload; ``Measured`` asks for their norms first."""
         ...
 
@@ -92,7 +92,7 @@ class MasksOnly:
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         """Nothing is released beside the models."""
 
-    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+    def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Weighted(self._bound)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
@@ -118,39 +118,39 @@ class ClientLevel:
         # Of the models, towards those who see nothing else; and of each client, by the rounds it took part in.
         self._spent: Counter[GaussianRelease] = Counter()
         self._spent_by: dict[int, Counter[GaussianRelease]] = {}
-        for round in (1, *settings.phases):  # a ring that is too small shows at once
-            expected = plan.clients * self._rate(round)
-            self._grid(round, min(plan.clients, math.ceil(expected + 10 * math.sqrt(expected))), self._clip)
+        for number in (1, *settings.phases):  # a ring that is too small shows at once
+            expected = plan.clients * self._rate(number)
+            self._grid(number, min(plan.clients, math.ceil(expected + 10 * math.sqrt(expected))), self._clip)
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
             self._spend(result.round, result.clients, result.figure("effective_multiplier"))
             self._clip = result.figure("next_clip")
 
-    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+    def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         if self._settings.clipping == "median" and clients:
             if not measured:
                 return Measured()
             self._clip = median_clip(client.norm for client in measured)
-        return Clipped(self._grid(round, clients, self._clip))
+        return Clipped(self._grid(number, clients, self._clip))
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        clients, round = uploads.clients, uploads.round
+        clients, number = uploads.clients, uploads.round
         count = len(clients)
-        grid = self._grid(round, count, self._clip)
-        rate = self._rate(round)
+        grid = self._grid(number, count, self._clip)
+        rate = self._rate(number)
         divisor = divisor_for(self._settings, clients=self._plan.clients, rate=rate, survivors=count)
         measured = _scales(grid, uploads.words, [client.norm for client in clients])
         vector, below, noise = uploads.start, None, 0.0
         if divisor:
             shares = max(1, count)
             words = uploads.words.copy()
-            add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, round))
+            add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, number))
             update, below = decode_sum(grid, words, divisor)
             vector = uploads.start + update
             noise = grid.noise_deviation(shares) / divisor
         sigma = grid.multiplier_of(max(1, count))
-        self._spend(round, [client.client for client in clients], sigma)
+        self._spend(number, [client.client for client in clients], sigma)
         if below is not None:
             self._clip = next_clip(self._clip, below, self._settings)
         epsilon, delta, towards_readers = self._spending()
@@ -168,22 +168,22 @@ class ClientLevel:
             **measured,
         }
 
-    def _rate(self, round: int) -> float:
-        return self._settings.sampling_rate_of(round, self._plan.sampled)
+    def _rate(self, number: int) -> float:
+        return self._settings.sampling_rate_of(number, self._plan.sampled)
 
-    def _grid(self, round: int, clients: int, clip: float) -> Grid:
+    def _grid(self, number: int, clients: int, clip: float) -> Grid:
         return grid_for(
             self._settings,
-            round,
+            number,
             self._parameters,
             clip,
             clients=self._plan.clients,
-            rate=self._rate(round),
+            rate=self._rate(number),
             sharers=max(1, clients),
         )
 
-    def _spend(self, round: int, clients: Iterable[int], sigma: float) -> None:
-        self._spent[GaussianRelease(sigma, self._rate(round))] += 1
+    def _spend(self, number: int, clients: Iterable[int], sigma: float) -> None:
+        self._spent[GaussianRelease(sigma, self._rate(number))] += 1
         for client in clients:
             self._spent_by.setdefault(client, Counter())[GaussianRelease(sigma)] += 1
 
@@ -208,7 +208,7 @@ class Local:
         for result in rounds:
             self._uploads.update(result.clients)
 
-    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+    def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Noisy(self._settings, self._bound)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
@@ -239,7 +239,7 @@ class SignDs:
         for result in rounds:
             self._uploads.update(result.clients)
 
-    def encoder(self, round: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
+    def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Selected(self._settings)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:

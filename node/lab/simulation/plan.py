@@ -121,21 +121,21 @@ class Plan:
         # 0.29 · 100 is 28.999… in floating point, and means 29.
         return max(1, math.floor(self.sampled * self.clients + 1e-9))
 
-    def draw(self, round: int) -> tuple[int, ...]:
+    def draw(self, number: int) -> tuple[int, ...]:
         """The clients of a round, ascending, where a fixed number is drawn; a function of seed, clients and round."""
         if self.drawn == self.clients:
             return tuple(range(1, self.clients + 1))
-        digest = hashlib.sha256(f"fedgrove draw {self.seed} {self.clients} {round}".encode()).digest()
+        digest = hashlib.sha256(f"fedgrove draw {self.seed} {self.clients} {number}".encode()).digest()
         rng = np.random.default_rng(int.from_bytes(digest, "big"))
         return tuple(sorted(1 + int(client) for client in rng.choice(self.clients, self.drawn, replace=False)))
 
-    def evaluates(self, round: int) -> bool:
+    def evaluates(self, number: int) -> bool:
         """Whether the global model is tested after this round."""
-        return round % self.evaluate_every == 0 or round == self.rounds
+        return number % self.evaluate_every == 0 or number == self.rounds
 
-    def probes(self, round: int) -> bool:
+    def probes(self, number: int) -> bool:
         """Whether local models are tested out of distribution in this round."""
-        return self.probe_every > 0 and round % self.probe_every == 0
+        return self.probe_every > 0 and number % self.probe_every == 0
 
     def with_seed(self, seed: int) -> "Plan":
         """The same plan from another root of randomness."""

@@ -16,12 +16,12 @@ Clients = tuple[int, ...]
 _TYPES = {"round": (int,), "samples": (int,)}
 
 
-class InvalidRecord(ValueError):
+class InvalidRunRecord(ValueError):
     """The value is no record of a simulation; the message says why."""
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CommitteeVerdict:
     """What a committee found in a round.
 
     Attributes
@@ -69,7 +69,7 @@ class ClusterResult:
     groups: tuple[Clients, ...]
     personal_accuracy: float | None = None
     watched: tuple[float, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
+    judgements: tuple[CommitteeVerdict, ...] = ()
     attackers: Clients = ()
     backdoor: float | None = None
 
@@ -77,7 +77,7 @@ class ClusterResult:
     def from_json(cls, value: Any) -> "ClusterResult":
         """Parse what ``asdict`` gave, after JSON; ValueError, TypeError or KeyError for anything else."""
         judgements = tuple(
-            Judgement(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
+            CommitteeVerdict(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
             for entry in map(dict, value["judgements"])
         )
         personal, backdoor = value["personal_accuracy"], value.get("backdoor")
@@ -151,7 +151,7 @@ class RoundResult:
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """A run's plan, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes."""
 
     plan: Plan
@@ -172,7 +172,7 @@ class Record:
         return f'{head}{plan} "rounds": [\n{rounds}\n ]\n}}\n'.encode()
 
     @classmethod
-    def from_json(cls, value: Any) -> "Record":
+    def from_json(cls, value: Any) -> "RunRecord":
         """Parse what ``to_json`` gave, or the parsed bytes of a record's file.
 
         Raises
@@ -184,9 +184,9 @@ class Record:
             results = tuple(_result(entry) for entry in value["rounds"])
             record = cls(Plan.from_json(value["plan"]), results, str(value["model_digest"]))
         except (KeyError, TypeError, ValueError) as fault:
-            raise InvalidRecord(f"it is not the record of a simulation: {fault}") from None
+            raise InvalidRunRecord(f"it is not the record of a simulation: {fault}") from None
         if [result.round for result in results] != list(range(1, len(results) + 1)):
-            raise InvalidRecord("it is not the record of a simulation: its rounds do not follow each other")
+            raise InvalidRunRecord("it is not the record of a simulation: its rounds do not follow each other")
         return record
 
 

@@ -25,16 +25,16 @@ from fedgrove.node.lab.simulation.draws import draws, last_round
 from fedgrove.node.lab.simulation.executors import reach
 from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Record, Released, RoundResult
+from fedgrove.node.lab.simulation.record import Released, RoundResult, RunRecord
 from fedgrove.node.lab.simulation.tasks import TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import (
     ClientResult,
     EvaluationTask,
-    Model,
+    ModelReference,
     PartialSum,
+    RunTerms,
     SliceScore,
-    Terms,
     TrainingTask,
     perform,
 )
@@ -108,7 +108,7 @@ class Simulation:
             raise InvalidPlan(
                 "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
             )
-        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
+        self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
         self._rounds: list[RoundResult] = []
 
     @property
@@ -117,9 +117,9 @@ class Simulation:
         return self._data
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RunRecord:
         """The rounds so far."""
-        return Record(self._plan, tuple(self._rounds), hashlib.sha256(dump(self._tensors)).hexdigest())
+        return RunRecord(self._plan, tuple(self._rounds), hashlib.sha256(dump(self._tensors)).hexdigest())
 
     @property
     def tensors(self) -> Tensors:
@@ -179,7 +179,9 @@ class Simulation:
             return False
         return last.round == self._last or self._plan.evaluates(last.round)
 
-    def _round(self, files: RunDirectory, tasks: TaskMaker, model: Model, sums: "RoundSum") -> Iterator[RoundResult]:
+    def _round(
+        self, files: RunDirectory, tasks: TaskMaker, model: ModelReference, sums: "RoundSum"
+    ) -> Iterator[RoundResult]:
         """Train a round's clients on ``model`` and evaluate it, if that is due; give the round before when it is."""
         number = len(self._rounds) + 1
         upload = sums.clients, sums.encoder

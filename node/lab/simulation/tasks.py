@@ -10,7 +10,7 @@ from fedgrove.node.lab.simulation.data import Dealt, OnDisk, put_on_disk
 from fedgrove.node.lab.simulation.executors import Reach
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ClientWork, EvaluationTask, Model, Terms, TrainingTask
+from fedgrove.node.lab.simulation.work import ClientWork, EvaluationTask, ModelReference, RunTerms, TrainingTask
 from fedgrove.node.learning.samples import Samples
 
 # A task's share of a round, at most: with 16 a worker the last ones end nearly together.
@@ -64,7 +64,7 @@ class TaskMaker:
         An empty directory for the data and the models that workers of this machine read.
     """
 
-    def __init__(self, plan: Plan, terms: Terms, data: Dealt, reach: Reach, scratch: Path) -> None:
+    def __init__(self, plan: Plan, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
         self._plan = plan
         self._terms = terms
         self._data = data
@@ -76,25 +76,25 @@ class TaskMaker:
         if reach == "message":
             self._training = None
 
-    def model(self, tensors: Tensors) -> Model:
+    def model(self, tensors: Tensors) -> ModelReference:
         """A global model for the workers."""
         content = dump(tensors)
         digest = hashlib.sha256(content).hexdigest()
         if self._reach != "disk":
-            return Model(digest, tensors)
+            return ModelReference(digest, tensors)
         path = self._scratch / f"model-{digest}.safetensors"
         path.write_bytes(content)
-        return Model(digest, str(path))
+        return ModelReference(digest, str(path))
 
-    def discard(self, model: Model) -> None:
+    def discard(self, model: ModelReference) -> None:
         """Remove a model that no task needs any more."""
         if isinstance(model.content, str):
             Path(model.content).unlink(missing_ok=True)
 
     def training(
         self,
-        round: int,
-        model: Model,
+        number: int,
+        model: ModelReference,
         drawn: tuple[int, ...],
         encoder: Encoder,
         workers: int,
@@ -104,21 +104,21 @@ class TaskMaker:
         """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
         sizes = {client: len(self._data.parts[client - 1]) for client in drawn}
         total = sum(sizes.values())
-        probe = self._test if self._plan.probes(round) else None
+        probe = self._test if self._plan.probes(number) else None
         for group in chunks(sizes, workers, model_bytes):
             clients = tuple(ClientWork(client, self.samples(client), state(client)) for client in group)
-            yield TrainingTask(self._terms, model, round, total, encoder, self._training, self._shared, probe, clients)
+            yield TrainingTask(self._terms, model, number, total, encoder, self._training, self._shared, probe, clients)
 
-    def evaluation(self, round: int, model: Model) -> Iterator[EvaluationTask]:
+    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[EvaluationTask]:
         """The tasks that test a round's model, in slices that do not depend on the number of workers."""
         test = self._data.test
         for number, start in enumerate(range(0, len(test), SLICE)):
             stop = min(start + SLICE, len(test))
             if self._reach == "message":
                 part = Samples(test.x[start:stop], test.y[start:stop])
-                yield EvaluationTask(self._terms, model, round, number, part, 0, stop - start)
+                yield EvaluationTask(self._terms, model, round_number, number, part, 0, stop - start)
             else:
-                yield EvaluationTask(self._terms, model, round, number, self._test, start, stop)
+                yield EvaluationTask(self._terms, model, round_number, number, self._test, start, stop)
 
     @property
     def placed_training(self) -> Samples | OnDisk | None:

@@ -21,7 +21,7 @@ from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 
 
 @dataclass(frozen=True)
-class Turn:
+class ClientPart:
     """A client's part in a round: it has ``samples`` of the ``total`` of all that were drawn."""
 
     client: int
@@ -43,7 +43,7 @@ class Encoder(Protocol):
         """Words of an upload."""
         ...
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         """The upload.
 
         Parameters
@@ -68,7 +68,7 @@ class Weighted:
     def length(self, layout: Layout) -> int:
         return layout.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         return encode(trained, layout, turn.samples, turn.total, self.bound)
 
 
@@ -82,7 +82,7 @@ class Clipped:
     def length(self, layout: Layout) -> int:
         return self.grid.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         return quantise(self.grid, trained - start, seeded("rounding", turn.seed, turn.round, turn.client))
 
 
@@ -97,7 +97,7 @@ class Noisy:
     def length(self, layout: Layout) -> int:
         return layout.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         mechanism = local.mechanism_for(self.settings, layout.length)
         update = local.randomize(mechanism, trained - start, seeded("local", turn.seed, turn.round, turn.client))
         model = np.clip(start + update, -self.bound, self.bound)
@@ -114,7 +114,7 @@ class Selected:
     def length(self, layout: Layout) -> int:
         return layout.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         mechanism = signds.mechanism_for(self.settings, layout.length)
         chosen = signds.select(mechanism, trained - start, seeded("signds", turn.seed, turn.round, turn.client))
         words = np.zeros(layout.length, WORD)
@@ -131,10 +131,10 @@ class Measured:
     def length(self, layout: Layout) -> int:
         return 0
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         return np.zeros(0, WORD)
 
 
-def seeded(purpose: str, seed: int, round: int, client: int = 0) -> keys.Random:
+def seeded(purpose: str, seed: int, number: int, client: int = 0) -> keys.Random:
     """Randomness that follows from the plan: to repeat a run with, and no secret."""
-    return Random(f"fedgrove simulated {purpose} {seed} {round} {client}").randbytes
+    return Random(f"fedgrove simulated {purpose} {seed} {number} {client}").randbytes

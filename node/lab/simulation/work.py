@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.lab.simulation.data import OnDisk, opened
-from fedgrove.node.lab.simulation.uploads import Encoder, Measured, Turn
+from fedgrove.node.lab.simulation.uploads import ClientPart, Encoder, Measured
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Strategy
@@ -23,7 +23,7 @@ from fedgrove.node.privacy.clipping import l2_norm
 
 
 @dataclass(frozen=True)
-class Terms:
+class RunTerms:
     """What is the same in all rounds (see ``Plan``); ``data`` is the digest of the data."""
 
     data: str
@@ -36,7 +36,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelReference:
     """A global model on its way to the workers: the tensors, or the path of their safetensors bytes."""
 
     digest: str
@@ -72,8 +72,8 @@ class TrainingTask:
         Test samples for the accuracy out of distribution; None where it is not asked for.
     """
 
-    terms: Terms
-    model: Model
+    terms: RunTerms
+    model: ModelReference
     round: int
     total: int
     encoder: Encoder
@@ -113,8 +113,8 @@ class EvaluationTask:
 
     doing: ClassVar[str] = "evaluating"
 
-    terms: Terms
-    model: Model
+    terms: RunTerms
+    model: ModelReference
     round: int
     number: int
     test: Samples | OnDisk = field(repr=False)
@@ -151,7 +151,7 @@ def train_clients(task: TrainingTask) -> PartialSum:
     results = []
     for work in task.clients:
         vector, result = train_client(task, work, tensors, start)
-        turn = Turn(work.client, task.round, task.terms.seed, result.samples, task.total)
+        turn = ClientPart(work.client, task.round, task.terms.seed, result.samples, task.total)
         try:
             words = task.encoder.encode(vector, start, layout, turn)
         except InvalidVector as fault:
@@ -202,7 +202,7 @@ def train_client(
             _shared(task.shared),
             terms.strategy,
             terms.training,
-            round=task.round,
+            number=task.round,
             rounds=terms.rounds,
             client=work.client,
             seed=terms.seed,
@@ -222,7 +222,7 @@ def train_client(
     return trained, ClientResult(work.client, update.samples, update.loss, norm, probed, state)
 
 
-def _probe(terms: Terms, tensors: Tensors, samples: Samples, test: Samples) -> float:
+def _probe(terms: RunTerms, tensors: Tensors, samples: Samples, test: Samples) -> float:
     """Test a local model class by class."""
     accuracy = np.full(terms.spec.classes, np.nan)
     for label in np.unique(test.y):
@@ -235,10 +235,10 @@ def _probe(terms: Terms, tensors: Tensors, samples: Samples, test: Samples) -> f
 class Preparation:
     """A round's common work; two are the same when terms, round and model are."""
 
-    terms: Terms
+    terms: RunTerms
     round: int
     digest: str
-    model: Model = field(compare=False, repr=False)
+    model: ModelReference = field(compare=False, repr=False)
     shared: Samples | OnDisk | None = field(compare=False, repr=False)
 
 
@@ -247,8 +247,8 @@ def _prepared(wanted: Preparation) -> object:
     terms = wanted.terms
     shared = _shared(wanted.shared)
     tensors = wanted.model.tensors()
-    place = {"round": wanted.round, "rounds": terms.rounds, "device": terms.device}
-    return prepare(terms.spec, tensors, shared, terms.strategy, **place)
+    position = {"number": wanted.round, "rounds": terms.rounds, "device": terms.device}
+    return prepare(terms.spec, tensors, shared, terms.strategy, **position)
 
 
 def _shared(source: Samples | OnDisk | None) -> Samples | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.samples import Samples
 
 
@@ -106,13 +106,13 @@ class Strategy(Protocol):
         """The samples to train on."""
         ...
 
-    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> object:
+    def prepare(self, model: Classifier, shared: Samples | None, *, number: int, rounds: int) -> object:
         """The work of a round that is the same for all its clients, as a frozen value; None where there is none.
 
         ``model`` holds the global weights. Clients share the value, so nobody writes to it.
         """
         ...
 
-    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
         """Start a round; ``model`` holds the global weights now and is the one that will be trained."""
         ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from fedgrove.node.learning.attribution import attributions, behaviour, beside_units, path_gradients
-from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.fedavg import FedAvg
@@ -59,22 +59,24 @@ class FedAom(FedAvg):
     def needs_shared(self) -> bool:
         return True
 
-    def weight(self, round: int, rounds: int) -> float:
+    def weight(self, number: int, rounds: int) -> float:
         """Weight of the added loss in round t of T (eq. 11): 1 at t = 0, and from t = T on 0, for β = 1."""
-        return max(0.0, self.beta - math.expm1(min(1.0, round / rounds)) / math.expm1(1.0))
+        return max(0.0, self.beta - math.expm1(min(1.0, number / rounds)) / math.expm1(1.0))
 
-    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> "GlobalBehaviour | None":
+    def prepare(
+        self, model: Classifier, shared: Samples | None, *, number: int, rounds: int
+    ) -> "GlobalBehaviour | None":
         """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""
         if shared is None:
             raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
-        if self.weight(round, rounds) == 0:
+        if self.weight(number, rounds) == 0:
             return None
         images, labels = (torch.from_numpy(values).to(model.device) for values in (shared.x, shared.y))
         path = path_gradients(model, images, labels, self.q)
         weights = attributions(path, self.epsilon)
         return GlobalBehaviour(weights, behaviour(path.outputs, weights))
 
-    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
         """Hold the model to the behaviour that ``prepare`` measured."""
         return LocalTerm() if start.prepared is None else BehaviourTerm(self, model, start)
 
@@ -97,7 +99,7 @@ class BehaviourTerm(LocalTerm):
     the loss.
     """
 
-    def __init__(self, options: FedAom, model: Network, start: RoundStart) -> None:
+    def __init__(self, options: FedAom, model: Classifier, start: RoundStart) -> None:
         assert start.shared is not None and isinstance(start.prepared, GlobalBehaviour)
         self._options = options
         self._model = model

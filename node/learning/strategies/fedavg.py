@@ -6,7 +6,7 @@ Local SGD on the cross-entropy alone. The other strategies extend it.
 from dataclasses import dataclass
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
 
@@ -31,10 +31,10 @@ class FedAvg:
         """The client's own samples."""
         return samples
 
-    def prepare(self, model: Network, shared: Samples | None, *, round: int, rounds: int) -> object:
+    def prepare(self, model: Classifier, shared: Samples | None, *, number: int, rounds: int) -> object:
         """Nothing is common to a round's clients but the model."""
         return None
 
-    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
         """Add nothing to the loss."""
         return LocalTerm()

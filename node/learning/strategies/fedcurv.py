@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import InvalidModel, Tensors
-from fedgrove.node.learning.models import Network
+from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.options import check_option
@@ -60,7 +60,7 @@ class FedCurv(FedAvg):
         zeros = {name: np.zeros(value.shape, np.float32) for name, value in weights.items()}
         return _extras(zeros, zeros)
 
-    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
         """Hold the model to what the last round's clients sent."""
         return CurvatureTerm(self.weight, model, start)
 
@@ -68,7 +68,7 @@ class FedCurv(FedAvg):
 class CurvatureTerm(LocalTerm):
     """λ Σ (F̄ · w² − 2 · F̄w̄ · w), and at the end this client's own F and F · w."""
 
-    def __init__(self, weight: float, model: Network, start: RoundStart) -> None:
+    def __init__(self, weight: float, model: Classifier, start: RoundStart) -> None:
         self._model = model
         self._samples = start.samples
         self._parameters = list(model.parameters())
@@ -98,7 +98,7 @@ def _extras(fisher: Tensors, moment: Tensors) -> Tensors:
     }
 
 
-def _of_parameters(model: Network, extras: Tensors, kind: str) -> list[torch.Tensor]:
+def _of_parameters(model: Classifier, extras: Tensors, kind: str) -> list[torch.Tensor]:
     """The averaged F, or F · w, of each of the model's parameters."""
     found = []
     for name, parameter in model.named_parameters():
@@ -109,7 +109,7 @@ def _of_parameters(model: Network, extras: Tensors, kind: str) -> list[torch.Ten
     return found
 
 
-def fisher_diagonal(model: Network, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+def fisher_diagonal(model: Classifier, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """Diagonal of the empirical Fisher information, a tensor of its shape for each parameter of the model.
 
     That is the mean over the samples of the squared gradient of a sample's log-likelihood log p(y | x). No sample is

@@ -8,7 +8,7 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Network, load_tensors, to_tensors
+from fedgrove.node.learning.models import Classifier, load_tensors, to_tensors
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.options import check_option
@@ -37,7 +37,7 @@ class Moon(FedAvg):
         check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
         check_option(self.name, 1e-3 <= self.temperature <= 1000, "temperature", "from 0.001 to 1000")
 
-    def begin(self, model: Network, start: RoundStart) -> LocalTerm:
+    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
         """Contrast with the global model and with the one that this client's last round left.
 
         In a client's first round there is no such model, and the loss is the cross-entropy alone. Taking the global
@@ -53,7 +53,7 @@ class Moon(FedAvg):
 class PreviousModel(LocalTerm):
     """Adds nothing to the loss, and keeps the trained model for the client's next round."""
 
-    def __init__(self, model: Network) -> None:
+    def __init__(self, model: Classifier) -> None:
         self._model = model
 
     def finish(self) -> RoundEnd:
@@ -64,7 +64,7 @@ class PreviousModel(LocalTerm):
 class ContrastiveTerm(PreviousModel):
     """μ · ℓ_con on each training batch; the global and the previous model do not change."""
 
-    def __init__(self, options: Moon, model: Network, previous: Network) -> None:
+    def __init__(self, options: Moon, model: Classifier, previous: Classifier) -> None:
         super().__init__(model)
         self._options = options
         self._global = _frozen(model)
@@ -96,5 +96,5 @@ def contrastive_loss(
     return functional.softplus(excess / temperature).mean()
 
 
-def _frozen(model: Network) -> Network:
+def _frozen(model: Classifier) -> Classifier:
     return copy.deepcopy(model).requires_grad_(False)

@@ -9,7 +9,7 @@ whole client there.
 import numpy as np
 from fedgrove.node.methods.kmeans.clustering import nearest, refine
 from fedgrove.node.methods.kmeans.counts import BinCounts, distinct
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED, Seeding, forget, resume, seed
 
 
@@ -17,7 +17,7 @@ class UnknownPoint(ValueError):
     """A point to be removed is not there."""
 
 
-class Client:
+class KMeansClient:
     """Points of one client and what was computed from them.
 
     Parameters
@@ -49,7 +49,7 @@ class Client:
         self,
         points: np.ndarray,
         k: int,
-        grid: Grid,
+        grid: BinGrid,
         rng: np.random.Generator,
         *,
         iterations: int = 0,

@@ -16,7 +16,7 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
 from fedgrove.node.methods.kmeans.request import InvalidRequest, Request, name_of
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.methods.kmeans.vector import draw_vector, stated_bound
 from fedgrove.node.protocol.journal import Journal
@@ -47,7 +47,7 @@ class LocalClustering:
         points: np.ndarray,
         journal: Journal,
         rounds: Callable[[], Rounds],
-        inputs: Callable[[RoundRecords], RoundInputs[State]],
+        inputs: Callable[[RoundRecords], RoundInputs[KMeansState]],
     ) -> None:
         self._config = config
         self._given = points
@@ -57,7 +57,7 @@ class LocalClustering:
         self._notebook: Notebook | None = None
         self._drawn: tuple[tuple, BinCounts] | None = None
 
-    def samples(self, entry: RoundRecords, client: int) -> int:
+    def samples(self, current: RoundRecords, client: int) -> int:
         """How many points the client counts at most in a round: not how many it has.
 
         Raises
@@ -66,12 +66,12 @@ class LocalClustering:
             None; or the ledger shows a request that this client's journal knows nothing of.
         """
         most = self._config.ledger.max_samples
-        count = len(self._points(entry, client))
+        count = len(self._points(current, client))
         if count > most:
             raise CannotTakePart(f"it has {count} points, and the terms allow {most} (ledger.max_samples)")
         return min(stated_bound(count), most)
 
-    def result(self, entry: RoundRecords, client: int) -> BinCounts:
+    def result(self, current: RoundRecords, client: int) -> BinCounts:
         """The client's vector for a round's sum, drawn afresh; the empty one where the round sums nothing of it.
 
         The same for the rest of the round. After a restart it is another, of which nobody has seen the first: once it
@@ -81,18 +81,18 @@ class LocalClustering:
         ------
         CannotTakePart, InvalidModel
         """
-        points = self._points(entry, client)
-        if exchange_of(self._inputs(entry)).sum_of(client) is None:
+        points = self._points(current, client)
+        if exchange_of(self._inputs(current)).sum_of(client) is None:
             return BinCounts.empty(terms_of(self._config).dimensions)
-        drawn_for = (entry.number, self._open().applied)
+        drawn_for = (current.number, self._open().applied)
         if self._drawn is None or self._drawn[0] != drawn_for:
             self._drawn = drawn_for, draw_vector(points, terms_of(self._config), _fresh())
         return self._drawn[1]
 
-    def _points(self, entry: RoundRecords, client: int) -> np.ndarray:
+    def _points(self, current: RoundRecords, client: int) -> np.ndarray:
         """What is left when all requests are applied that were on the ledger when the round was opened."""
         for record in self._rounds().withdrawals:
-            due = record.client == client and record.at.block <= entry.opened.opened_at
+            due = record.client == client and record.at.block <= current.opened.opened_at
             if due and record.digest.hex() not in self._open().applied:
                 self._apply(record)
         left = self._open().left

@@ -18,7 +18,7 @@ _TRIAL = 3  # iterations before the worse half of the restarts is given up
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Clustering:
     """The best of all restarts.
 
     Attributes
@@ -35,7 +35,7 @@ class Clusters:
 
 def kmeans(
     points: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, restarts: int = 20
-) -> Clusters:
+) -> Clustering:
     """Cluster weighted points.
 
     Parameters
@@ -67,7 +67,7 @@ def kmeans(
     centres, gains = _lloyd(points, mass, centres, bits, MAX_ITERATIONS)
     chosen = centres[0] / _scale(bits)
     loss = math.fsum((mass * np.einsum("ij,ij->i", points, points)).tolist()) - float(gains[0])
-    return Clusters(chosen[np.lexsort(chosen.T[::-1])], max(loss, 0.0))
+    return Clustering(chosen[np.lexsort(chosen.T[::-1])], max(loss, 0.0))
 
 
 def refine(points: np.ndarray, centres: np.ndarray, iterations: int = MAX_ITERATIONS) -> np.ndarray:

@@ -34,7 +34,7 @@ from functools import cached_property
 import numpy as np
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import PIECE_BITS, Grid
+from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
 
 REDUNDANT = 2
 """Syndromes beyond those that a sum within the capacity needs."""
@@ -65,7 +65,7 @@ class Code:
         Whether counts may be negative: the sum is a difference of two vectors.
     """
 
-    grid: Grid
+    grid: BinGrid
     capacity: int
     limit: int
     key: bytes = field(default=b"", repr=False)

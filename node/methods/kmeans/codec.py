@@ -21,30 +21,30 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.exchange import InvalidSum
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
 _CLUSTERING = b"fedgrove clustering seed 1"
 
 
-class CountCodec(Codec[State, BinCounts]):
+class CountCodec(Codec[KMeansState, BinCounts]):
     """Sums of counts over bins; what everybody adds is in the clear nowhere."""
 
-    def check_model(self, model: State, number: int) -> None:
+    def check_model(self, model: KMeansState, number: int) -> None:
         if number == 1 and model.clients:
             raise ValueError("the first round starts from points that nobody contributed")
 
-    def expected_bytes(self, round: RoundInputs[State], client: int) -> int:
-        own = exchange_of(round).sum_of(client)
+    def expected_bytes(self, inputs: RoundInputs[KMeansState], client: int) -> int:
+        own = exchange_of(inputs).sum_of(client)
         return own.code.upload_bytes if own is not None else 0
 
-    def encode(self, round: RoundInputs[State], client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
+    def encode(self, inputs: RoundInputs[KMeansState], client: int, secrets: RoundSecrets, update: BinCounts) -> bytes:
         """A client's vector under masks; nothing where the round sums nothing of it."""
-        own = exchange_of(round).sum_of(client)
+        own = exchange_of(inputs).sum_of(client)
         if own is None:
             return b""
-        keys = mask_keys(round.graph, round.entry.order.index(client), secrets, round.sharers)
+        keys = mask_keys(inputs.graph, inputs.current.order.index(client), secrets, inputs.sharers)
         if len(keys) == 1:
             raise MaskingRefused(f"no partner of client {client} shared: nothing would hide what it sends")
         try:
@@ -53,26 +53,28 @@ class CountCodec(Codec[State, BinCounts]):
             raise MaskingRefused(str(fault)) from None
         return _lay(elements, keys).astype(gf.ELEMENT).tobytes()
 
-    def outcome(self, round: RoundInputs[State], record: RecoveryRecord) -> Outcome[State]:
-        planned, entry = exchange_of(round), round.entry
+    def outcome(self, inputs: RoundInputs[KMeansState], record: RecoveryRecord) -> Outcome[KMeansState]:
+        planned, current = exchange_of(inputs), inputs.current
         if not planned.sums:
             return Outcome(planned.before)
         decoded: list[BinCounts | None] = []
         faults: list[InvalidUpdate] = []
-        opened = opened_groups(round.graph, round.survivors, record.left_out)
+        opened = opened_groups(inputs.graph, inputs.survivors, record.left_out)
         for own, positions in zip(planned.sums, opened, strict=True):
             try:
-                decoded.append(_change(round, record, own.code, positions) if own is not None and positions else None)
+                decoded.append(_change(inputs, record, own.code, positions) if own is not None and positions else None)
             except InvalidUpdate as fault:
                 decoded.append(None)
                 faults.append(fault)
         try:
-            return Outcome(planned.finish(entry.number, tuple(entry.commits), decoded, _generator(round)))
+            return Outcome(planned.finish(current.number, tuple(current.commits), decoded, _generator(inputs)))
         except InvalidSum as fault:
             raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
 
 
-def _change(round: RoundInputs[State], record: RecoveryRecord, code: Code, positions: Collection[int]) -> BinCounts:
+def _change(
+    inputs: RoundInputs[KMeansState], record: RecoveryRecord, code: Code, positions: Collection[int]
+) -> BinCounts:
     """The decoded sum over the survivors of a group.
 
     Raises
@@ -89,12 +91,12 @@ def _change(round: RoundInputs[State], record: RecoveryRecord, code: Code, posit
     except ModuleNotFoundError:
         raise InvalidConfig("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'") from None
     total = np.zeros(code.length, gf.ELEMENT)
-    for client, elements in _uploads(round, positions, code.upload_bytes):
+    for client, elements in _uploads(inputs, positions, code.upload_bytes):
         if (elements >= gf.PRIME).any():
             raise InvalidUpdate(f"the update of client {client} is not {len(total)} elements of the field", client)
         total = gf.add(total, elements)
     try:
-        return decode(code, _lay(total, list(left_over(round.graph, positions, record))))
+        return decode(code, _lay(total, list(left_over(inputs.graph, positions, record))))
     except SumError as fault:
         raise InvalidUpdate(f"the sum cannot be decoded: {fault}", 0) from None
 
@@ -104,12 +106,14 @@ def _lay(elements: np.ndarray, keys: list[MaskKey]) -> np.ndarray:
     return apply_masks(elements, add, [each.key for each in keys if each.subtract])
 
 
-def _uploads(round: RoundInputs[State], positions: Collection[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
-    entry = round.entry
+def _uploads(
+    inputs: RoundInputs[KMeansState], positions: Collection[int], size: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    current = inputs.current
     for position in positions:
-        client = entry.order[position]
+        client = current.order[position]
         try:
-            data = b"".join(round.store.stream(entry.commits[client].digest, size))
+            data = b"".join(inputs.store.stream(current.commits[client].digest, size))
         except (TooLarge, Malformed) as lie:
             raise InvalidUpdate(f"client {client}: {lie}", client) from None
         if len(data) != size:
@@ -117,7 +121,7 @@ def _uploads(round: RoundInputs[State], positions: Collection[int], size: int) -
         yield client, np.frombuffer(data, gf.ELEMENT)
 
 
-def _generator(round: RoundInputs[State]) -> np.random.Generator:
+def _generator(inputs: RoundInputs[KMeansState]) -> np.random.Generator:
     """What the server draws from: the same for everybody, and fixed by a block that nobody chose."""
-    digest = hashlib.sha256(_CLUSTERING + round.graph.context.to_bytes() + round.entry.fixed_seed.seed).digest()
+    digest = hashlib.sha256(_CLUSTERING + inputs.graph.context.to_bytes() + inputs.current.fixed_seed.seed).digest()
     return np.random.default_rng(int.from_bytes(digest))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
@@ -116,7 +116,7 @@ def gaussian(deviation: float = 0.5, clients: int = 100, clusters_each: int = 5,
     return Points("gaussian", parts, k, _split_text(clients, clusters_each, seed))
 
 
-def points_from_file(path: Path, grid: Grid) -> np.ndarray:
+def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
     """A member's own points: the array ``points`` of a .npz or .safetensors file, never a pickle.
 
     Returns

@@ -19,7 +19,7 @@ from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 
 LEAST = 3
 """Members that a sum needs: over two, each learns the other's vector."""
@@ -30,7 +30,7 @@ class InvalidSum(ValueError):
 
 
 @dataclass(frozen=True)
-class GroupSum:
+class OpenedSum:
     """The sum of one group.
 
     Attributes
@@ -59,10 +59,10 @@ class Exchange:
     """
 
     settings: KMeansSettings
-    before: State
-    sums: tuple[GroupSum | None, ...] = ()
+    before: KMeansState
+    sums: tuple[OpenedSum | None, ...] = ()
 
-    def sum_of(self, client: int) -> GroupSum | None:
+    def sum_of(self, client: int) -> OpenedSum | None:
         """The sum that a client's vector goes into; None where nothing is asked of it."""
         return next((each for each in self.sums if each is not None and client in each.bounds), None)
 
@@ -72,7 +72,7 @@ class Exchange:
         survivors: Collection[int],
         decoded: Sequence[BinCounts | None],
         rng: np.random.Generator,
-    ) -> State:
+    ) -> KMeansState:
         """The state after round ``number``.
 
         Parameters
@@ -102,12 +102,12 @@ class Exchange:
         model = cluster(counts, settings.grid, settings.k, rng, restarts=settings.restarts)
         last_whole = number if whole else self.before.whole
         groups = 1 if whole else len(self.sums)
-        return State(counts, tuple(sorted(clients)), model.centres, number, last_whole, groups)
+        return KMeansState(counts, tuple(sorted(clients)), model.centres, number, last_whole, groups)
 
 
 def exchange(
     settings: KMeansSettings,
-    before: State,
+    before: KMeansState,
     groups: Sequence[Collection[int]],
     stated: Mapping[int, int],
     asked: Collection[int],
@@ -134,11 +134,11 @@ def exchange(
     return Exchange(settings, before, tuple(sums))
 
 
-def _group_sum(settings: KMeansSettings, bounds: Mapping[int, int], key: bytes) -> GroupSum:
+def _group_sum(settings: KMeansSettings, bounds: Mapping[int, int], key: bytes) -> OpenedSum:
     grid, limit = settings.grid, max(1, min(sum(bounds.values()), settings.most_points))
-    return GroupSum(bounds, Code(grid, settings.k * len(bounds), limit, key if grid.piece_count > 1 else b""))
+    return OpenedSum(bounds, Code(grid, settings.k * len(bounds), limit, key if grid.piece_count > 1 else b""))
 
 
-def _fits(own: BinCounts, each: GroupSum, members: Collection[int], most: int) -> bool:
+def _fits(own: BinCounts, each: OpenedSum, members: Collection[int], most: int) -> bool:
     """Whether a group's sum counts points, and no more than its members state and the terms allow."""
     return bool((own.counts > 0).all()) and own.total <= min(most, sum(each.bounds[client] for client in members))

@@ -20,7 +20,7 @@ class OutsideGrid(ValueError):
 
 
 @dataclass(frozen=True)
-class Grid:
+class BinGrid:
     """Bins of equal width that cover a cube centred at the origin.
 
     Attributes
@@ -44,7 +44,7 @@ class Grid:
             raise ValueError(f"a grid of {self.radix} levels a dimension is too fine, take at most {(1 << 21) - 1}")
 
     @classmethod
-    def covering(cls, dimensions: int, step: float, bound: float = 1.0) -> "Grid":
+    def covering(cls, dimensions: int, step: float, bound: float = 1.0) -> "BinGrid":
         """The grid of the given step for coordinates within ±bound; the seed's step is 1/√n."""
         return cls(dimensions, step, max(1, round(bound / step)))
 

@@ -13,7 +13,7 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
 from fedgrove.node.methods.kmeans.round_inputs import groups_of, state_before
 from fedgrove.node.methods.kmeans.schedule import OnRequest
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
@@ -23,7 +23,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class KMeans(Method[State, BinCounts, np.ndarray]):
+class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
     """Members' points, counted in bins; whoever takes points back is forgotten exactly."""
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
@@ -33,29 +33,29 @@ class KMeans(Method[State, BinCounts, np.ndarray]):
         self.schedule = OnRequest(config)
 
     def first_model(self) -> bytes:
-        return State.empty(terms_of(self.config).dimensions).to_bytes()
+        return KMeansState.empty(terms_of(self.config).dimensions).to_bytes()
 
-    def read_model(self, data: bytes, layout: Layout | None = None) -> State:
-        return State.from_bytes(data, terms_of(self.config))
+    def read_model(self, data: bytes, layout: Layout | None = None) -> KMeansState:
+        return KMeansState.from_bytes(data, terms_of(self.config))
 
-    def model_bytes(self, model: State) -> bytes:
+    def model_bytes(self, model: KMeansState) -> bytes:
         return model.to_bytes()
 
-    def layout_of(self, model: State) -> None:
+    def layout_of(self, model: KMeansState) -> None:
         return None
 
     def inputs(
         self,
         rounds: Rounds,
-        entry: RoundRecords,
+        current: RoundRecords,
         ledger: tuple[int, str],
         store: ContentReader,
-        model: State | None = None,
-    ) -> RoundInputs[State]:
-        state = state_before(rounds, entry, self.config, store, model)
-        groups = groups_of(rounds, entry, state, terms_of(self.config))
-        graph = entry.graph(*ledger, self.config.masking, groups)
-        return RoundInputs(rounds, entry, graph, self.config, store, lambda: state)
+        model: KMeansState | None = None,
+    ) -> RoundInputs[KMeansState]:
+        state = state_before(rounds, current, self.config, store, model)
+        groups = groups_of(rounds, current, state, terms_of(self.config))
+        graph = current.graph(*ledger, self.config.masking, groups)
+        return RoundInputs(rounds, current, graph, self.config, store, lambda: state)
 
     def member_data(self, path: Path) -> np.ndarray:
         try:
@@ -63,11 +63,11 @@ class KMeans(Method[State, BinCounts, np.ndarray]):
         except PointsError as fault:
             raise InvalidConfig(str(fault)) from None
 
-    def work(self, workplace: Workplace[State, np.ndarray]) -> LocalWork[BinCounts]:
+    def work(self, workplace: Workplace[KMeansState, np.ndarray]) -> LocalWork[BinCounts]:
         from fedgrove.node.methods.kmeans.client_work import LocalClustering
 
         own = (self.config, workplace.data, workplace.journal)
         return LocalClustering(*own, workplace.rounds, workplace.inputs)
 
-    def aides(self, keys: Keys | None, test: np.ndarray | None) -> Aides[State]:
+    def aides(self, keys: Keys | None, test: np.ndarray | None) -> Aides[KMeansState]:
         return Aides()

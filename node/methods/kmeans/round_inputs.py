@@ -13,7 +13,7 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -25,11 +25,11 @@ _MOST_DOUBLINGS = 20
 
 def state_before(
     rounds: Rounds,
-    entry: RoundRecords,
+    current: RoundRecords,
     config: FederationConfig,
     store: ContentReader,
-    model: State | None = None,
-) -> State:
+    model: KMeansState | None = None,
+) -> KMeansState:
     """The state that a round starts from, which may be at hand.
 
     Raises
@@ -38,11 +38,13 @@ def state_before(
     InvalidModel
         The blob is no state, or no round can have left it where the ledger has it.
     """
-    found = model or State.from_bytes(store.fetch(entry.opened.model_digest, config.max_blob_bytes), terms_of(config))
-    return checked(rounds, found, entry.number)
+    found = model or KMeansState.from_bytes(
+        store.fetch(current.opened.model_digest, config.max_blob_bytes), terms_of(config)
+    )
+    return checked(rounds, found, current.number)
 
 
-def checked(rounds: Rounds, state: State, number: int) -> State:
+def checked(rounds: Rounds, state: KMeansState, number: int) -> KMeansState:
     """The state itself, if its rounds are on the ledger, before round ``number``; else InvalidModel."""
     for each in (state.round, state.whole):
         if each and not (each < number and each in rounds.rounds):
@@ -50,7 +52,7 @@ def checked(rounds: Rounds, state: State, number: int) -> State:
     return state
 
 
-def asked(rounds: Rounds, state: State, through: int) -> dict[int, int]:
+def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
     """Clients that took back, up to a block, what the state was made from: the block of their first such request."""
     since = rounds.rounds[state.round].opened.opened_at if state.round else 0
     found: dict[int, int] = {}
@@ -60,49 +62,49 @@ def asked(rounds: Rounds, state: State, through: int) -> dict[int, int]:
     return found
 
 
-def groups_of(rounds: Rounds, entry: RoundRecords, before: State, settings: KMeansSettings) -> Adjacency:
+def groups_of(rounds: Rounds, current: RoundRecords, before: KMeansState, settings: KMeansSettings) -> Adjacency:
     """Leaf positions of those who are summed together in a sealed round; empty: all are.
 
     Who has left is in no group: it masks nothing, and nothing of it is summed. After a sum that could not be decoded
     there are twice as many groups as before, none smaller than the terms allow.
     """
-    through = entry.opened.opened_at
+    through = current.opened.opened_at
     left = {record.client for record in rounds.withdrawals if not record.points and record.at.block <= through}
-    positions = [position for position, client in enumerate(entry.order) if client not in left]
-    wanted = before.groups << min(_failures(rounds, before, entry.number), _MOST_DOUBLINGS)
+    positions = [position for position, client in enumerate(current.order) if client not in left]
+    wanted = before.groups << min(_failures(rounds, before, current.number), _MOST_DOUBLINGS)
     count = max(1, min(wanted, len(positions) // settings.smallest_group))
-    if count == 1 and len(positions) == len(entry.order):
+    if count == 1 and len(positions) == len(current.order):
         return ()
     ends = [len(positions) * place // count for place in range(count + 1)]
     return tuple(tuple(positions[start:end]) for start, end in pairwise(ends))
 
 
-def exchange_of(round: RoundInputs[State]) -> Exchange:
+def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:
     """What the round's sums are to hold. The list of shares must be final."""
-    entry, settings = round.entry, terms_of(round.config)
-    before = round.previous
-    opened = entry.opened.opened_at
-    if opened < first_block(round.rounds, before, entry.number, settings):
+    current, settings = inputs.current, terms_of(inputs.config)
+    before = inputs.previous
+    opened = current.opened.opened_at
+    if opened < first_block(inputs.rounds, before, current.number, settings):
         return Exchange(settings, before)
-    everybody = (tuple(range(len(entry.order))),)
-    groups = [[entry.order[position] for position in group] for group in round.graph.groups or everybody]
-    stated = {client: entry.draws[client].samples for client in entry.shares}
-    key = hashlib.sha256(_KEY + round.graph.context.to_bytes() + entry.fixed_seed.seed).digest()
-    return exchange(settings, before, groups, stated, asked(round.rounds, before, opened), key)
+    everybody = (tuple(range(len(current.order))),)
+    groups = [[current.order[position] for position in group] for group in inputs.graph.groups or everybody]
+    stated = {client: current.draws[client].samples for client in current.shares}
+    key = hashlib.sha256(_KEY + inputs.graph.context.to_bytes() + current.fixed_seed.seed).digest()
+    return exchange(settings, before, groups, stated, asked(inputs.rounds, before, opened), key)
 
 
-def first_block(rounds: Rounds, before: State, number: int, settings: KMeansSettings) -> int:
+def first_block(rounds: Rounds, before: KMeansState, number: int, settings: KMeansSettings) -> int:
     """From which block on round ``number`` may sum anything, if it is opened then.
 
     A coordinator that opened rounds faster would be shown more points than its members agreed to.
     """
     tried = [before.round] if before.round else []
-    later = (entry for entry in rounds.rounds.values() if before.round < entry.number < number)
-    tried += [entry.number for entry in later if entry.commits and not entry.stands]
+    later = (each for each in rounds.rounds.values() if before.round < each.number < number)
+    tried += [each.number for each in later if each.commits and not each.stands]
     return rounds.rounds[tried[-1]].opened.opened_at + settings.gather_blocks if tried else 0
 
 
-def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> int | None:
+def due(rounds: Rounds, state: KMeansState, block: int, settings: KMeansSettings) -> int | None:
     """From which block on the next round is to be opened; None: nobody waits for one."""
     requests = asked(rounds, state, block)
     new = [
@@ -126,10 +128,10 @@ def due(rounds: Rounds, state: State, block: int, settings: KMeansSettings) -> i
 
 
 def _held_since(rounds: Rounds, block: int) -> int:
-    return sum(entry.opened.opened_at >= block for entry in rounds.rounds.values())
+    return sum(each.opened.opened_at >= block for each in rounds.rounds.values())
 
 
-def _failures(rounds: Rounds, before: State, number: int) -> int:
+def _failures(rounds: Rounds, before: KMeansState, number: int) -> int:
     """Rounds between the state and round ``number`` that failed because nobody could decode their sum."""
-    between = (entry.end for entry in rounds.rounds.values() if before.round < entry.number < number)
+    between = (each.end for each in rounds.rounds.values() if before.round < each.number < number)
     return sum(isinstance(end, Failed) and end.reason == FailureReason.INVALID_UPDATE for end in between)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 
 _SUBDIVISION = 256  # places within a bin, in each dimension, where a uniform point can lie
 
 
 @dataclass(frozen=True)
-class Model:
+class GlobalCentres:
     """Global centres.
 
     Attributes
@@ -35,13 +35,13 @@ class Model:
 
 def cluster(
     counts: BinCounts,
-    grid: Grid,
+    grid: BinGrid,
     k: int,
     rng: np.random.Generator,
     *,
     restarts: int = 20,
     uniform: bool = False,
-) -> Model:
+) -> GlobalCentres:
     """Full K-means++ on what the counts stand for.
 
     Parameters
@@ -52,11 +52,11 @@ def cluster(
         Place points uniformly in their bins instead of at the centres.
     """
     if not len(counts):
-        return Model(np.empty((0, grid.dimensions)))
+        return GlobalCentres(np.empty((0, grid.dimensions)))
     if not uniform:
         clusters = kmeans(counts.levels, counts.counts, k, rng, restarts=restarts)
-        return Model(clusters.centres * grid.step)
+        return GlobalCentres(clusters.centres * grid.step)
     places = np.repeat(counts.levels.astype(np.int64) * _SUBDIVISION, counts.counts, axis=0)
     places += rng.integers(-_SUBDIVISION // 2, _SUBDIVISION // 2, places.shape)
     clusters = kmeans(places, np.ones(len(places), np.int64), k, rng, restarts=restarts)
-    return Model(clusters.centres / _SUBDIVISION * grid.step)
+    return GlobalCentres(clusters.centres / _SUBDIVISION * grid.step)

@@ -6,7 +6,7 @@ from functools import cached_property
 from fedgrove.node.methods.kmeans.clustering import most_points
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, REDUNDANT
 from fedgrove.node.methods.kmeans.field import ELEMENT
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 
 MAX_K = 1_000
 MAX_DIMENSIONS = 4_096
@@ -69,9 +69,9 @@ class KMeansSettings:
         _check(self.most_points > 0, "step must be larger: so fine a grid cannot be clustered exactly")
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> BinGrid:
         """The bins."""
-        return Grid.covering(self.dimensions, self.step, self.bound)
+        return BinGrid.covering(self.dimensions, self.step, self.bound)
 
     @property
     def most_points(self) -> int:

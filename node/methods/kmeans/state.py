@@ -27,7 +27,7 @@ _MAX_INDEX = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
-class State:
+class KMeansState:
     """The counts, and what follows from them.
 
     Attributes
@@ -54,7 +54,7 @@ class State:
     groups: int = 1
 
     @classmethod
-    def empty(cls, dimensions: int) -> "State":
+    def empty(cls, dimensions: int) -> "KMeansState":
         """Before the first round: no points, no centres."""
         return cls(BinCounts.empty(dimensions), (), np.empty((0, dimensions)))
 
@@ -70,7 +70,7 @@ class State:
         return safetensors_save({name: np.ascontiguousarray(value, _TYPES[name]) for name, value in arrays.items()})
 
     @classmethod
-    def from_bytes(cls, data: bytes, settings: KMeansSettings) -> "State":
+    def from_bytes(cls, data: bytes, settings: KMeansSettings) -> "KMeansState":
         """Parse what ``to_bytes`` wrote.
 
         Raises

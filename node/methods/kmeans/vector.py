@@ -10,9 +10,9 @@ the right sum (docs/unlearning.md).
 """
 
 import numpy as np
-from fedgrove.node.methods.kmeans.client import Client
+from fedgrove.node.methods.kmeans.client import KMeansClient
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 
 _FEWEST = 64
@@ -28,12 +28,12 @@ def thinned(count: int, least_share: float, rng: np.random.Generator) -> np.ndar
 def draw_client(
     points: np.ndarray,
     k: int,
-    grid: Grid,
+    grid: BinGrid,
     rng: np.random.Generator,
     *,
     least_share: float,
     iterations: int = 0,
-) -> tuple[Client, np.ndarray]:
+) -> tuple[KMeansClient, np.ndarray]:
     """Seed a random part of a client's points; also which rows of ``points`` they are.
 
     Raises
@@ -42,7 +42,7 @@ def draw_client(
         A coordinate is outside the grid.
     """
     rows = thinned(len(points), least_share, rng)
-    return Client(points[rows], k, grid, rng, iterations=iterations), rows
+    return KMeansClient(points[rows], k, grid, rng, iterations=iterations), rows
 
 
 def draw_vector(points: np.ndarray, settings: KMeansSettings, rng: np.random.Generator) -> BinCounts:

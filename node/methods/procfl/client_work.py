@@ -83,7 +83,7 @@ class LocalClusters:
         self._committee = CommitteeWork(*own, self._training, self._shown, rounds, keys)
         self._running: tuple[int, Future] | None = None
 
-    def samples(self, entry: RoundRecords, client: int) -> int:
+    def samples(self, current: RoundRecords, client: int) -> int:
         """What the client states when it draws: the size of its set, or the number of ``Course.number_of``.
 
         Raises
@@ -91,7 +91,7 @@ class LocalClusters:
         CannotTakePart
             It has more samples than are compared.
         """
-        state = state_before(self._rounds(), entry, self._config, self._store)
+        state = state_before(self._rounds(), current, self._config, self._store)
         if state.stage == "blind":
             if len(self._samples) > MAX_ELEMENTS:
                 raise CannotTakePart(f"it has {len(self._samples)} samples, of which {MAX_ELEMENTS} can be compared")
@@ -100,37 +100,37 @@ class LocalClusters:
             return 1
         return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
 
-    def result(self, entry: RoundRecords, client: int) -> ClusterUpdate | None:
+    def result(self, current: RoundRecords, client: int) -> ClusterUpdate | None:
         """What it uploads in a round; None while it computes.
 
         Raises
         ------
         CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob
         """
-        round = self._inputs(entry)
-        state = round.previous
+        inputs = self._inputs(current)
+        state = inputs.previous
         match state.stage:
             case "blind":
-                return self._first(round, client)
+                return self._first(inputs, client)
             case "ask" | "answer" | "report":
-                return self._answers(round, state, client)
+                return self._answers(inputs, state, client)
         if self._journal.kept(_SECRET):
             self._journal.keep(_SECRET, b"")
         match state.stage:
             case "labels":
                 # They never change: a second sum without somebody would show that client's. So they are summed once.
                 shares = np.array(self._label_shares())
-                return np.zeros_like(shares) if counts_sent_before(round) else shares
+                return np.zeros_like(shares) if counts_sent_before(inputs) else shares
             case "show":
-                return self._committee.show(round, state, entry, client)
+                return self._committee.show(inputs, state, current, client)
             case "vote":
-                return self._committee.votes(round, state, client, self._computed)
-        position = entry.order.index(client)
-        if not any(position in group for group in round.graph.groups):
+                return self._committee.votes(inputs, state, client, self._computed)
+        position = current.order.index(client)
+        if not any(position in group for group in inputs.graph.groups):
             return b""
         if self._course.terms.seats and self._committee.opens_uploads:
-            self._shown.keep(entry.number)
-        return self._training.result(entry, client)
+            self._shown.keep(current.number)
+        return self._training.result(current, client)
 
     def settle(self, client: int) -> None:
         """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""
@@ -144,16 +144,16 @@ class LocalClusters:
 
     # --- comparisons ------------------------------------------------------------------------------------------------
 
-    def _first(self, round: RoundInputs[ClusterState], client: int) -> bytes | None:
+    def _first(self, inputs: RoundInputs[ClusterState], client: int) -> bytes | None:
         """The first message of a comparison; its secret is in the journal before."""
-        session = session_of(round)
+        session = session_of(inputs)
         secret = self._secret(session)
         if secret is None:
             secret = os.urandom(SECRET_BYTES)
             self._journal.keep(_SECRET, session + secret)
-        return self._computed(round, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
+        return self._computed(inputs, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
 
-    def _answers(self, round: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
+    def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
         """What follows from others' messages, sealed to the counter if it is for nobody else."""
         if client not in state.sets:
             return b""
@@ -165,22 +165,22 @@ class LocalClusters:
 
         def work() -> Work:
             partners = protocol.lengths(state.stage, state.sizes, client)
-            received = {partner: self._received(round, state, protocol, client, partner) for partner in partners}
+            received = {partner: self._received(inputs, state, protocol, client, partner) for partner in partners}
             return upload, psi, self._party(session, client, secret), state.stage, state.sizes, received
 
-        plain = self._computed(round, work)
+        plain = self._computed(inputs, work)
         if plain is None or not protocol.sealed:
             return plain
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
 
     def _received(
-        self, round: RoundInputs[ClusterState], state: ClusterState, protocol: Comparing, client: int, partner: int
+        self, inputs: RoundInputs[ClusterState], state: ClusterState, protocol: Comparing, client: int, partner: int
     ) -> Received:
-        first = first_message(round, partner)
+        first = first_message(inputs, partner)
         before = protocol.stages[protocol.stages.index(state.stage) - 1]
         if before == "blind":
             return Received(first)
-        base = round.rounds.base_before(round.entry.number)
+        base = inputs.rounds.base_before(inputs.current.number)
         if partner not in base.commits:
             return Received(first)
         lengths = protocol.lengths(before, state.sizes, partner)
@@ -196,9 +196,9 @@ class LocalClusters:
         kept = self._journal.kept(_SECRET) or b""
         return kept[len(session) :] if kept.startswith(session) else None
 
-    def _computed(self, round: RoundInputs[ClusterState], work: Callable[[], Work]) -> Any:
+    def _computed(self, inputs: RoundInputs[ClusterState], work: Callable[[], Work]) -> Any:
         """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
-        number = round.entry.number
+        number = inputs.current.number
         if self._running is None or self._running[0] != number:
             function, *arguments = work()
             if self._executor is not None:

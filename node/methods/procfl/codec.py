@@ -61,12 +61,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
             raise ValueError("the first round starts from clusters that nobody formed")
 
-    def expected_bytes(self, round: RoundInputs[ClusterState], client: int) -> int:
-        state = round.previous
+    def expected_bytes(self, inputs: RoundInputs[ClusterState], client: int) -> int:
+        state = inputs.previous
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
             case "blind":
-                return self._comparing.first_bytes(min(round.entry.draws[client].samples, MAX_ELEMENTS))
+                return self._comparing.first_bytes(min(inputs.current.draws[client].samples, MAX_ELEMENTS))
             case "ask" | "answer" | "report":
                 return self._answer_bytes(state, client)
             case "show":
@@ -74,46 +74,46 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             case "vote":
                 return sum(vote_bytes(len(case.members)) for case in state.cases if client in case.committee)
         layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
-        return WORD.itemsize * layout.length if _masks(round, client) else 0
+        return WORD.itemsize * layout.length if _masks(inputs, client) else 0
 
     def encode(
-        self, round: RoundInputs[ClusterState], client: int, secrets: RoundSecrets, update: ClusterUpdate
+        self, inputs: RoundInputs[ClusterState], client: int, secrets: RoundSecrets, update: ClusterUpdate
     ) -> bytes:
         """An open message as it is, a vector under masks; nothing of a client that is in no group."""
         if isinstance(update, bytes):
             return update
-        if not _masks(round, client):
+        if not _masks(inputs, client):
             return b""
-        state = round.previous
+        state = inputs.previous
         if isinstance(update, np.ndarray):
-            return masked_bytes(round, client, secrets, update.astype(WORD), label_layout(self._course.labels))
-        weight = self._weights(round, state)[client]
+            return masked_bytes(inputs, client, secrets, update.astype(WORD), label_layout(self._course.labels))
+        weight = self._weights(inputs, state)[client]
         words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
-        return masked_bytes(round, client, secrets, words, state.layout)
+        return masked_bytes(inputs, client, secrets, words, state.layout)
 
-    def outcome(self, round: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
-        state = round.previous
+    def outcome(self, inputs: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
+        state = inputs.previous
         match state.stage:
             case "blind":
-                return Outcome(self._blinded(round, state))
+                return Outcome(self._blinded(inputs, state))
             case "ask" | "answer" | "report":
-                return Outcome(self._answered(round, state))
+                return Outcome(self._answered(inputs, state))
             case "labels":
-                return Outcome(self._labelled(round, state, record))
+                return Outcome(self._labelled(inputs, state, record))
             case "train":
-                return Outcome(self._trained(round, state, record))
+                return Outcome(self._trained(inputs, state, record))
             case "show":
                 return Outcome(shown(state))
-        return Outcome(self._course.voted(state, self._ballots(round, state)))
+        return Outcome(self._course.voted(state, self._ballots(inputs, state)))
 
     def opened(
-        self, round: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+        self, inputs: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
     ) -> dict[int, np.ndarray]:
         """The very models that members of a group sent in a round of training, as far as they can be opened.
 
         Parameters
         ----------
-        round : RoundInputs[ClusterState]
+        inputs : RoundInputs[ClusterState]
             Of training, closed.
         record : RecoveryRecord
             Its recovery, checked.
@@ -127,25 +127,28 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         dict of int to float32 array of shape (d,)
             By member. Of whom neither it nor all its partners told a secret, and whose upload is gone, has none.
         """
-        entry, layout, bound = round.entry, round.previous.layout, self.config.masking.bound
-        secrets = valid_secrets(round.graph, {entry.order.index(member): secret for member, secret in told.items()})
-        digests = {member: entry.commits[member].digest for member in members}
-        weights, models = self._weights(round, round.previous), {}
-        for member, data in fetch_available(round.store, digests, WORD.itemsize * layout.length).items():
-            place, masked = entry.order.index(member), np.frombuffer(data, WORD)
-            words = open_update(round.graph, place, secrets, round.sharers, record, masked)
+        current, layout, bound = inputs.current, inputs.previous.layout, self.config.masking.bound
+        secrets = valid_secrets(inputs.graph, {current.order.index(member): secret for member, secret in told.items()})
+        digests = {member: current.commits[member].digest for member in members}
+        weights, models = self._weights(inputs, inputs.previous), {}
+        for member, data in fetch_available(inputs.store, digests, WORD.itemsize * layout.length).items():
+            place, masked = current.order.index(member), np.frombuffer(data, WORD)
+            words = open_update(inputs.graph, place, secrets, inputs.sharers, record, masked)
             if words is not None:
                 models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
         return models
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _blinded(self, round: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
+    def _blinded(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Whose sets can be compared."""
-        session, sets = session_of(round), {}
-        for client, data in _read(round, self).items():
+        session, sets = session_of(inputs), {}
+        for client, data in _read(inputs, self).items():
             try:
-                sets[client] = (round.entry.commits[client].digest.hex(), self._comparing.size(data, session, client))
+                sets[client] = (
+                    inputs.current.commits[client].digest.hex(),
+                    self._comparing.size(data, session, client),
+                )
             except InvalidMessage:
                 continue
         if len(sets) < FEWEST:
@@ -159,12 +162,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
         return size + OVERHEAD if self._comparing.sealed else size
 
-    def _answered(self, round: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
+    def _answered(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
         stages = self._comparing.stages
         if state.stage != stages[-1]:
             return replace(state, stage=stages[stages.index(state.stage) + 1])
-        found = {client: data for client, data in _read(round, self).items() if client in state.sets}
+        found = {client: data for client, data in _read(inputs, self).items() if client in state.sets}
         if len(found) < FEWEST:
             return ClusterState.first(state.models[0])
         answered = replace(state, stage="count", clients=tuple(sorted(found)))
@@ -172,15 +175,15 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             return answered
         return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
 
-    def _labelled(self, round: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _labelled(self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The label shares of each part together, if they add up to what its members' come to.
 
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
         """
-        again = counts_sent_before(round)
+        again = counts_sent_before(inputs)
         found: list[Counts] = []
         groups: list[Cluster] = []
-        for each in group_sums(round, record, label_layout(self._course.labels)):
+        for each in group_sums(inputs, record, label_layout(self._course.labels)):
             shares = () if each.words is None else tuple(each.words.tolist())
             known = is_sum_of_shares(shares, len(each.group)) and not again
             found.append(shares if known else ())
@@ -189,14 +192,14 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             found = [(1,) * self._course.labels] * len(found)
         return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
 
-    def _trained(self, round: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _trained(self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or what they sent makes none.
 
         What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
         have to answer for it.
         """
-        weights = self._weights(round, state)
-        sums = checked(group_sums(round, record, state.layout), weights, self.config.masking.bound)
+        weights = self._weights(inputs, state)
+        sums = checked(group_sums(inputs, record, state.layout), weights, self.config.masking.bound)
         models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
         watch = bool(self._course.terms.seats)
         found = replace(
@@ -206,8 +209,8 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             trained=state.trained + 1,
             groups=tuple(each.group for each in sums),
             spoilt=tuple(number for number, each in enumerate(sums) if each.words is None and each.group),
-            labels=self._course.believed(state, numbers_in(round.entry.draws)),
-            began=round.entry.opened.model_digest.hex(),
+            labels=self._course.believed(state, numbers_in(inputs.current.draws)),
+            began=inputs.current.opened.model_digest.hex(),
         )
         found = without(found, {each.fault: number for number, each in enumerate(sums) if each.fault is not None})
         if not self._course.is_global(state):
@@ -223,36 +226,36 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         vector = decode(each.words, share.numerator, share.denominator, bound)
         return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
 
-    def _ballots(self, round: RoundInputs[ClusterState], state: ClusterState) -> dict[int, list[Ballot]]:
+    def _ballots(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[int, list[Ballot]]:
         """What judges voted; who sends no ballot whose evidence opens has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
-        for client, data in _read(round, self).items():
+        for client, data in _read(inputs, self).items():
             for cluster, ballot in ballots_in(data, state.cases, client, self._course.terms.rule).items():
                 found[cluster].append(ballot)
         return found
 
-    def _weights(self, round: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
+    def _weights(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
-        return self._course.weights(state, [clients_at(round, positions) for positions in round.graph.groups])
+        return self._course.weights(state, [clients_at(inputs, positions) for positions in inputs.graph.groups])
 
 
-def _masks(round: RoundInputs[ClusterState], client: int) -> bool:
+def _masks(inputs: RoundInputs[ClusterState], client: int) -> bool:
     """Whether a client is in a group."""
-    position = round.entry.order.index(client)
-    return any(position in group for group in round.graph.groups)
+    position = inputs.current.order.index(client)
+    return any(position in group for group in inputs.graph.groups)
 
 
-def clients_at(round: RoundInputs[ClusterState], positions: frozenset[int] | tuple[int, ...]) -> Cluster:
-    return tuple(sorted(round.graph.client(position) for position in positions))
+def clients_at(inputs: RoundInputs[ClusterState], positions: frozenset[int] | tuple[int, ...]) -> Cluster:
+    return tuple(sorted(inputs.graph.client(position) for position in positions))
 
 
-def _read(round: RoundInputs[ClusterState], kind: ClusterCodec) -> dict[int, bytes]:
+def _read(inputs: RoundInputs[ClusterState], kind: ClusterCodec) -> dict[int, bytes]:
     """Open uploads of the right size, by client; others count as none."""
     found = {}
-    for client, commit in round.entry.commits.items():
-        size = kind.expected_bytes(round, client)
+    for client, commit in inputs.current.commits.items():
+        size = kind.expected_bytes(inputs, client)
         try:
-            data = round.store.fetch(commit.digest, size)
+            data = inputs.store.fetch(commit.digest, size)
         except (TooLarge, Malformed):
             continue
         if len(data) == size:

@@ -73,24 +73,26 @@ class CommitteeWork:
     # --- the member -------------------------------------------------------------------------------------------------
 
     def show(
-        self, round: RoundInputs[ClusterState], state: ClusterState, entry: RoundRecords, client: int
+        self, inputs: RoundInputs[ClusterState], state: ClusterState, current: RoundRecords, client: int
     ) -> bytes | None:
         """What a member that is judged shows, sealed to each judge; None while it trains for that."""
         case = next((case for case in state.cases if client in case.members), None)
         if case is None:
             return b""
-        plain = self._shown.plain(round) if self.opens_uploads else self._noised(round, case, entry, client)
+        plain = self._shown.plain(inputs) if self.opens_uploads else self._noised(inputs, case, current, client)
         if plain is None:
             return None
         judges = {judge: self._rounds().members[judge].mailbox_key for judge in case.committee}
-        return b"".join(seal(key, plain, shown_to(round, client, judge), os.urandom) for judge, key in judges.items())
+        return b"".join(seal(key, plain, shown_to(inputs, client, judge), os.urandom) for judge, key in judges.items())
 
-    def _noised(self, round: RoundInputs[ClusterState], case: Case, entry: RoundRecords, client: int) -> bytes | None:
+    def _noised(
+        self, inputs: RoundInputs[ClusterState], case: Case, current: RoundRecords, client: int
+    ) -> bytes | None:
         """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
-        trained = self._training.result(entry, client)
+        trained = self._training.result(current, client)
         if trained is None:
             return None
-        start, model = flatten(self._training.began(round, case.cluster)), flatten(trained)
+        start, model = flatten(self._training.began(inputs, case.cluster)), flatten(trained)
         deviation = self._course.terms.shown_noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
         rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         return (model + deviation * rng.standard_normal(len(model))).astype("<f4").tobytes()
@@ -98,20 +100,20 @@ class CommitteeWork:
     # --- the judge --------------------------------------------------------------------------------------------------
 
     def votes(
-        self, round: RoundInputs[ClusterState], state: ClusterState, client: int, computed: Computed
+        self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int, computed: Computed
     ) -> bytes | None:
         """This judge's ballots, with their evidence, on each cluster that it is to judge; None while it trains."""
-        stored = self._journal.read(round.entry.number, "update")
+        stored = self._journal.read(inputs.current.number, "update")
         if stored is not None:
             return stored
         cases = [case for case in state.cases if client in case.committee]
-        found = computed(round, lambda: (judge_all, [self._task(round, state, case, client) for case in cases]))
+        found = computed(inputs, lambda: (judge_all, [self._task(inputs, state, case, client) for case in cases]))
         if found is not None:
-            self._journal.write(round.entry.number, "update", found)
+            self._journal.write(inputs.current.number, "update", found)
         return found
 
-    def _task(self, round: RoundInputs[ClusterState], state: ClusterState, case: Case, client: int) -> Judging:
-        models = self._models(round, case, self._told(round, state, case, client))
+    def _task(self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, client: int) -> Judging:
+        models = self._models(inputs, case, self._told(inputs, state, case, client))
         config = self._config
         return Judging(
             cluster=case.cluster,
@@ -119,7 +121,7 @@ class CommitteeWork:
             model=config.trained,
             training=config.training,
             strategy=make_strategy(config.strategy.name, config.strategy.options),
-            start=self._training.began(round, case.cluster),
+            start=self._training.began(inputs, case.cluster),
             reference=state.reference_of(case.cluster),
             shown=tuple(models.get(member) for member in case.members),
             steps=steps_of(state, case.cluster, case.members, client),
@@ -127,27 +129,27 @@ class CommitteeWork:
             samples=self._samples,
             rule=self._course.terms.rule,
             shared=self._training.shared(),
-            place=self._training.again(state),
+            position=self._training.again(state),
         )
 
-    def _told(self, round: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+    def _told(self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
         """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
         length = shown_bytes(self._config, state.layout)
-        base = round.rounds.base_before(round.entry.number)
+        base = inputs.rounds.base_before(inputs.current.number)
         digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
         blobs = fetch_available(self._store, digests, length * len(case.committee))
         place, told = length * case.committee.index(judge), {}
         mailboxes = (self._keys.mailbox, *self._keys.past_mailboxes)
         for member, blob in blobs.items():
             with suppress(NotForReader):
-                told[member] = unseal(mailboxes, blob[place : place + length], shown_to(round, member, judge))
+                told[member] = unseal(mailboxes, blob[place : place + length], shown_to(inputs, member, judge))
         return told
 
-    def _models(self, round: RoundInputs[ClusterState], case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+    def _models(self, inputs: RoundInputs[ClusterState], case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
         """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
         if self.opens_uploads:
-            return self._shown.models(trained_round(round), case, told)
-        length = 4 * round.previous.layout.length
+            return self._shown.models(trained_round(inputs), case, told)
+        length = 4 * inputs.previous.layout.length
         vectors = {member: np.frombuffer(data, "<f4") for member, data in told.items() if len(data) == length}
         return {member: vector for member, vector in vectors.items() if np.isfinite(vector).all()}
 

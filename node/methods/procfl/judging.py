@@ -12,7 +12,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies.base import Strategy
-from fedgrove.node.learning.training import DivergedTraining, Place, evaluate, train
+from fedgrove.node.learning.training import DivergedTraining, RoundPosition, evaluate, train
 from fedgrove.node.methods.procfl.committee import signed_off
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.stated import Counts
@@ -41,7 +41,7 @@ class Judging:
         The judge's own.
     shared : Samples or None
         The shared set of the terms.
-    place : dict
+    position : dict
         Round, number of rounds and seed of the judge's training.
     """
 
@@ -58,7 +58,7 @@ class Judging:
     samples: Samples = field(repr=False)
     rule: Rule
     shared: Samples | None = field(repr=False)
-    place: Place
+    position: RoundPosition
 
 
 def judge_all(tasks: list[Judging]) -> bytes:
@@ -68,12 +68,12 @@ def judge_all(tasks: list[Judging]) -> bytes:
 
 def _judge(task: Judging) -> Evidence:
     """Train on samples in the proportions of the cluster's labels, and hold each member's update against that."""
-    rng = np.random.default_rng([task.place["seed"], task.place["round"], task.judge, task.cluster])
+    rng = np.random.default_rng([task.position["seed"], task.position["number"], task.judge, task.cluster])
     alike = resampled(task.samples, np.array(task.labels), rng)
     work = (task.model, task.start, alike, task.shared, task.strategy, task.training)
     start, layout = flatten(task.start), Layout.of(task.start)
     try:
-        own = flatten(train(*work, **task.place, client=task.judge).tensors) - start
+        own = flatten(train(*work, **task.position, client=task.judge).tensors) - start
     except DivergedTraining:
         own = None
     scored = task.rule.test != "direction"

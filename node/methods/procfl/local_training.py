@@ -7,7 +7,7 @@ import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import Place
+from fedgrove.node.learning.training import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -44,38 +44,38 @@ class ClusterTraining(LocalTraining):
         super().__init__(store, config, samples, journal, executor)
         self._inputs, self._course = inputs, course
 
-    def result(self, entry: RoundRecords, client: int) -> Tensors | None:
+    def result(self, current: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors; what training began with where it leads nowhere, or where masks cannot hide it.
 
         Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
         absent for what they did.
         """
         try:
-            trained = super().result(entry, client)
+            trained = super().result(current, client)
         except Diverged:
-            return self._begin(entry, client)[0]
+            return self._begin(current, client)[0]
         bound = self._config.masking.bound
         if trained is None or np.abs(flatten(trained)).max() <= bound:
             return trained
-        return self._begin(entry, client)[0]
+        return self._begin(current, client)[0]
 
-    def began(self, round: RoundInputs[ClusterState], cluster: int) -> Tensors:
+    def began(self, inputs: RoundInputs[ClusterState], cluster: int) -> Tensors:
         """What the members of a cluster trained from in the round that is judged."""
-        return self._inputs(trained_round(round)).previous.model_of(cluster)
+        return self._inputs(trained_round(inputs)).previous.model_of(cluster)
 
-    def again(self, state: ClusterState) -> Place:
-        """Place of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
+    def again(self, state: ClusterState) -> RoundPosition:
+        """Position of a training that repeats the latest round with other batches: a judge's, or for a noised model."""
         seed = (self._config.federation.seed + 1) % (1 << 63)
-        return {"round": state.trained, "rounds": self._course.training_rounds, "seed": seed}
+        return {"number": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
-    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, Place]:
-        round = self._inputs(entry)
-        state = round.previous
+    def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
+        inputs = self._inputs(current)
+        state = inputs.previous
         if state.stage == "train":
-            model = state.model_of(max(0, chosen_by(state, entry.draws[client].samples)))
+            model = state.model_of(max(0, chosen_by(state, current.draws[client].samples)))
             # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
-            seed = self._config.federation.seed + 2 * sums_before(round, self._inputs)
+            seed = self._config.federation.seed + 2 * sums_before(inputs, self._inputs)
             rounds = self._course.training_rounds
-            return model, {"round": state.trained + 1, "rounds": rounds, "seed": seed % (1 << 63)}
+            return model, {"number": state.trained + 1, "rounds": rounds, "seed": seed % (1 << 63)}
         own = next(case.cluster for case in state.cases if client in case.members)
-        return self.began(round, own), self.again(state)
+        return self.began(inputs, own), self.again(state)

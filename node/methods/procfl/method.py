@@ -49,20 +49,20 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
     def inputs(
         self,
         rounds: Rounds,
-        entry: RoundRecords,
+        current: RoundRecords,
         ledger: tuple[int, str],
         store: ContentReader,
         model: ClusterState | None = None,
     ) -> RoundInputs[ClusterState]:
         config = self.config
-        state = state_before(rounds, entry, config, store, model)
+        state = state_before(rounds, current, config, store, model)
 
         def trained() -> RoundInputs[ClusterState]:
-            return self.inputs(rounds, rounds.base_before(entry.number), ledger, store)
+            return self.inputs(rounds, rounds.base_before(current.number), ledger, store)
 
-        state = seated(rounds, entry, config, state, trained)
-        graph = entry.graph(*ledger, config.masking, groups_of(entry, state, config))
-        return RoundInputs(rounds, entry, graph, config, store, lambda: state)
+        state = seated(rounds, current, config, state, trained)
+        graph = current.graph(*ledger, config.masking, groups_of(current, state, config))
+        return RoundInputs(rounds, current, graph, config, store, lambda: state)
 
     def statement_fault(self, model: ClusterState, metrics: Metrics) -> str:
         state = model.to_bytes()

@@ -40,7 +40,7 @@ def course_of(config: FederationConfig) -> Course:
 
 def state_before(
     rounds: Rounds,
-    entry: RoundRecords,
+    current: RoundRecords,
     config: FederationConfig,
     store: ContentReader,
     model: ClusterState | None = None,
@@ -51,11 +51,11 @@ def state_before(
     ------
     StoreError, InvalidModel, InvalidBlob
     """
-    base = rounds.base_of(entry.number)
+    base = rounds.base_of(current.number)
     if base is not None:
         return state_after(base, config, store, model)
     try:
-        return course_of(config).heard(model or _fetch_state(store, entry.opened.model_digest, config), None)
+        return course_of(config).heard(model or _fetch_state(store, current.opened.model_digest, config), None)
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
 
@@ -99,7 +99,7 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
 
 def seated(
     rounds: Rounds,
-    entry: RoundRecords,
+    current: RoundRecords,
     config: FederationConfig,
     state: ClusterState,
     trained: Callable[[], RoundInputs[ClusterState]],
@@ -111,16 +111,16 @@ def seated(
     trained : callable
         The public inputs of the round that is judged.
     """
-    lots = lots_of(rounds, entry.number) if state.stage == "show" else None
+    lots = lots_of(rounds, current.number) if state.stage == "show" else None
     if lots is None:
         return state
     opens = opened_by(trained()) if terms_of(config).shown == "upload" else None
     return course_of(config).seated(state, lots, opens)
 
 
-def groups_of(entry: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
+def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
     """Leaf positions of those who are summed together in a sealed round."""
-    return tuple(entry.positions(group) for group in course_of(config).groups(state, numbers_in(entry.draws)))
+    return tuple(current.positions(group) for group in course_of(config).groups(state, numbers_in(current.draws)))
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
@@ -137,14 +137,14 @@ def lots_of(rounds: Rounds, number: int) -> bytes | None:
     It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
     """
     base = rounds.base_before(number)
-    later = (entry for entry in rounds.rounds.values() if base.number < entry.number <= number)
-    return next((entry.seed.seed for entry in later if entry.seed is not None), None)
+    later = (each for each in rounds.rounds.values() if base.number < each.number <= number)
+    return next((each.seed.seed for each in later if each.seed is not None), None)
 
 
-def trained_round(round: RoundInputs[ClusterState]) -> RoundRecords:
+def trained_round(inputs: RoundInputs[ClusterState]) -> RoundRecords:
     """The round of training that is judged in a round to show, or to vote."""
-    base = round.rounds.base_before(round.entry.number)
-    return base if round.previous.stage == "show" else round.rounds.base_before(base.number)
+    base = inputs.rounds.base_before(inputs.current.number)
+    return base if inputs.previous.stage == "show" else inputs.rounds.base_before(base.number)
 
 
 def opened_by(trained: RoundInputs[ClusterState]) -> Opens:
@@ -152,16 +152,18 @@ def opened_by(trained: RoundInputs[ClusterState]) -> Opens:
 
     Masks of a pair follow from the secret of either; those of who dropped out are known from the recovery.
     """
-    entry, graph = trained.entry, trained.graph
+    current, graph = trained.current, trained.graph
     survivors = {
-        graph.client(position): {graph.client(other) for other in graph.neighbours[position]} & entry.commits.keys()
+        graph.client(position): {graph.client(other) for other in graph.neighbours[position]} & current.commits.keys()
         for positions in summed_groups(graph, trained.survivors)
         for position in positions
     }
     return lambda telling: telling | {client for client, partners in survivors.items() if partners <= telling}
 
 
-def sums_before(round: RoundInputs[ClusterState], inputs: Callable[[RoundRecords], RoundInputs[ClusterState]]) -> int:
+def sums_before(
+    round_inputs: RoundInputs[ClusterState], inputs: Callable[[RoundRecords], RoundInputs[ClusterState]]
+) -> int:
     """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
 
     The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
@@ -173,32 +175,32 @@ def sums_before(round: RoundInputs[ClusterState], inputs: Callable[[RoundRecords
     inputs : callable
         The public inputs of a sealed round.
     """
-    base = round.rounds.base_of(round.entry.number)
+    base = round_inputs.rounds.base_of(round_inputs.current.number)
     after = base.number if base else 0
-    before = (entry for entry in round.rounds.rounds.values() if after < entry.number < round.entry.number)
-    placed = (inputs(entry) for entry in before if entry.commits)
+    before = (each for each in round_inputs.rounds.rounds.values() if after < each.number < round_inputs.current.number)
+    placed = (inputs(each) for each in before if each.commits)
     return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
 
 
-def counts_sent_before(round: RoundInputs[ClusterState]) -> bool:
+def counts_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
     """Whether somebody may know a sum of label counts already, which do not change from round to round.
 
     It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
     """
-    base = round.rounds.base_of(round.entry.number)
+    base = inputs.rounds.base_of(inputs.current.number)
     after = base.number if base else 0
-    earlier = (entry for entry in round.rounds.rounds.values() if entry.number < round.entry.number)
-    lost = (entry for entry in earlier if entry.number > after or isinstance(entry.end, Voided))
-    return any(len(entry.commits) >= MIN_CLIENTS for entry in lost)
+    earlier = (each for each in inputs.rounds.rounds.values() if each.number < inputs.current.number)
+    lost = (each for each in earlier if each.number > after or isinstance(each.end, Voided))
+    return any(len(each.commits) >= MIN_CLIENTS for each in lost)
 
 
-def session_of(round: RoundInputs[ClusterState]) -> bytes:
+def session_of(inputs: RoundInputs[ClusterState]) -> bytes:
     """Names the comparisons that a round of first messages begins."""
-    digest = round.entry.opened.config_digest
-    return hashlib.sha256(_SESSION + round.graph.context.to_bytes() + digest).digest()
+    digest = inputs.current.opened.config_digest
+    return hashlib.sha256(_SESSION + inputs.graph.context.to_bytes() + digest).digest()
 
 
-def first_message(round: RoundInputs[ClusterState], client: int) -> bytes:
+def first_message(inputs: RoundInputs[ClusterState], client: int) -> bytes:
     """What a client began its comparisons with.
 
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
@@ -208,16 +210,16 @@ def first_message(round: RoundInputs[ClusterState], client: int) -> bytes:
     ------
     StoreError
     """
-    digest, size = round.previous.sets[client]
-    most = comparing(terms_of(round.config).psi).first_bytes(size)
-    if round.entry.number == round.rounds.base_before(round.entry.number).number + 1:
-        return round.store.fetch(bytes.fromhex(digest), most)
-    return fetch_available(round.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
+    digest, size = inputs.previous.sets[client]
+    most = comparing(terms_of(inputs.config).psi).first_bytes(size)
+    if inputs.current.number == inputs.rounds.base_before(inputs.current.number).number + 1:
+        return inputs.store.fetch(bytes.fromhex(digest), most)
+    return fetch_available(inputs.store, {client: bytes.fromhex(digest)}, most).get(client, b"")
 
 
-def shown_to(round: RoundInputs[ClusterState], member: int, judge: int) -> bytes:
+def shown_to(inputs: RoundInputs[ClusterState], member: int, judge: int) -> bytes:
     """Context of what a member shows to a judge; the same when it is opened, a round later."""
-    context, began, kind = round.graph.context, round.previous.began, terms_of(round.config).shown
+    context, began, kind = inputs.graph.context, inputs.previous.began, terms_of(inputs.config).shown
     return f"fedgrove shown {kind} 1 {context.chain_id}/{context.ledger}/{began}/{member}/{judge}".encode()
 
 

@@ -26,26 +26,26 @@ class ClusterSchedule(Schedule[ClusterState]):
         super().__init__(config)
         self._course = course_of(config)
 
-    def leaders(self, round: RoundInputs[ClusterState]) -> tuple[int, ...]:
+    def leaders(self, inputs: RoundInputs[ClusterState]) -> tuple[int, ...]:
         """In training, the leader of each cluster, drawn from those of it who uploaded (algorithm 1)."""
-        state = round.previous
+        state = inputs.previous
         if state.stage != "train":
             return ()
-        groups = [clients_at(round, positions) for positions in round.graph.groups]
+        groups = [clients_at(inputs, positions) for positions in inputs.graph.groups]
         clusters = state.clusters if self._course.is_global(state) else groups
-        outputs = {client: proof_to_hash(round.entry.draws[client].proof) for client in round.entry.commits}
+        outputs = {client: proof_to_hash(inputs.current.draws[client].proof) for client in inputs.current.commits}
         drawn = [draw_leader(members, outputs) for members in clusters]
         return tuple(leader for leader in drawn if leader is not None)
 
-    def repeats(self, round: RoundInputs[ClusterState], client: int) -> bool:
+    def repeats(self, inputs: RoundInputs[ClusterState], client: int) -> bool:
         """Leaders do; and who is to show, to judge, or to answer others' sets.
 
         Nobody opens an upload to whom only the coordinator names, nor answers a set that only it says is a client's.
         """
-        if client in self.leaders(round):
+        if client in self.leaders(inputs):
             return True
         try:
-            state = state_after(round.entry, self.config, round.store)
+            state = state_after(inputs.current, self.config, inputs.store)
         except (TooLarge, Malformed, InvalidBlob, InvalidModel):
             return True  # whatever it is, it does not follow
         match state.stage:

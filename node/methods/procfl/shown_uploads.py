@@ -56,7 +56,7 @@ class ShownUploads:
             secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.noted(number).secrets))
             self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
 
-    def plain(self, round: RoundInputs[ClusterState]) -> bytes:
+    def plain(self, inputs: RoundInputs[ClusterState]) -> bytes:
         """What a suspected member shows in a round to show: e, 32 bytes.
 
         Raises
@@ -65,7 +65,7 @@ class ShownUploads:
             It is gone.
         """
         kept = self._journal.kept(_SECRET)
-        if kept is None or self._kept_of() != round.rounds.base_before(round.entry.number).number:
+        if kept is None or self._kept_of() != inputs.rounds.base_before(inputs.current.number).number:
             raise CannotTakePart("its journal has lost the secret that opens its upload")
         return kept[_NUMBER_BYTES:]
 
@@ -107,18 +107,18 @@ class ShownUploads:
 
     # --- the judge --------------------------------------------------------------------------------------------------
 
-    def models(self, entry: RoundRecords, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
+    def models(self, current: RoundRecords, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
         """The models that members sent in the round of training that a vote is about: float32 (d,) by member.
 
         Parameters
         ----------
-        entry : RoundRecords
+        current : RoundRecords
             That round.
         told : mapping of int to bytes
             What members showed to this judge.
         """
-        trained = self._inputs(entry)
-        record = recovery(trained, self._store.fetch(entry.recovery.digest, most_record_bytes(trained.graph)))
+        trained = self._inputs(current)
+        record = recovery(trained, self._store.fetch(current.recovery.digest, most_record_bytes(trained.graph)))
         return self._codec.opened(trained, record, case.members, told)
 
 

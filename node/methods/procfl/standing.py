@@ -56,7 +56,7 @@ class ClusterStanding:
 
 
 def cluster_standing(
-    course: Course, state: ClusterState | None, entry: RoundRecords | None, committing: bool
+    course: Course, state: ClusterState | None, current: RoundRecords | None, committing: bool
 ) -> ClusterStanding:
     """What a round is for.
 
@@ -65,18 +65,18 @@ def cluster_standing(
     state : ClusterState or None
         What the round begins with, with those drawn who show, and to whom, once its order is sealed; None before the
         first round that came to something.
-    entry : RoundRecords or None
+    current : RoundRecords or None
         The round, if it runs.
     committing : bool
         Whether its clients may still commit.
     """
     state = state or ClusterState.first({})
-    acting = _acting(course, state, entry)
+    acting = _acting(course, state, current)
     return ClusterStanding(
         stage=state.stage,
         doing=_doing(course, state),
         acting=acting,
-        awaited=tuple(client for client in acting if client not in entry.commits) if committing and entry else (),
+        awaited=tuple(client for client in acting if client not in current.commits) if committing and current else (),
         stated=_stated(course, state),
         trained=state.trained,
         clusters=state.clusters,
@@ -85,9 +85,9 @@ def cluster_standing(
     )
 
 
-def _acting(course: Course, state: ClusterState, entry: RoundRecords | None) -> Cluster:
+def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -> Cluster:
     """Who has something to say in a round."""
-    drawn = entry.draws if entry else {}
+    drawn = current.draws if current else {}
     match state.stage:
         case "blind":
             return tuple(sorted(drawn))
@@ -97,7 +97,7 @@ def _acting(course: Course, state: ClusterState, entry: RoundRecords | None) -> 
             return tuple(sorted({client for case in state.cases for client in case.members}))
         case "vote":
             return tuple(sorted({client for case in state.cases for client in case.committee}))
-    if entry is None or entry.sealed is None:
+    if current is None or current.sealed is None:
         return tuple(sorted({client for members in state.clusters for client in members}))
     groups = course.groups(state, numbers_in(drawn))
     return tuple(sorted({client for group in groups for client in group}))

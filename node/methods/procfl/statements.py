@@ -41,11 +41,11 @@ class ClusterStatements:
         self._test = test
         self._comparing = Ecdh()
 
-    def __call__(self, round: RoundInputs[ClusterState], state: ClusterState) -> dict[str, Any] | None:
+    def __call__(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[str, Any] | None:
         """What is to be stated of a round that ends with this state, signed, JSON-ready; None where nothing is."""
         match state.stage:
             case "count":
-                stated = Stated(overlaps=self._overlaps(round, state))
+                stated = Stated(overlaps=self._overlaps(inputs, state))
             case "watch":
                 stated = self._tested((*state.models, *state.trials))
             case _:
@@ -59,11 +59,11 @@ class ClusterStatements:
         results = [self._test(model) for model in models]
         return Stated(right=tuple(right for right, _ in results), tested=results[0][1])
 
-    def _overlaps(self, round: RoundInputs[ClusterState], state: ClusterState) -> tuple[Counts, ...]:
+    def _overlaps(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> tuple[Counts, ...]:
         """How much all pairs have in common. A pair whose messages do not fit has nothing."""
         clients, session = state.clients, bytes.fromhex(state.session)
-        blinded = {client: first_message(round, client) for client in clients}
-        answers = {client: self._answers(round, state, client) for client in clients}
+        blinded = {client: first_message(inputs, client) for client in clients}
+        answers = {client: self._answers(inputs, state, client) for client in clients}
         rows = {client: dict.fromkeys(clients, 0) | {client: state.sizes[client]} for client in clients}
         for left, right in combinations(clients, 2):
             pair = Comparison(session, left, right, blinded[left], blinded[right])
@@ -72,12 +72,12 @@ class ClusterStatements:
                 rows[left][right] = rows[right][left] = found.overlap
         return tuple(tuple(row.values()) for row in rows.values())
 
-    def _answers(self, round: RoundInputs[ClusterState], state: ClusterState, client: int) -> dict[int, bytes]:
+    def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""
         lengths = self._comparing.lengths("answer", state.sizes, client)
-        digest, size = round.entry.commits[client].digest, OVERHEAD + sum(lengths.values())
+        digest, size = inputs.current.commits[client].digest, OVERHEAD + sum(lengths.values())
         try:
-            plain = unseal(self._mailboxes, round.store.fetch(digest, size), bytes.fromhex(state.session))
+            plain = unseal(self._mailboxes, inputs.store.fetch(digest, size), bytes.fromhex(state.session))
         except (BlobError, NotForReader):
             return {}
         return {partner: part_of(lengths, partner, plain) for partner in lengths}

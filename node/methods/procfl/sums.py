@@ -35,7 +35,7 @@ class GroupSum:
     fault: int | None = None
 
 
-def group_sums(round: RoundInputs[ClusterState], record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
+def group_sums(inputs: RoundInputs[ClusterState], record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
     """The sum of each group, of whatever integers lay under the masks.
 
     Raises
@@ -43,10 +43,10 @@ def group_sums(round: RoundInputs[ClusterState], record: RecoveryRecord, layout:
     StoreError
     """
     found = []
-    for positions in opened_groups(round.graph, round.survivors, record.left_out):
-        group = tuple(sorted(round.graph.client(position) for position in positions))
+    for positions in opened_groups(inputs.graph, inputs.survivors, record.left_out):
+        group = tuple(sorted(inputs.graph.client(position) for position in positions))
         try:
-            found.append(GroupSum(group, unmasked_sum(round, record, layout, positions) if group else None))
+            found.append(GroupSum(group, unmasked_sum(inputs, record, layout, positions) if group else None))
         except InvalidUpdate as fault:
             found.append(GroupSum((), None, fault.client))
     return found

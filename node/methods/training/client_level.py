@@ -49,8 +49,8 @@ class ClientLevelUploads(AccountedCodec):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
 
-    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
-        return super().expected_bytes(round, client) if round.sums(client) else 0
+    def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
+        return super().expected_bytes(inputs, client) if inputs.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
         return half(n, self.least(n), self.config.masking.assumed)
@@ -58,53 +58,53 @@ class ClientLevelUploads(AccountedCodec):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def is_summed(self, entry: RoundRecords, client: int) -> bool:
-        if not entry.regrouped or not entry.order:
+    def is_summed(self, current: RoundRecords, client: int) -> bool:
+        if not current.regrouped or not current.order:
             return True
-        return entry.order.index(client) in self.parts(len(entry.order))[0]
+        return current.order.index(client) in self.parts(len(current.order))[0]
 
-    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
-        if not round.sums(client):
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        if not inputs.sums(client):
             return b""
         try:
-            grid = self._grid(round)
+            grid = self._grid(inputs)
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
-        words = encode_update(grid, round.change(update), os.urandom)
-        return masked_bytes(round, client, secrets, words, upload_layout(round.layout, grid))
+        words = encode_update(grid, inputs.change(update), os.urandom)
+        return masked_bytes(inputs, client, secrets, words, upload_layout(inputs.layout, grid))
 
-    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
+    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
-        return round.previous
+        return inputs.previous
 
-    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
+    def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         try:
-            grid = self._grid(round)
+            grid = self._grid(inputs)
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
-        group = opened_groups(round.graph, round.survivors, record.left_out)[0] if round.graph.groups else None
-        words = unmasked_sum(round, record, upload_layout(round.layout, grid), group)
-        survivors = shares = self._survivors(round.entry)
+        group = opened_groups(inputs.graph, inputs.survivors, record.left_out)[0] if inputs.graph.groups else None
+        words = unmasked_sum(inputs, record, upload_layout(inputs.layout, grid), group)
+        survivors = shares = self._survivors(inputs.current)
         if self.everybody_spends:
             fill_up(grid, words, survivors, _told_by_the_ledger(record))
             shares = grid.sharers
         check_sum(words, grid.limits(survivors, shares))
-        mean, below = decode_sum(grid, words, self._divisor(round.entry))
-        model = unflatten(flatten(round.previous) + mean, round.layout)
-        return Outcome(model, self._record(round.entry, grid, below))
+        mean, below = decode_sum(grid, words, self._divisor(inputs.current))
+        model = unflatten(flatten(inputs.previous) + mean, inputs.layout)
+        return Outcome(model, self._record(inputs.current, grid, below))
 
     def planned_release(self, number: int, parameters: int) -> Release:
         rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
         return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
 
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
+    def release(self, current: RoundRecords, parameters: int) -> Release:
         if not self.everybody_spends:
-            return self.release_to_readers(entry, parameters)
-        grid = self._grid_of(entry, parameters, clip=1.0)  # what it costs does not depend on S
-        return grid.release(grid.sharers, _rate(entry))  # whoever dropped out: the noise was filled up
+            return self.release_to_readers(current, parameters)
+        grid = self._grid_of(current, parameters, clip=1.0)  # what it costs does not depend on S
+        return grid.release(grid.sharers, _rate(current))  # whoever dropped out: the noise was filled up
 
-    def release_to_readers(self, entry: RoundRecords, parameters: int) -> Release:
-        return self._grid_of(entry, parameters, clip=1.0).release(self._survivors(entry), 1.0)
+    def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
+        return self._grid_of(current, parameters, clip=1.0).release(self._survivors(current), 1.0)
 
     def unfit(self, number: int, members: int) -> str:
         ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
@@ -116,27 +116,27 @@ class ClientLevelUploads(AccountedCodec):
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _grid(self, round: RoundInputs[Tensors]) -> Grid:
-        return self._grid_of(round.entry, round.layout.length, self._clip(round))
+    def _grid(self, inputs: RoundInputs[Tensors]) -> Grid:
+        return self._grid_of(inputs.current, inputs.layout.length, self._clip(inputs))
 
-    def _grid_of(self, entry: RoundRecords, parameters: int, clip: float) -> Grid:
+    def _grid_of(self, current: RoundRecords, parameters: int, clip: float) -> Grid:
         return grid_for(
             self._settings,
-            entry.number,
+            current.number,
             parameters,
             clip,
-            clients=entry.members,
-            rate=_rate(entry),
-            sharers=sum(self.is_summed(entry, client) for client in entry.shares),
+            clients=current.members,
+            rate=_rate(current),
+            sharers=sum(self.is_summed(current, client) for client in current.shares),
         )
 
-    def _survivors(self, entry: RoundRecords) -> int:
+    def _survivors(self, current: RoundRecords) -> int:
         """How many uploads are in the sum."""
-        return sum(self.is_summed(entry, client) for client in entry.commits)
+        return sum(self.is_summed(current, client) for client in current.commits)
 
-    def _clip(self, round: RoundInputs[Tensors]) -> float:
+    def _clip(self, inputs: RoundInputs[Tensors]) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
-        base = round.base if self._settings.clipping == "quantile" else None
+        base = inputs.base if self._settings.clipping == "quantile" else None
         if not isinstance(base, ClientLevelRecord):
             return self._settings.clip
         least, most = clip_range(self._settings)
@@ -144,12 +144,12 @@ class ClientLevelUploads(AccountedCodec):
             raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which no round can leave")
         return base.next_clip
 
-    def _divisor(self, entry: RoundRecords) -> float:
-        survivors = self._survivors(entry)
-        return divisor_for(self._settings, clients=entry.members, rate=_rate(entry), survivors=survivors)
+    def _divisor(self, current: RoundRecords) -> float:
+        survivors = self._survivors(current)
+        return divisor_for(self._settings, clients=current.members, rate=_rate(current), survivors=survivors)
 
-    def _record(self, entry: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
-        settings, survivors = self._settings, self._survivors(entry)
+    def _record(self, current: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
+        settings, survivors = self._settings, self._survivors(current)
         following = grid.clip
         if below is not None:
             following = next_clip(grid.clip, below, settings)
@@ -159,8 +159,8 @@ class ClientLevelUploads(AccountedCodec):
             delta=self.delta,
             noise_multiplier=grid.noise_multiplier,
             clip=grid.clip,
-            clients=entry.members,
-            rate=_rate(entry),
+            clients=current.members,
+            rate=_rate(current),
             sharers=grid.sharers,
             needed=grid.needed,
             survivors=survivors,
@@ -175,6 +175,6 @@ def _told_by_the_ledger(record: RecoveryRecord) -> bytes:
     return sha256(b"fedgrove missing noise 1" + record.transcript + b"".join(record.self_seeds.values())).digest()
 
 
-def _rate(entry: RoundRecords) -> float:
+def _rate(current: RoundRecords) -> float:
     """The probability with which a client was drawn."""
-    return entry.opened.sampling_rate / PPM
+    return current.opened.sampling_rate / PPM

@@ -33,8 +33,8 @@ class ModelCodec(Codec[Tensors, Tensors]):
         except ValueError as fault:
             raise ValueError(f"privacy: {fault}") from None
 
-    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
-        return self.upload_bytes(round.layout)
+    def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
+        return self.upload_bytes(inputs.layout)
 
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""

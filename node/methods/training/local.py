@@ -14,7 +14,7 @@ from fedgrove.node.masking.ring import kept_within
 from fedgrove.node.methods.training.codec import settings_of
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.privacy.local import Mechanism, mechanism_for, randomize
+from fedgrove.node.privacy.local import LocalMechanism, mechanism_for, randomize
 from fedgrove.node.privacy.records import LocalRecord
 from fedgrove.node.privacy.settings import LocalSettings
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -35,41 +35,41 @@ class LocalUploads(MaskedUploads):
         self._mechanism(layout.length)
         return super().upload_bytes(layout)
 
-    def vector(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
+    def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         try:
-            mechanism = self._mechanism(round.layout.length)
+            mechanism = self._mechanism(inputs.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
         bound = self.config.masking.bound
-        noisy = randomize(mechanism, round.change(update), os.urandom)
+        noisy = randomize(mechanism, inputs.change(update), os.urandom)
         if self.config.masking.masked == "weights":
-            noisy += flatten(round.previous)
+            noisy += flatten(inputs.previous)
         return kept_within(noisy, bound)
 
-    def remark(self, round: RoundInputs[Tensors], update: Tensors) -> str:
+    def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
         return ""  # what is cut off is noise, and would tell of the update
 
-    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
+    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
         """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
-        return round.previous
+        return inputs.previous
 
-    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
+    def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         settings = self._settings
         stated = LocalRecord(
             epsilon=None,
             delta=self.delta,
             upload_epsilon=settings.epsilon,
             clip=settings.clip,
-            uploads=len(round.survivors),
+            uploads=len(inputs.survivors),
         )
-        return Outcome(super().outcome(round, record).model, stated)
+        return Outcome(super().outcome(inputs, record).model, stated)
 
     def planned_release(self, number: int, parameters: int) -> Release:
         mechanism = self._mechanism(parameters)
         return GaussianRelease(mechanism.sigma / mechanism.sensitivity)
 
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
-        return self.planned_release(entry.number, parameters)
+    def release(self, current: RoundRecords, parameters: int) -> Release:
+        return self.planned_release(current.number, parameters)
 
-    def _mechanism(self, parameters: int) -> Mechanism:
+    def _mechanism(self, parameters: int) -> LocalMechanism:
         return mechanism_for(self._settings, parameters)

@@ -11,7 +11,7 @@ from fedgrove.node.base.tensors import Tensors, dump, load
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, Place, train
+from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, RoundPosition, train
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -50,11 +50,11 @@ class LocalTraining:
         self._executor = executor
         self._running: tuple[int, Future] | None = None
 
-    def samples(self, entry: RoundRecords, client: int) -> int:
+    def samples(self, current: RoundRecords, client: int) -> int:
         """How many samples there are."""
         return len(self._samples)
 
-    def result(self, entry: RoundRecords, client: int) -> Tensors | None:
+    def result(self, current: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors of a round; None while training is under way.
 
         Raises
@@ -65,7 +65,7 @@ class LocalTraining:
             Once; asked again, it trains as in a client's first round.
         """
         try:
-            return self._result(entry, client)
+            return self._result(current, client)
         except DivergedTraining as fault:
             raise Diverged(str(fault)) from None
         except InvalidSharedSet as fault:
@@ -78,20 +78,20 @@ class LocalTraining:
         """What a strategy keeps is in the rounds' files, which the client destroys."""
         self._journal.forget_state(before=1 << 62)
 
-    def _result(self, entry: RoundRecords, client: int) -> Tensors | None:
-        stored = self._journal.read(entry.number, "update")
+    def _result(self, current: RoundRecords, client: int) -> Tensors | None:
+        stored = self._journal.read(current.number, "update")
         if stored is not None:
             return load(stored)
-        if self._running is None or self._running[0] != entry.number:
-            self._running = (entry.number, self._start(entry, client))
+        if self._running is None or self._running[0] != current.number:
+            self._running = (current.number, self._start(current, client))
         future = self._running[1]
         if not future.done():
             return None
         update: LocalUpdate = future.result()
         self._running = None
         if update.state:
-            self._journal.write(entry.number, STATE, dump(update.state))
-        self._journal.write(entry.number, "update", dump(update.tensors))
+            self._journal.write(current.number, STATE, dump(update.state))
+        self._journal.write(current.number, "update", dump(update.tensors))
         return update.tensors
 
     def shared(self) -> Samples | None:
@@ -101,23 +101,23 @@ class LocalTraining:
         blob = self._store.fetch(bytes.fromhex(self._config.shared.digest), self._config.max_blob_bytes)
         return shared_from_bytes(blob, self._config.trained)
 
-    def _begin(self, entry: RoundRecords, client: int) -> tuple[Tensors, Place]:
+    def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """What a round trains from; its number, of how many, and the seed."""
-        model = load(self._store.fetch(entry.opened.model_digest, self._config.max_blob_bytes))
+        model = load(self._store.fetch(current.opened.model_digest, self._config.max_blob_bytes))
         federation = self._config.federation
-        return model, {"round": entry.number, "rounds": federation.rounds, "seed": federation.seed}
+        return model, {"number": current.number, "rounds": federation.rounds, "seed": federation.seed}
 
-    def _start(self, entry: RoundRecords, client: int) -> Future:
+    def _start(self, current: RoundRecords, client: int) -> Future:
         config = self._config
-        model, place = self._begin(entry, client)
+        model, position = self._begin(current, client)
         shared = self.shared()
         strategy = make_strategy(config.strategy.name, config.strategy.options)
         work = (config.trained, model, self._samples, shared, strategy, config.training)
-        state = self._state(entry.number)
+        state = self._state(current.number)
         if self._executor is not None:
-            return self._executor.submit(train, *work, **place, client=client, state=state)
+            return self._executor.submit(train, *work, **position, client=client, state=state)
         done: Future = Future()
-        done.set_result(train(*work, **place, client=client, state=state))
+        done.set_result(train(*work, **position, client=client, state=state))
         return done
 
     def _state(self, number: int) -> Tensors:

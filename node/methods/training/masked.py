@@ -25,8 +25,8 @@ class MaskedUploads(AccountedCodec, NoMechanism):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * layout.length
 
-    def expected_bytes(self, round: RoundInputs[Tensors], client: int) -> int:
-        return super().expected_bytes(round, client) if round.sums(client) else 0
+    def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
+        return super().expected_bytes(inputs, client) if inputs.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
         return parts(n, self.least(n), self.config.masking.assumed)
@@ -34,49 +34,49 @@ class MaskedUploads(AccountedCodec, NoMechanism):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
-        if not round.sums(client):
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+        if not inputs.sums(client):
             return b""
-        vector, layout = self.vector(round, update), Layout.of(update)
-        samples = round.entry.draws[client].samples
-        words = encode(vector, layout, samples, round.graph.total_samples, self.config.masking.bound)
-        return masked_bytes(round, client, secrets, words, layout)
+        vector, layout = self.vector(inputs, update), Layout.of(update)
+        samples = inputs.current.draws[client].samples
+        words = encode(vector, layout, samples, inputs.graph.total_samples, self.config.masking.bound)
+        return masked_bytes(inputs, client, secrets, words, layout)
 
-    def vector(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
+    def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         """What is summed: float32, the weights or the update; what lies beyond the bound is at the bound.
 
         A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
         refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
         own first model is beyond their bound it refuses, as the terms are wrong.
         """
-        bare, bound = self._bare(round, update), self.config.masking.bound
-        fits = self.config.masking.masked == "delta" or np.abs(flatten(round.previous)).max() <= np.float32(bound)
+        bare, bound = self._bare(inputs, update), self.config.masking.bound
+        fits = self.config.masking.masked == "delta" or np.abs(flatten(inputs.previous)).max() <= np.float32(bound)
         return kept_within(bare, bound) if fits else bare
 
-    def remark(self, round: RoundInputs[Tensors], update: Tensors) -> str:
-        bare = self._bare(round, update)
+    def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
+        bare = self._bare(inputs, update)
         beyond = int((np.abs(bare) > np.float32(self.config.masking.bound)).sum())
         return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
 
-    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
-        words, positions = self._sum(round, record)
-        bound, total = self.config.masking.bound, round.graph.total_samples
+    def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
+        words, positions = self._sum(inputs, record)
+        bound, total = self.config.masking.bound, inputs.graph.total_samples
         # Rounding may carry a mean of values at the bound a little beyond it.
-        vector = kept_within(decode(words, sum(_samples(round, positions)), total, bound), bound)
+        vector = kept_within(decode(words, sum(_samples(inputs, positions)), total, bound), bound)
         if self.config.masking.masked == "delta":
-            vector = flatten(round.previous) + vector
-        return Outcome(unflatten(vector, round.layout))
+            vector = flatten(inputs.previous) + vector
+        return Outcome(unflatten(vector, inputs.layout))
 
-    def _sum(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
+    def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
         """The sum, and the positions whose it is: of all survivors, or of the groups that nobody spoilt."""
-        if not round.graph.groups:
-            return self._checked_sum(round, record, round.survivors, None), round.survivors
-        total, summed = np.zeros(round.layout.length, WORD), []
-        for group in opened_groups(round.graph, round.survivors, record.left_out):
+        if not inputs.graph.groups:
+            return self._checked_sum(inputs, record, inputs.survivors, None), inputs.survivors
+        total, summed = np.zeros(inputs.layout.length, WORD), []
+        for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
             if not group:
                 continue
             try:
-                total += self._checked_sum(round, record, group, group)
+                total += self._checked_sum(inputs, record, group, group)
             except InvalidUpdate:
                 continue  # the audit names the group; the others are none the worse
             summed += group
@@ -86,19 +86,19 @@ class MaskedUploads(AccountedCodec, NoMechanism):
 
     def _checked_sum(
         self,
-        round: RoundInputs[Tensors],
+        inputs: RoundInputs[Tensors],
         record: RecoveryRecord,
         positions: Collection[int],
         group: Collection[int] | None,
     ) -> np.ndarray:
-        words = unmasked_sum(round, record, round.layout, group)
-        samples = _samples(round, positions)
-        check_sum(words, Limits(largest_sum(samples, round.graph.total_samples, self.config.masking.bound)))
+        words = unmasked_sum(inputs, record, inputs.layout, group)
+        samples = _samples(inputs, positions)
+        check_sum(words, Limits(largest_sum(samples, inputs.graph.total_samples, self.config.masking.bound)))
         return words
 
-    def _bare(self, round: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
-        return round.change(update) if self.config.masking.masked == "delta" else flatten(update)
+    def _bare(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
+        return inputs.change(update) if self.config.masking.masked == "delta" else flatten(update)
 
 
-def _samples(round: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:
-    return [round.graph.participants[position].samples for position in positions]
+def _samples(inputs: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:
+    return [inputs.graph.participants[position].samples for position in positions]

@@ -61,19 +61,19 @@ class Training(Method[Tensors, Tensors, Samples]):
     def inputs(
         self,
         rounds: Rounds,
-        entry: RoundRecords,
+        current: RoundRecords,
         ledger: tuple[int, str],
         store: ContentReader,
         model: Tensors | None = None,
     ) -> RoundInputs[Tensors]:
-        n = len(entry.order)
-        groups, least = (self.parts(n), self.codec.least(n)) if entry.regrouped else ((), MIN_CLIENTS)
-        graph = entry.graph(*ledger, self.config.masking, groups, least)
+        n = len(current.order)
+        groups, least = (self.parts(n), self.codec.least(n)) if current.regrouped else ((), MIN_CLIENTS)
+        graph = current.graph(*ledger, self.config.masking, groups, least)
 
         def read() -> Tensors:
-            return model if model is not None else self.fetch_model(store, entry.opened.model_digest)
+            return model if model is not None else self.fetch_model(store, current.opened.model_digest)
 
-        return RoundInputs(rounds, entry, graph, self.config, store, read)
+        return RoundInputs(rounds, current, graph, self.config, store, read)
 
     def parts(self, n: int) -> Adjacency:
         return self.codec.parts(n)

@@ -20,7 +20,7 @@ from fedgrove.node.methods.training.codec import AccountedCodec, settings_of
 from fedgrove.node.privacy.accountant import PureRelease, Release
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
-from fedgrove.node.privacy.signds import InvalidSelection, Mechanism, Selection, Votes, mechanism_for, select
+from fedgrove.node.privacy.signds import InvalidSelection, Selection, SignDsMechanism, Votes, mechanism_for, select
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
@@ -40,29 +40,29 @@ class SignDsUploads(AccountedCodec):
     def upload_bytes(self, layout: Layout) -> int:
         return self._mechanism(layout.length).upload_bytes
 
-    def encode(self, round: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         try:
-            mechanism = self._mechanism(round.layout.length)
+            mechanism = self._mechanism(inputs.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        return select(mechanism, round.change(update), os.urandom).to_bytes()
+        return select(mechanism, inputs.change(update), os.urandom).to_bytes()
 
-    def in_place_of_diverged(self, round: RoundInputs[Tensors]) -> Tensors:
+    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
         """No update at all: dimensions by lot, so that nobody learns whose training diverged."""
-        return round.previous
+        return inputs.previous
 
-    def outcome(self, round: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
-        mechanism, listed = self._mechanism(round.layout.length), round.entry.commits
-        votes, refused = Votes(round.layout.length), 0
+    def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
+        mechanism, listed = self._mechanism(inputs.layout.length), inputs.current.commits
+        votes, refused = Votes(inputs.layout.length), 0
         for commit in listed.values():
             try:
-                votes.add(Selection.from_bytes(round.store.fetch(commit.digest, mechanism.upload_bytes), mechanism))
+                votes.add(Selection.from_bytes(inputs.store.fetch(commit.digest, mechanism.upload_bytes), mechanism))
             except (TooLarge, Malformed, InvalidSelection):
                 refused += 1
         if refused == len(listed):
             raise InvalidUpdate("no upload is a selection of dimensions", min(listed))
-        step = self._settings.step_of(round.entry.number)
-        model = unflatten(flatten(round.previous) + votes.update(step), round.layout)
+        step = self._settings.step_of(inputs.current.number)
+        model = unflatten(flatten(inputs.previous) + votes.update(step), inputs.layout)
         stated = SignDsRecord(
             epsilon=None,
             delta=self.delta,
@@ -78,8 +78,8 @@ class SignDsUploads(AccountedCodec):
     def planned_release(self, number: int, parameters: int) -> Release:
         return PureRelease(self._settings.epsilon, chance=self._mechanism(parameters).chance)
 
-    def release(self, entry: RoundRecords, parameters: int) -> Release:
-        return self.planned_release(entry.number, parameters)
+    def release(self, current: RoundRecords, parameters: int) -> Release:
+        return self.planned_release(current.number, parameters)
 
-    def _mechanism(self, parameters: int) -> Mechanism:
+    def _mechanism(self, parameters: int) -> SignDsMechanism:
         return mechanism_for(self._settings, parameters)

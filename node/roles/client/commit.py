@@ -21,40 +21,40 @@ class Commit:
 
     def act(self, turn: ClientTurn) -> Step:
         """Train, wait for the others' shares, or commit."""
-        if self._unable is not None and self._unable[0] == turn.entry.number:
+        if self._unable is not None and self._unable[0] == turn.current.number:
             return turn.sit_out(f"this client: {self._unable[1]}")
         try:
             update = self._update(turn)
             if update is None:
                 return Step.wait("train", "this client: it trains", turn.deadlines.commit_end, busy=True)
             if turn.block < turn.deadlines.share_end:
-                awaited = missing(turn.entry.draws, turn.entry.shares, "share")
+                awaited = missing(turn.current.draws, turn.current.shares, "share")
                 return Step.wait("share", awaited, turn.deadlines.share_end)
-            masked = self._context.disclosure.masked(turn.entry, turn.client, update)
-            remark = self._context.method.codec.remark(self._context.inputs(turn.entry), update)
+            masked = self._context.disclosure.masked(turn.current, turn.client, update)
+            remark = self._context.method.codec.remark(self._context.inputs(turn.current), update)
         except StateLost as loss:
             return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
-            self._unable = (turn.entry.number, str(fault))
+            self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
         return self._commit(turn, masked, remark)
 
     def _update(self, turn: ClientTurn) -> Update | None:
         """The trained model, or what stands in for one that diverged; None while training is under way."""
         try:
-            return self._context.work.result(turn.entry, turn.client)
+            return self._context.work.result(turn.current, turn.client)
         except Diverged:
-            update = self._context.method.codec.in_place_of_diverged(self._context.inputs(turn.entry))
+            update = self._context.method.codec.in_place_of_diverged(self._context.inputs(turn.current))
             if update is None:
                 raise
             return update
 
     def _commit(self, turn: ClientTurn, masked: bytes, remark: str) -> Step:
         """List the digest of the masked update, and remember when that is confirmed."""
-        number = turn.entry.number
+        number = turn.current.number
         seed_hash = self._context.disclosure.secrets(number).seed_hash
         send = partial(self._context.ledger.commit, number, cid_of(masked).digest, seed_hash)
-        step = self._context.outbox.send(turn.entry, "commit", f"committed {remark}".strip(), send)
+        step = self._context.outbox.send(turn.current, "commit", f"committed {remark}".strip(), send)
         if step.acted:
             self._context.disclosure.confirm_commit(number)
         return step

@@ -43,7 +43,7 @@ class Dispute:
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
             last = turn.deadlines
-            if turn.block < (last.draw_end if turn.entry.number > base.number else last.close_end):
+            if turn.block < (last.draw_end if turn.current.number > base.number else last.close_end):
                 raise
             return str(fault)
 

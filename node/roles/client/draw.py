@@ -25,44 +25,44 @@ class Draw:
         alpha = self._alpha(turn)
         if not self._is_drawn(turn, alpha):
             return turn.sit_out("this client: it is not in the round's sample")
-        secrets = self._context.disclosure.secrets(turn.entry.number)
+        secrets = self._context.disclosure.secrets(turn.current.number)
         keys = (secrets.mask_key, secrets.seal_key)
         try:
             samples = self._samples(turn)
         except CannotTakePart as fault:
             return turn.sit_out(f"this client: {fault}")
-        send = partial(self._context.ledger.draw, turn.entry.number, self._context.keys, alpha, *keys, samples)
-        return self._context.outbox.send(turn.entry, "draw", "drew", send)
+        send = partial(self._context.ledger.draw, turn.current.number, self._context.keys, alpha, *keys, samples)
+        return self._context.outbox.send(turn.current, "draw", "drew", send)
 
     def _too_late(self, turn: ClientTurn) -> str:
-        if turn.block >= turn.deadlines.draw_end or turn.entry.sealed is not None:
+        if turn.block >= turn.deadlines.draw_end or turn.current.sealed is not None:
             return "this client: it did not draw in time"
-        if turn.member.active_from > turn.entry.opened.opened_at:
+        if turn.member.active_from > turn.current.opened.opened_at:
             return "this client: it is active from the next round"
         return ""
 
     def _barred(self, turn: ClientTurn) -> str:
         """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
         view = self._context.view
-        waiting = self._context.twins.waiting(view.rounds, turn.client, turn.entry.number)
-        return f"this client: {waiting}" if waiting else view.rules.barred(turn.member, turn.entry)
+        waiting = self._context.twins.waiting(view.rounds, turn.client, turn.current.number)
+        return f"this client: {waiting}" if waiting else view.rules.barred(turn.member, turn.current)
 
     def _unaffordable(self, turn: ClientTurn) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""
         uploads = self._context.journal.uploads()
-        refusal = self._context.spending().refusal(turn.client, turn.entry.number, uploads)
+        refusal = self._context.spending().refusal(turn.client, turn.current.number, uploads)
         return f"this client: {refusal}" if refusal else ""
 
     def _alpha(self, turn: ClientTurn) -> bytes:
         """What the lot is drawn on: the round's seed on this ledger."""
-        ledger, seed = self._context.ledger, self._context.view.seed(turn.entry)
-        return tree.draw_alpha(ledger.chain_id, ledger.address, turn.entry.number, seed)
+        ledger, seed = self._context.ledger, self._context.view.seed(turn.current)
+        return tree.draw_alpha(ledger.chain_id, ledger.address, turn.current.number, seed)
 
     def _is_drawn(self, turn: ClientTurn, alpha: bytes) -> bool:
         beta = vrf.proof_to_hash(vrf.prove(self._context.keys.vrf, alpha))
-        return tree.is_drawn(beta, turn.entry.opened.sampling_rate)
+        return tree.is_drawn(beta, turn.current.opened.sampling_rate)
 
     def _samples(self, turn: ClientTurn) -> int:
         """The weight that it states: its samples, or 1 where all weigh the same."""
         weighs = self._context.method.codec.weighs_samples
-        return self._context.work.samples(turn.entry, turn.client) if weighs else 1
+        return self._context.work.samples(turn.current, turn.client) if weighs else 1

@@ -22,12 +22,12 @@ class Outbox:
         self._view = view
         self._refused: dict[tuple[int, str], str] = {}
 
-    def send(self, entry: RoundRecords, phase: str, acted: str, send: Callable[[], Receipt]) -> Step:
+    def send(self, current: RoundRecords, phase: str, acted: str, send: Callable[[], Receipt]) -> Step:
         """Send a transaction of a phase. What the ledger refused once (too late, say) is not paid for again.
 
         Parameters
         ----------
-        entry : RoundRecords
+        current : RoundRecords
             The round that it belongs to.
         phase : str
             Of the step; one transaction a phase.
@@ -36,15 +36,15 @@ class Outbox:
         send : callable
             Sends it and waits for its receipt.
         """
-        refusal = self._refused.get((entry.number, phase))
+        refusal = self._refused.get((current.number, phase))
         if refusal is None:
             try:
                 return Step(phase, acted=acted, gas=send().gas_used)
             except ContractRevert as revert:
                 refusal = str(revert)
-                self._refused = {(entry.number, phase): refusal, **self._refused_in(entry.number)}
+                self._refused = {(current.number, phase): refusal, **self._refused_in(current.number)}
         reason = f"this client: the ledger refused its transaction ({refusal})"
-        end = self._view.deadlines(entry).close_end
+        end = self._view.deadlines(current).close_end
         return Step.wait("sit out", reason, end if end > self._view.block else 0)
 
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:

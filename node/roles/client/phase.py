@@ -6,7 +6,7 @@ from fedgrove.chain.phases import Deadlines
 from fedgrove.node.protocol.rounds import RoundRecords
 
 
-class Phase(Enum):
+class ClientPhase(Enum):
     """What a client is to do in a running round; a file of this package for each."""
 
     DRAW = "draw"
@@ -17,7 +17,7 @@ class Phase(Enum):
     RECOVER = "recover"
 
 
-def phase_of(entry: RoundRecords, deadlines: Deadlines, block: int, client: int) -> Phase:
+def phase_of(current: RoundRecords, deadlines: Deadlines, block: int, client: int) -> ClientPhase:
     """The phase of a running round for one client.
 
     It depends on what the client has done, not on the clock alone: a client that is late goes straight to ``RECOVER``,
@@ -25,7 +25,7 @@ def phase_of(entry: RoundRecords, deadlines: Deadlines, block: int, client: int)
 
     Parameters
     ----------
-    entry : RoundRecords
+    current : RoundRecords
         The round; it has not ended.
     deadlines : Deadlines
         Its windows.
@@ -34,14 +34,14 @@ def phase_of(entry: RoundRecords, deadlines: Deadlines, block: int, client: int)
     client : int
         Index of the client.
     """
-    if client not in entry.draws:
-        return Phase.DRAW
-    if entry.sealed is None:
-        return Phase.SEAL
-    if client not in entry.shares and block < deadlines.share_end:
-        return Phase.SHARE
-    if client in entry.commits:
-        return Phase.PUBLISH
-    if client in entry.shares and block < deadlines.commit_end:
-        return Phase.COMMIT
-    return Phase.RECOVER
+    if client not in current.draws:
+        return ClientPhase.DRAW
+    if current.sealed is None:
+        return ClientPhase.SEAL
+    if client not in current.shares and block < deadlines.share_end:
+        return ClientPhase.SHARE
+    if client in current.commits:
+        return ClientPhase.PUBLISH
+    if client in current.shares and block < deadlines.commit_end:
+        return ClientPhase.COMMIT
+    return ClientPhase.RECOVER

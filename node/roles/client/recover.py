@@ -8,7 +8,7 @@ from fedgrove.node.protocol.step import Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
-class Recover:
+class ReleaseShares:
     """Releases shares when the list of commitments is final (spec 02, step 5).
 
     The release goes on the ledger first. The shares leave the machine only when the ledger lists it: what it does not
@@ -23,13 +23,13 @@ class Recover:
         """Wait for commitments or updates, release shares, or publish those that are released."""
         deadlines = turn.deadlines
         if turn.block < deadlines.commit_end:
-            awaited = missing(turn.entry.shares, turn.entry.commits, "commit")
+            awaited = missing(turn.current.shares, turn.current.commits, "commit")
             return Step.wait("commit", awaited, deadlines.commit_end)
-        if turn.client in turn.entry.releases:
+        if turn.client in turn.current.releases:
             return self._publish(turn)
         if turn.block >= deadlines.recover_end:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
-        gone = self._context.disclosure.unpublished(turn.entry, turn.client)
+        gone = self._context.disclosure.unpublished(turn.current, turn.client)
         patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
@@ -39,24 +39,24 @@ class Recover:
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
         """Release shares, given whose update cannot be had."""
         try:
-            blob = self._context.disclosure.released(turn.entry, turn.client, gone)
+            blob = self._context.disclosure.released(turn.current, turn.client, gone)
         except ReleaseRefused as refusal:
             reason = f"the coordinator: nothing is released, {refusal}"
             return Step.wait("recover", reason, turn.deadlines.recover_end)
-        send = partial(self._context.ledger.release, turn.entry.number, cid_of(blob).digest)
-        step = self._context.outbox.send(turn.entry, "recover", "released shares", send)
+        send = partial(self._context.ledger.release, turn.current.number, cid_of(blob).digest)
+        step = self._context.outbox.send(turn.current, "recover", "released shares", send)
         self._context.view.refresh()
-        if turn.client in turn.entry.releases:
+        if turn.client in turn.current.releases:
             self._publish(turn)  # at once: others look for what is listed
         return step
 
     def _publish(self, turn: ClientTurn) -> Step:
         """Publish the shares of a release that the ledger lists, once."""
-        if self._published != turn.entry.number:
-            blob = self._context.disclosure.listed_release(turn.entry, turn.client)
-            if blob is not None and not self._context.store.has(turn.entry.releases[turn.client].digest):
+        if self._published != turn.current.number:
+            blob = self._context.disclosure.listed_release(turn.current, turn.client)
+            if blob is not None and not self._context.store.has(turn.current.releases[turn.client].digest):
                 self._context.store.put(blob)
-                self._published = turn.entry.number
+                self._published = turn.current.number
                 return Step("recover", acted="published the shares that it released")
-            self._published = turn.entry.number
+            self._published = turn.current.number
         return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)

@@ -26,11 +26,11 @@ from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 from fedgrove.node.roles.client.dispute import Dispute, lot
 from fedgrove.node.roles.client.draw import Draw
 from fedgrove.node.roles.client.outbox import Outbox
-from fedgrove.node.roles.client.phase import Phase, phase_of
+from fedgrove.node.roles.client.phase import ClientPhase, phase_of
 from fedgrove.node.roles.client.publish import Publish
-from fedgrove.node.roles.client.recover import Recover
-from fedgrove.node.roles.client.seal import Seal, reason_to_leave
-from fedgrove.node.roles.client.share import Share
+from fedgrove.node.roles.client.recover import ReleaseShares
+from fedgrove.node.roles.client.seal import AwaitSeal, reason_to_leave
+from fedgrove.node.roles.client.share import PublishShares
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.twins import Twins
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from fedgrove.node.learning.samples import Samples
 
 
-class PhaseUnit(Protocol):
+class ClientUnit(Protocol):
     """What a client does in one phase."""
 
-    def act(self, turn: ClientTurn) -> Step | Phase:
+    def act(self, turn: ClientTurn) -> Step | ClientPhase:
         """Do what is due: the step that came of it, or the phase that is due instead."""
         ...
 
@@ -130,24 +130,24 @@ class Client:
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
-        entry = self.view.refresh()
+        current = self.view.refresh()
         try:
-            return attempt(lambda: self._act(entry), self.view.block)
+            return attempt(lambda: self._act(current), self.view.block)
         except (InvalidBlob, InvalidModel, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
             return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(self.view.rounds.last).close_end)
 
-    def _act(self, entry: RoundRecords | None) -> Step:
+    def _act(self, current: RoundRecords | None) -> Step:
         member = self.view.rounds.member(self.account)
         if member is None:
             return self.register()
-        if entry is None:
+        if current is None:
             return Step.wait("open", "the coordinator: the first round is not open yet")
         self._context.twins.look(self.view.rounds, member.client, self.view.block)
-        running = entry.end is None
-        if self.view.rounds.left(member.client) and not (running and member.client in entry.draws):
-            return self._leave(entry)
-        self._context.journal.destroy(before=entry.number - 1 if running else entry.number)
-        turn = ClientTurn(entry, self.view.deadlines(entry), self.view.block, member)
+        running = current.end is None
+        if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
+            return self._leave(current)
+        self._context.journal.destroy(before=current.number - 1 if running else current.number)
+        turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
         step = self._dispute.act(turn)
         if step is None or self.view.rounds.disputed_by(member.client) is not None:
             self._context.work.settle(member.client)
@@ -158,42 +158,42 @@ class Client:
         who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"
         return step or Step.wait("open", who)
 
-    def _leave(self, entry: RoundRecords) -> Step:
+    def _leave(self, current: RoundRecords) -> Step:
         """Nothing of this client is summed any more: destroy what it kept for that."""
         if not self.finished:
-            self._context.journal.destroy(before=entry.number)
+            self._context.journal.destroy(before=current.number)
             self._context.work.leave()
             self.finished = True
         return Step.wait("done", "nobody: this client has taken back its data, and left")
 
     def _play(self, turn: ClientTurn) -> Step:
         """What is due in a running round."""
-        refused = self._refused_terms(turn.entry)
+        refused = self._refused_terms(turn.current)
         if refused:
             return Step.wait("open", refused)
-        due: Step | Phase = phase_of(turn.entry, turn.deadlines, turn.block, turn.client)
-        leaves = reason_to_leave(self._context, turn) if due is not Phase.DRAW else ""
+        due: Step | ClientPhase = phase_of(turn.current, turn.deadlines, turn.block, turn.client)
+        leaves = reason_to_leave(self._context, turn) if due is not ClientPhase.DRAW else ""
         if leaves:
             return turn.sit_out(leaves)
-        while isinstance(due, Phase):
+        while isinstance(due, ClientPhase):
             due = self._phases[due].act(turn)
         return due
 
-    def _refused_terms(self, entry: RoundRecords) -> str:
+    def _refused_terms(self, current: RoundRecords) -> str:
         """Why this client takes no part in a round that was opened like this; empty when it does."""
-        if entry.opened.config_digest != cid_of(self._context.config.to_bytes()).digest:
+        if current.opened.config_digest != cid_of(self._context.config.to_bytes()).digest:
             return "the coordinator: it opened the round under terms this client did not agree to"
-        if self.view.rounds.base is None and entry.opened.model_digest != self._first_model:
+        if self.view.rounds.base is None and current.opened.model_digest != self._first_model:
             return "its members: training does not start from the model that the terms say"
         return ""
 
 
-def _phases(context: ClientContext) -> dict[Phase, PhaseUnit]:
+def _phases(context: ClientContext) -> dict[ClientPhase, ClientUnit]:
     return {
-        Phase.DRAW: Draw(context),
-        Phase.SEAL: Seal(context),
-        Phase.SHARE: Share(context),
-        Phase.COMMIT: Commit(context),
-        Phase.PUBLISH: Publish(context),
-        Phase.RECOVER: Recover(context),
+        ClientPhase.DRAW: Draw(context),
+        ClientPhase.SEAL: AwaitSeal(context),
+        ClientPhase.SHARE: PublishShares(context),
+        ClientPhase.COMMIT: Commit(context),
+        ClientPhase.PUBLISH: Publish(context),
+        ClientPhase.RECOVER: ReleaseShares(context),
     }

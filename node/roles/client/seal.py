@@ -5,7 +5,7 @@ from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 from fedgrove.node.roles.company import refusal
 
 
-class Seal:
+class AwaitSeal:
     """Waits for the order of the clients. Anyone may seal it, and the coordinator does."""
 
     def __init__(self, context: ClientContext) -> None:
@@ -22,9 +22,9 @@ def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
     Asked in each phase after the draw, as the journal can be lost at any time. A client that has committed stays,
     whatever its company: its update is in the sum.
     """
-    if context.journal.note(turn.entry.number) is None:
+    if context.journal.note(turn.current.number) is None:
         return "this client: its journal of the round is gone"
-    if turn.entry.sealed is None or turn.client in turn.entry.commits:
+    if turn.current.sealed is None or turn.client in turn.current.commits:
         return ""
-    alone = refusal(context.view.rounds, turn.entry, context.config)
+    alone = refusal(context.view.rounds, turn.current, context.config)
     return f"its members: this client refuses the round, {alone}" if alone else ""

@@ -6,7 +6,7 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
-class Share:
+class PublishShares:
     """Publishes the sealed shares, and lists them on the ledger (spec 02, step 3)."""
 
     def __init__(self, context: ClientContext) -> None:
@@ -14,7 +14,7 @@ class Share:
 
     def act(self, turn: ClientTurn) -> Step:
         """Share."""
-        blob = self._context.disclosure.shares(turn.entry, turn.client)
+        blob = self._context.disclosure.shares(turn.current, turn.client)
         digest = self._context.store.put(blob).digest
-        send = partial(self._context.ledger.share, turn.entry.number, digest)
-        return self._context.outbox.send(turn.entry, "share", "shared", send)
+        send = partial(self._context.ledger.share, turn.current.number, digest)
+        return self._context.outbox.send(turn.current, "share", "shared", send)

@@ -21,28 +21,28 @@ class Close:
 
     def act(self, turn: Turn) -> Step:
         """Close, or record the failure."""
-        round = self._context.inputs(turn.entry)
-        data = self._context.store.fetch(turn.entry.recovery.digest, most_record_bytes(round.graph))
+        inputs = self._context.inputs(turn.current)
+        data = self._context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
         try:
-            result = self._context.outcomes.of(round, recovery(round, data))
+            result = self._context.outcomes.of(inputs, recovery(inputs, data))
         except InvalidRecovery as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
-            return fail(self._context, turn.entry, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
+            return fail(self._context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
-            return fail(self._context, turn.entry, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        return self._close(turn, result, self._metrics(round, result))
+            return fail(self._context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
+        return self._close(turn, result, self._metrics(inputs, result))
 
-    def _metrics(self, round: RoundInputs, result: Outcome) -> Metrics:
+    def _metrics(self, inputs: RoundInputs, result: Outcome) -> Metrics:
         """What is stated of the round beside its model."""
-        aides, entry = self._context.aides, round.entry
-        stated = aides.statements(round, result.model)
+        aides, current = self._context.aides, inputs.current
+        stated = aides.statements(inputs, result.model)
         accuracy, loss, samples = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
-        seen = entry.recovery.at.block
+        seen = current.recovery.at.block
         head = (seen, self._context.ledger.block_hash(seen))
-        return Metrics(entry.number, accuracy, loss, samples, result.privacy, stated, head)
+        return Metrics(current.number, accuracy, loss, samples, result.privacy, stated, head)
 
     def _close(self, turn: Turn, result: Outcome, metrics: Metrics) -> Step:
-        method, store, number = self._context.method, self._context.store, turn.entry.number
+        method, store, number = self._context.method, self._context.store, turn.current.number
         fault = method.statement_fault(result.model, metrics)
         if fault:
             reason = f"the coordinator that can state what it needs: {fault}"

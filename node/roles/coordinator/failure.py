@@ -11,11 +11,11 @@ from fedgrove.node.roles.coordinator.context import CoordinatorContext
 
 
 def fail(
-    context: CoordinatorContext, entry: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
+    context: CoordinatorContext, current: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
 ) -> Step:
     """Record a round as failed; the evidence is canonical JSON in the store, for people."""
-    data = json.dumps({"round": entry.number, **evidence}, sort_keys=True, separators=(",", ":")).encode()
-    receipt = context.ledger.fail(entry.number, reason, context.store.put(data).digest)
+    data = json.dumps({"round": current.number, **evidence}, sort_keys=True, separators=(",", ":")).encode()
+    receipt = context.ledger.fail(current.number, reason, context.store.put(data).digest)
     return Step("recover", acted=f"recorded the round as failed: {reason.name.lower()}", gas=receipt.gas_used)
 
 
@@ -27,9 +27,9 @@ class Overdue:
 
     def act(self, turn: Turn) -> Step:
         """Skip the round where too few have drawn, or else record that it failed."""
-        entry, ledger = turn.entry, self._context.ledger
-        if entry.sealed is None and len(entry.draws) < self._context.view.settings.quorum:
-            receipt = ledger.skip(entry.number)
+        current, ledger = turn.current, self._context.ledger
+        if current.sealed is None and len(current.draws) < self._context.view.settings.quorum:
+            receipt = ledger.skip(current.number)
             return Step("seal", acted="skipped the round: too few drawn", gas=receipt.gas_used)
-        receipt = ledger.fail(entry.number, FailureReason.DEADLINE, bytes(32))
+        receipt = ledger.fail(current.number, FailureReason.DEADLINE, bytes(32))
         return Step("overdue", acted="recorded the round as failed: deadline", gas=receipt.gas_used)

@@ -19,10 +19,10 @@ class Outcomes:
         self._method = method
         self._kept: tuple[tuple[bytes, ...], Outcome] | None = None
 
-    def of(self, round: RoundInputs, record: RecoveryRecord) -> Outcome:
+    def of(self, round_inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
         """What the round came to; computed anew when the chain changed its mind about the inputs."""
-        commits = (commit.digest for commit in round.entry.commits.values())
-        inputs = (round.entry.opened.model_digest, record.to_bytes(), *commits)
+        commits = (commit.digest for commit in round_inputs.current.commits.values())
+        inputs = (round_inputs.current.opened.model_digest, record.to_bytes(), *commits)
         if self._kept is None or self._kept[0] != inputs:
-            self._kept = (inputs, outcome(self._method, round, record))
+            self._kept = (inputs, outcome(self._method, round_inputs, record))
         return self._kept[1]

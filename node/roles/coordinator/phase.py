@@ -6,7 +6,7 @@ from fedgrove.chain.phases import Deadlines
 from fedgrove.node.protocol.rounds import RoundRecords
 
 
-class Phase(Enum):
+class CoordinatorPhase(Enum):
     """What a coordinator is to do once there is a round."""
 
     REPORT = "report"
@@ -19,26 +19,26 @@ class Phase(Enum):
     OVERDUE = "overdue"
 
 
-def phase_of(entry: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
+def phase_of(current: RoundRecords, deadlines: Deadlines, block: int) -> CoordinatorPhase:
     """The phase of the latest round; ``OPEN`` follows ``REPORT`` when there is nothing to report.
 
     Parameters
     ----------
-    entry : RoundRecords
+    current : RoundRecords
         The latest round.
     deadlines : Deadlines
         Its windows.
     block : int
         The last confirmed block.
     """
-    if entry.end is not None:
-        return Phase.REPORT
-    if entry.sealed is None:
-        return Phase.SEAL if block < deadlines.seal_end else Phase.OVERDUE
-    if entry.recovered is not None:
-        return Phase.CLOSE if block < deadlines.close_end else Phase.OVERDUE
+    if current.end is not None:
+        return CoordinatorPhase.REPORT
+    if current.sealed is None:
+        return CoordinatorPhase.SEAL if block < deadlines.seal_end else CoordinatorPhase.OVERDUE
+    if current.recovered is not None:
+        return CoordinatorPhase.CLOSE if block < deadlines.close_end else CoordinatorPhase.OVERDUE
     if block < deadlines.share_end:
-        return Phase.SHARE
+        return CoordinatorPhase.SHARE
     if block < deadlines.commit_end:
-        return Phase.COMMIT
-    return Phase.RECOVER if block < deadlines.recover_end else Phase.OVERDUE
+        return CoordinatorPhase.COMMIT
+    return CoordinatorPhase.RECOVER if block < deadlines.recover_end else CoordinatorPhase.OVERDUE

@@ -18,7 +18,7 @@ from fedgrove.node.roles.coordinator.context import CoordinatorContext
 from fedgrove.node.roles.coordinator.failure import fail
 
 
-class Recover:
+class RecordRecovery:
     """Records the recovery of a round, or why it cannot be recovered.
 
     A recovery is recorded only when the round's model follows from it: until then updates may still be on their way.
@@ -29,36 +29,36 @@ class Recover:
 
     def act(self, turn: Turn) -> Step:
         """Recover, wait for shares, or record the failure."""
-        round = self._context.inputs(turn.entry)
+        inputs = self._context.inputs(turn.current)
         try:
-            needed_secrets(round.graph, round.sharers, round.survivors)
+            needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
         except UnsafeSurvivors as fault:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
-        beyond = self._overspent(turn.entry)
+        beyond = self._overspent(turn.current)
         if beyond:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, beyond)
-        return self._recover(turn, round)
+        return self._recover(turn, inputs)
 
-    def _recover(self, turn: Turn, round: RoundInputs) -> Step:
-        released = released_shares(round)
-        gone = self._gone(round, released)
-        if gone and not round.graph.groups:
-            return fail(self._context, turn.entry, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
+    def _recover(self, turn: Turn, inputs: RoundInputs) -> Step:
+        released = released_shares(inputs)
+        gone = self._gone(inputs, released)
+        if gone and not inputs.graph.groups:
+            return fail(self._context, turn.current, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
         try:
-            record = self._recovered(turn, round, released, gone)
+            record = self._recovered(turn, inputs, released, gone)
         except TooFewShares as lack:
             if lack.owner_lied or self._is_last_call(turn, released):
                 return self._fail(turn, FailureReason.TOO_FEW_SHARES, str(lack))
-            reason = f"{missing(turn.entry.draws, turn.entry.releases, 'release shares')} ({lack})"
+            reason = f"{missing(turn.current.draws, turn.current.releases, 'release shares')} ({lack})"
             return Step.wait("recover", reason, turn.deadlines.recover_end)
-        return self._unsummed(turn, round, record, released) or self._record(turn, record)
+        return self._unsummed(turn, inputs, record, released) or self._record(turn, record)
 
     def _unsummed(
-        self, turn: Turn, round: RoundInputs, record: RecoveryRecord, released: Mapping[int, bytes]
+        self, turn: Turn, inputs: RoundInputs, record: RecoveryRecord, released: Mapping[int, bytes]
     ) -> Step | None:
         """Wait, or record the failure, where no model follows from a recovery; None where one does."""
         try:
-            self._context.outcomes.of(round, record)
+            self._context.outcomes.of(inputs, record)
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(turn, FailureReason.INVALID_UPDATE, str(fault))
         except BlobError as fault:
@@ -69,20 +69,20 @@ class Recover:
 
     def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
         digest = self._context.store.put(record.to_bytes()).digest
-        receipt = self._context.ledger.recover(turn.entry.number, digest)
+        receipt = self._context.ledger.recover(turn.current.number, digest)
         out = f", {len(record.left_out)} groups left out" if record.left_out else ""
-        survivors = len(turn.entry.commits)
+        survivors = len(turn.current.commits)
         return Step("recover", acted=f"recovered with {survivors} survivors{out}", gas=receipt.gas_used)
 
     def _recovered(
-        self, turn: Turn, round: RoundInputs, released: Mapping[int, bytes], gone: list[int]
+        self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes], gone: list[int]
     ) -> RecoveryRecord:
         """The recovery record. Where groups are summed apart, a group that lacks something for good is left out."""
-        groups = [{round.graph.client(position) for position in group} for group in round.graph.groups]
+        groups = [{inputs.graph.client(position) for position in group} for group in inputs.graph.groups]
         left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
         while True:
             try:
-                return recovered(round, released, left_out)
+                return recovered(inputs, released, left_out)
             except TooFewShares as lack:
                 spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
                 final = lack.owner_lied or self._is_last_call(turn, released)
@@ -90,17 +90,17 @@ class Recover:
                     raise
                 left_out |= spoilt
 
-    def _gone(self, round: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
+    def _gone(self, inputs: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
         """Clients whose update neither its witnesses nor this node can have."""
-        lost = unavailable_updates(round.graph, round.sharers, round.survivors, released)
-        clients = [round.graph.client(position) for position in lost]
-        sizes = {client: self._context.method.codec.expected_bytes(round, client) for client in clients}
-        digests = {client: round.entry.commits[client].digest for client in sizes}
+        lost = unavailable_updates(inputs.graph, inputs.sharers, inputs.survivors, released)
+        clients = [inputs.graph.client(position) for position in lost]
+        sizes = {client: self._context.method.codec.expected_bytes(inputs, client) for client in clients}
+        digests = {client: inputs.current.commits[client].digest for client in sizes}
         return unavailable(self._context.store, digests, sizes)
 
-    def _overspent(self, entry: RoundRecords) -> str:
+    def _overspent(self, current: RoundRecords) -> str:
         """Whose privacy budget the round's sum would exceed, in one clause; empty when nobody's."""
-        return self._context.spending().overspent(entry)
+        return self._context.spending().overspent(current)
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
         """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
@@ -109,7 +109,7 @@ class Recover:
         """
         if turn.block >= turn.deadlines.recover_end - self._context.view.settings.recover_window // 4:
             return True
-        return len(released) == len(turn.entry.order)
+        return len(released) == len(turn.current.order)
 
     def _fail(self, turn: Turn, reason: FailureReason, why: str) -> Step:
-        return fail(self._context, turn.entry, reason, {"reason": why})
+        return fail(self._context, turn.current, reason, {"reason": why})

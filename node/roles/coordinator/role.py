@@ -17,21 +17,21 @@ from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.close import Close
 from fedgrove.node.roles.coordinator.context import CoordinatorContext
 from fedgrove.node.roles.coordinator.failure import Overdue
-from fedgrove.node.roles.coordinator.gather import Commit, Share
+from fedgrove.node.roles.coordinator.gather import AwaitCommits, AwaitShares
 from fedgrove.node.roles.coordinator.open import Open
 from fedgrove.node.roles.coordinator.outcomes import Outcomes
-from fedgrove.node.roles.coordinator.phase import Phase, phase_of
-from fedgrove.node.roles.coordinator.recover import Recover
-from fedgrove.node.roles.coordinator.report import Report
-from fedgrove.node.roles.coordinator.seal import Seal
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase, phase_of
+from fedgrove.node.roles.coordinator.recover import RecordRecovery
+from fedgrove.node.roles.coordinator.report import ReportAbsences
+from fedgrove.node.roles.coordinator.seal import SealOrder
 
 NOTHING = Aides()
 
 
-class PhaseUnit(Protocol):
+class CoordinatorUnit(Protocol):
     """What a coordinator does in one phase."""
 
-    def act(self, turn: Turn) -> Step | Phase:
+    def act(self, turn: Turn) -> Step | CoordinatorPhase:
         """Do what is due: the step that came of it, or the phase that is due instead."""
         ...
 
@@ -84,7 +84,7 @@ class Coordinator:
             outcomes=Outcomes(method),
         )
         self._open = Open(self._context)
-        self._report = Report(self._context)
+        self._report = ReportAbsences(self._context)
         self._phases = self._units()
         self.view = view
 
@@ -104,32 +104,32 @@ class Coordinator:
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
-        entry = self.view.refresh()
+        current = self.view.refresh()
         try:
-            return attempt(lambda: self._act(entry), self.view.block)
+            return attempt(lambda: self._act(current), self.view.block)
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
         except (InvalidBlob, InvalidModel) as fault:
             return Step.wait("content", f"members to dispute what the round rests on: {fault}", self.view.block + 1)
 
-    def _act(self, entry: RoundRecords | None) -> Step:
-        if entry is None:
+    def _act(self, current: RoundRecords | None) -> Step:
+        if current is None:
             return self._open.first()
-        turn = Turn(entry, self.view.deadlines(entry), self.view.block)
-        due: Step | Phase = phase_of(turn.entry, turn.deadlines, turn.block)
-        while isinstance(due, Phase):
+        turn = Turn(current, self.view.deadlines(current), self.view.block)
+        due: Step | CoordinatorPhase = phase_of(turn.current, turn.deadlines, turn.block)
+        while isinstance(due, CoordinatorPhase):
             due = self._phases[due].act(turn)
         return due
 
-    def _units(self) -> dict[Phase, PhaseUnit]:
+    def _units(self) -> dict[CoordinatorPhase, CoordinatorUnit]:
         return {
-            Phase.REPORT: self._report,
-            Phase.OPEN: self._open,
-            Phase.SEAL: Seal(self._context),
-            Phase.SHARE: Share(),
-            Phase.COMMIT: Commit(),
-            Phase.RECOVER: Recover(self._context),
-            Phase.CLOSE: Close(self._context),
-            Phase.OVERDUE: Overdue(self._context),
+            CoordinatorPhase.REPORT: self._report,
+            CoordinatorPhase.OPEN: self._open,
+            CoordinatorPhase.SEAL: SealOrder(self._context),
+            CoordinatorPhase.SHARE: AwaitShares(),
+            CoordinatorPhase.COMMIT: AwaitCommits(),
+            CoordinatorPhase.RECOVER: RecordRecovery(self._context),
+            CoordinatorPhase.CLOSE: Close(self._context),
+            CoordinatorPhase.OVERDUE: Overdue(self._context),
         }

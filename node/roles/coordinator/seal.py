@@ -5,7 +5,7 @@ from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorContext
 
 
-class Seal:
+class SealOrder:
     """Takes a round from its opening to a sealed order, or skips it where too few have drawn."""
 
     def __init__(self, context: CoordinatorContext) -> None:
@@ -17,24 +17,24 @@ class Seal:
             return Step.wait("seeding", "the chain: the round's seed block", turn.deadlines.seed_block)
         if turn.block < turn.deadlines.draw_end:
             return self._draws(turn)
-        if len(turn.entry.draws) < self._context.view.settings.quorum:
-            receipt = self._context.ledger.skip(turn.entry.number)
-            return Step("seal", acted=f"skipped the round: {len(turn.entry.draws)} drawn", gas=receipt.gas_used)
+        if len(turn.current.draws) < self._context.view.settings.quorum:
+            receipt = self._context.ledger.skip(turn.current.number)
+            return Step("seal", acted=f"skipped the round: {len(turn.current.draws)} drawn", gas=receipt.gas_used)
         return self._seal(turn)
 
     def _draws(self, turn: Turn) -> Step:
         """Fix the seed, once, and wait for the members to draw."""
-        if turn.entry.seed is None:
-            receipt = self._context.ledger.fix_seed(turn.entry.number)
+        if turn.current.seed is None:
+            receipt = self._context.ledger.fix_seed(turn.current.number)
             return Step("seeding", acted="fixed the seed", gas=receipt.gas_used)
         rounds = self._context.view.rounds
         awaited = (client for client in rounds.members if not rounds.left(client))
-        return Step.wait("draw", missing(awaited, turn.entry.draws, "draw"), turn.deadlines.draw_end)
+        return Step.wait("draw", missing(awaited, turn.current.draws, "draw"), turn.deadlines.draw_end)
 
     def _seal(self, turn: Turn) -> Step:
-        entry, order_block = turn.entry, turn.deadlines.order_block
+        current, order_block = turn.current, turn.deadlines.order_block
         if turn.block <= order_block:
             # Sealed only once it is confirmed, so that the order does not change under those who act on it.
             return Step.wait("seal", "the chain: the block that orders the clients", order_block + 1)
-        receipt = self._context.ledger.seal(entry.number, entry.tickets, order_block)
-        return Step("seal", acted=f"sealed the order of {len(entry.draws)}", gas=receipt.gas_used)
+        receipt = self._context.ledger.seal(current.number, current.tickets, order_block)
+        return Step("seal", acted=f"sealed the order of {len(current.draws)}", gas=receipt.gas_used)

@@ -8,7 +8,7 @@ from eth_account import Account
 from eth_utils import keccak
 from fedgrove.chain.deployment import Deployment, Settings, Terms
 from fedgrove.chain.records import Position, Registered
-from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidStatement, Pins
+from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidHead, Pins
 from fedgrove.node.protocol.ledger_rules import ChainFacts, RuleBroken
 from fedgrove.node.protocol.rounds import Rounds
 from hypothesis import given
@@ -31,8 +31,8 @@ MEMBERS = Rounds()
 MEMBERS.add(Registered(Position(11, bytes(32), 0), ALICE.address, 1, 1, 2, bytes(32), 12, bytes(81)))
 
 
-def stated(account=ALICE, chain_id=CHAIN, ledger=LEDGER, block=15, hash=None) -> HeadStatement:
-    return HeadStatement.sign(account, chain_id, ledger, block, hash or block_hash(block))
+def stated(account=ALICE, chain_id=CHAIN, ledger=LEDGER, block=15, fork=None) -> HeadStatement:
+    return HeadStatement.sign(account, chain_id, ledger, block, fork or block_hash(block))
 
 
 def check(**pins) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def test_any_block_of_the_history_may_be_the_published_one(block):
         ({"statements": (stated(STRANGER),)}, "pinned head", "is no member"),
         ({"statements": (stated(chain_id=8),)}, "pinned head", "another federation"),
         ({"statements": (stated(ledger="0x" + "11" * 20),)}, "pinned head", "another federation"),
-        ({"statements": (stated(hash=bytes(32)),)}, "pinned head", "another hash"),
+        ({"statements": (stated(fork=bytes(32)),)}, "pinned head", "another hash"),
         ({"statements": (stated(block=HEAD + 1),)}, "pinned head", "not in the history"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_statement_is_read_as_it_was_written():
     ],
 )
 def test_a_statement_that_was_changed_is_none(change):
-    with pytest.raises(InvalidStatement, match="signature"):
+    with pytest.raises(InvalidHead, match="signature"):
         HeadStatement.from_bytes(replace(stated(), **change).to_bytes())
 
 
@@ -141,7 +141,7 @@ def table() -> dict:
     ],
 )
 def test_other_bytes_are_no_statement(data):
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidHead):
         HeadStatement.from_bytes(data)
 
 
@@ -149,5 +149,5 @@ def test_other_bytes_are_no_statement(data):
 def test_a_byte_that_changed_makes_it_none(place, difference):
     data = bytearray(stated().to_bytes())
     data[place % len(data)] ^= difference
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidHead):
         HeadStatement.from_bytes(bytes(data))

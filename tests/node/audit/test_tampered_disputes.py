@@ -15,8 +15,8 @@ from tests.node.federation import Federation, LyingCoordinator
 class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
-    def lie(self, entry, model):
-        return super().lie(entry, model) if entry.number == 2 else model
+    def lie(self, current, model):
+        return super().lie(current, model) if current.number == 2 else model
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,8 @@ class Then:
         for record in records:
             self.rounds.add(record)
 
-    def deadlines(self, entry) -> Deadlines:
-        return Deadlines.of(entry.opened.opened_at, self._settings)
+    def deadlines(self, current) -> Deadlines:
+        return Deadlines.of(current.opened.opened_at, self._settings)
 
 
 def before(story, kind: type, number: int) -> Then:

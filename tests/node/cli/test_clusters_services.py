@@ -23,7 +23,7 @@ from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.reach import open_store
 from fedgrove.node.devnet.testnet.control import down, look
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, client_name, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, client_name, read_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.devnet.testnet.processes import COORDINATOR, chain_url, reach
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.processes
 class Watched:
     """A testnet, looked at from outside, whose processes can be killed."""
 
-    def __init__(self, layout: Layout, ledger: Ledger) -> None:
+    def __init__(self, layout: TestnetPaths, ledger: Ledger) -> None:
         self.layout = layout
         self.testnet: Testnet = read_record(layout)
         self.terms, place = load_config(layout.config)
@@ -92,13 +92,13 @@ class Watched:
 
 
 @contextmanager
-def watched(layout: Layout) -> Iterator[Watched]:
+def watched(layout: TestnetPaths) -> Iterator[Watched]:
     testnet = read_record(layout)
     with connect(chain_url(testnet), testnet.chain_id) as network:
         yield Watched(layout, Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None))
 
 
-def until_ended(layout: Layout, each: Callable[[], None]) -> None:
+def until_ended(layout: TestnetPaths, each: Callable[[], None]) -> None:
     """Do something again and again until the federation has ended."""
     deadline = time.monotonic() + SECONDS
     while (now := look(layout)) is not None and now.phase != ENDED:
@@ -113,21 +113,21 @@ def wage(made: Watched) -> Callable[[], None]:
 
     def each() -> None:
         told = made.sight().standing
-        entry = made.view.rounds.latest
-        if told is None or entry is None or entry.end is not None:
+        current = made.view.rounds.latest
+        if told is None or current is None or current.end is not None:
             return
         while told.trained == GOOD_ROUNDS and attackers:
             made.poison(attackers.pop())
         if told.awaited and not made.was_killed("client", told.stage):
             made.kill(made.name(told.awaited[0]), told.stage)
-        if entry.releases and entry.recovered is None and not made.was_killed(COORDINATOR, told.stage):
+        if current.releases and current.recovered is None and not made.was_killed(COORDINATOR, told.stage):
             made.kill(COORDINATOR, told.stage)
 
     return each
 
 
 def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_path):
-    layout = Layout(tmp_path / "testnet")
+    layout = TestnetPaths(tmp_path / "testnet")
     up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", "--method", CLUSTERING]
     try:
         subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
@@ -149,7 +149,7 @@ def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_pa
         down(layout)
 
 
-def audit(layout: Layout, place: Path):
+def audit(layout: TestnetPaths, place: Path):
     testnet = read_record(layout)
     where = ("--rpc", chain_url(testnet), "--ledger", testnet.ledger, "--store", reach(layout, testnet, 0).store)
     return fedgrove("audit", *where, cwd=place)

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.layout import Layout
+from fedgrove.node.devnet.testnet.layout import TestnetPaths
 
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -154,7 +154,7 @@ def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothi
 
 def test_up_can_be_killed_at_any_moment_and_run_again(place):
     command = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", *QUIET]
-    layout = Layout(place / "testnet")
+    layout = TestnetPaths(place / "testnet")
     half_made = (layout.unfinished, layout.participant("client-02").keystore, layout.config)
     for made in (*half_made, layout.record, layout.supervisor):
         with subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

@@ -24,7 +24,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.cli.services import _warn_of_copies
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, with_first_model
@@ -63,7 +63,7 @@ class Processes:
     @classmethod
     def found(cls, network: AnvilNetwork, root: Path, clients: int, rounds: int) -> "Processes":
         dataset = load_dataset("digits")
-        config = make_config(Plan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
+        config = make_config(DemoPlan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         config = replace(config, ledger=WINDOWS)
         keys = {name: Keys.generate() for name in ("coordinator", *(f"client-{n}" for n in range(1, clients + 1)))}
         for each in keys.values():

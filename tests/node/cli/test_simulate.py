@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -36,10 +36,10 @@ def test_records_and_figures_are_kept_and_printed(kept):
     runs = json.loads(result.stdout)["runs"]
     assert [run["record"]["plan"]["seed"] for run in runs] == [3, 5]
     for run, seed in zip(runs, (3, 5), strict=True):
-        record = Record.from_json(json.loads((folder / f"runs/a/seed-{seed}/record.json").read_text()))
-        assert record == Record.from_json(run["record"]) and run["seconds"] > 0
+        record = RunRecord.from_json(json.loads((folder / f"runs/a/seed-{seed}/record.json").read_text()))
+        assert record == RunRecord.from_json(run["record"]) and run["seconds"] > 0
         assert record.plan.options == {"q": 4.0} and record.plan.training.epochs == 1
-        assert [entry.round for entry in record.rounds] == [1, 2, 3]
+        assert [each.round for each in record.rounds] == [1, 2, 3]
     for figure in ("accuracy.png", "partition.png", "ood.png"):
         assert (folder / "runs/a" / figure).read_bytes().startswith(b"\x89PNG")
 

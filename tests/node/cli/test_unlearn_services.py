@@ -23,7 +23,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet import control
-from fedgrove.node.devnet.testnet.layout import Layout, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.methods.terms import fetch_method, load_config, with_first_model
 from fedgrove.node.protocol.founding import found
@@ -155,7 +155,7 @@ def test_processes_cluster_forget_and_survive(tmp_path):
 def test_a_testnet_clusters_and_forgets(tmp_path):
     np.savez(tmp_path / "mine.npz", points=np.random.default_rng(0).uniform(-1, 1, (90, 2)))
     options = ("--clients", "3", "--k", "2", "--dataset", "mine.npz", "--store", "disk", "--block-seconds", "0.3")
-    layout = Layout(tmp_path / "testnet")
+    layout = TestnetPaths(tmp_path / "testnet")
 
     def until_round(number: int) -> None:
         deadline = time.monotonic() + SECONDS

@@ -26,7 +26,7 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, read_notebook
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
 from fedgrove.node.methods.terms import method_of, with_first_model
@@ -53,14 +53,14 @@ class Liar(CountCodec):
         super().__init__(config)
         self._lie = lie
 
-    def encode(self, round, client, secrets, update):
-        own = exchange_of(round).sum_of(client)
+    def encode(self, inputs, client, secrets, update):
+        own = exchange_of(inputs).sum_of(client)
         if own is None:
             return b""
-        lie = self._lie(update, round.entry)
+        lie = self._lie(update, inputs.current)
         anything = replace(own.code, limit=MAX_LIMIT, signed=True)
         elements = anything.encode(lie) if isinstance(lie, BinCounts) else lie(anything)
-        keys = mask_keys(round.graph, round.entry.order.index(client), secrets, round.sharers)
+        keys = mask_keys(inputs.graph, inputs.current.order.index(client), secrets, inputs.sharers)
         return _lay(elements, keys).astype(gf.ELEMENT).tobytes()
 
 
@@ -138,11 +138,11 @@ class Federation:
         work = client._context.work
         drawn = work.result
         if number in self.claims:
-            work.samples = lambda entry, index: self.claims[number]
+            work.samples = lambda current, index: self.claims[number]
 
-        def result(entry, index):
-            self.sent[number, entry.number] = drawn(entry, index)
-            return self.sent[number, entry.number]
+        def result(current, index):
+            self.sent[number, current.number] = drawn(current, index)
+            return self.sent[number, current.number]
 
         work.result = result
         return client
@@ -208,7 +208,7 @@ class Federation:
             found.add(record)
         return found
 
-    def state(self) -> State:
+    def state(self) -> KMeansState:
         closed = [record for record in self.ledger(1).records() if isinstance(record, Closed)]
         return method_of(self.config).fetch_model(self.store, closed[-1].model_digest)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from fedgrove.node.devnet.demo import Plan
+from fedgrove.node.devnet.demo import DemoPlan
 
 from tests.node.conftest import run_federation
 
@@ -23,7 +23,7 @@ def demo_report(*arguments):
 
 
 def models(report):
-    return [entry["model_cid"] for entry in report["rounds"]]
+    return [each["model_cid"] for each in report["rounds"]]
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def embedded_report():
 def test_the_report_says_what_happened(embedded_report):
     report = embedded_report
     assert report["audit"] == {"verdict": "verified", "first_bad_record": None}
-    assert [entry["round"] for entry in report["rounds"]] == [1, 2]
-    for entry in report["rounds"]:
-        assert entry["drawn"] == entry["committed"] == 4 and entry["dropped"] == []
-        assert entry["model_cid"].startswith("baf") and entry["gas_used"] > 0 and entry["seconds"] > 0
-        assert 0 <= entry["accuracy"] <= 1 and entry["loss"] > 0
+    assert [each["round"] for each in report["rounds"]] == [1, 2]
+    for each in report["rounds"]:
+        assert each["drawn"] == each["committed"] == 4 and each["dropped"] == []
+        assert each["model_cid"].startswith("baf") and each["gas_used"] > 0 and each["seconds"] > 0
+        assert 0 <= each["accuracy"] <= 1 and each["loss"] > 0
     assert set(report["bytes"]) == {"1", "2"} and set(report["bytes"]["1"]) == {"1", "2", "3", "4"}
     assert report["gas"]["draw"]["count"] == 8
     assert report["config"]["federation"]["seed"] == 5
@@ -65,20 +65,20 @@ def test_another_seed_gives_other_models(embedded_report):
 
 def test_it_learns_while_a_quarter_of_the_clients_drop_out(tmp_path):
     report = demo_report("--clients", "8", "--rounds", "3", "--drop", "0.25", "--out", str(tmp_path / "kept"))
-    assert all(entry["status"] == "closed" and len(entry["dropped"]) <= 2 for entry in report["rounds"])
-    assert any(entry["dropped"] for entry in report["rounds"])
+    assert all(each["status"] == "closed" and len(each["dropped"]) <= 2 for each in report["rounds"])
+    assert any(each["dropped"] for each in report["rounds"])
     assert report["rounds"][-1]["accuracy"] > 0.6
     result = fedgrove("audit", str(tmp_path / "kept"), "--json")
     assert result.returncode == 0 and json.loads(result.stdout)["verdict"] == "verified"
 
 
 def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
-    run = run_federation(tmp_path / "kept", Plan(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
-    assert {entry["status"].split(":")[0] for entry in run.report["rounds"]} <= {"failed", "skipped"}
+    run = run_federation(tmp_path / "kept", DemoPlan(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
+    assert {each["status"].split(":")[0] for each in run.report["rounds"]} <= {"failed", "skipped"}
     # Each of the two rounds is held again, in vain.
     assert len(run.report["rounds"]) == 4
-    assert {entry["accuracy"] for entry in run.report["rounds"]} == {None}
-    assert len({entry["model_cid"] for entry in run.report["rounds"]}) == 1
+    assert {each["accuracy"] for each in run.report["rounds"]} == {None}
+    assert len({each["model_cid"] for each in run.report["rounds"]}) == 1
     assert fedgrove("audit", str(run.directory)).returncode == 0
 
 

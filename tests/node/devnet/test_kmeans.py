@@ -17,12 +17,12 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.views.clients import forgettings
-from fedgrove.node.explorer.watch import Sight, Watch
+from fedgrove.node.explorer.watch import IndexWatch, Snapshot
 from fedgrove.node.methods.kmeans.asking import CannotForget, ask
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.request import InvalidRequest, Request
 from fedgrove.node.methods.kmeans.schedule import OnRequest
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import Rounds
@@ -33,7 +33,7 @@ CLIENTS = 5
 WIDE = replace(TERMS, dimensions=20)
 
 
-def spoil(vector: BinCounts, entry) -> BinCounts:
+def spoil(vector: BinCounts, current) -> BinCounts:
     """A vector with fewer points than none: nobody's sum of counts."""
     return -vector
 
@@ -43,7 +43,7 @@ class Story:
     """What happened, and what was there at each point of it."""
 
     federation: Federation
-    states: dict[str, State]
+    states: dict[str, KMeansState]
     requests: dict[str, tuple[int, Request]]
     history: LedgerHistory
     facts: object
@@ -186,8 +186,8 @@ def test_the_explorer_says_since_which_round_a_request_is_honoured_as_the_certif
     index.add(story.history)
     survey(index, store, 1, 10_000)
     source = LiveSource(story.federation.network, story.federation.deployment, store, "embedded", "fedgrove audit …")
-    overview, models = (Pages(Watch(source, index)).render(path) for path in ("", "models/"))
-    shown = [(each.client, each.round) for each in forgettings(index, Checks(Sight()))]
+    overview, models = (Pages(IndexWatch(source, index)).render(path) for path in ("", "models/"))
+    shown = [(each.client, each.round) for each in forgettings(index, Checks(Snapshot()))]
     index.close()
     rounds = {name: certificate(story, name).table["round"]["number"] for name in story.requests}
     assert shown == [(client, rounds[name]) for name, (client, _) in story.requests.items()]

@@ -13,7 +13,7 @@ from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 
 HOME = "http://127.0.0.1"
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
@@ -24,7 +24,7 @@ PATIENCE = 120_000  # milliseconds; machines that run other things at the same t
 class Explorer:
     """An explorer that has read, surveyed and audited everything, and a client of its pages."""
 
-    watch: Watch
+    watch: IndexWatch
     index: Index
     client: TestClient
 
@@ -36,7 +36,7 @@ class Explorer:
 
 @contextmanager
 def exploring(source: Source, cache: Path) -> Iterator[Explorer]:
-    with open_index(source, cache) as index, Watch(source, index) as watch:
+    with open_index(source, cache) as index, IndexWatch(source, index) as watch:
         watch.settle()
         yield Explorer(watch, index, TestClient(make_app(watch), base_url=HOME))
 

@@ -15,7 +15,7 @@ from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource, LiveSource
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.status.standing import standing
 
@@ -140,7 +140,7 @@ def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
         source = LiveSource(network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
         with (
             open_index(source, tmp_path / "cache") as index,
-            Watch(source, index, interval=0.1) as watch,
+            IndexWatch(source, index, interval=0.1) as watch,
             serving(watch) as address,
             closing(open_page(address)) as page,  # before the server ends, of which it would complain
         ):

@@ -19,9 +19,9 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.survey import ask_again, survey
-from fedgrove.node.explorer.views.clusters import Clusters, clusters_of
+from fedgrove.node.explorer.views.clusters import ClustersView, clusters_of
 from fedgrove.node.explorer.views.words import STAGES
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.round_inputs import course_of
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
@@ -65,7 +65,7 @@ def heard(story) -> list[ClusterState]:
 
 
 @pytest.fixture(scope="module")
-def view(clustered) -> Clusters:
+def view(clustered) -> ClustersView:
     return clusters_of(clustered.index, Checks(clustered.watch.sight))
 
 
@@ -114,10 +114,10 @@ def test_scores_are_those_that_make_suspect(view, heard):
 def test_leaders_are_those_that_repeat_the_sums(story, clustered, view):
     schedule = ClusterSchedule(story.federation.config)
     for step in view.steps:
-        round = story.place(step.number)
-        stated = {client: draw.samples for client, draw in round.entry.draws.items()}
+        inputs = story.place(step.number)
+        stated = {client: draw.samples for client, draw in inputs.current.draws.items()}
         leaders = view.leaders(step, view.groups(step, stated))
-        assert tuple(leaders.values()) == schedule.leaders(round)
+        assert tuple(leaders.values()) == schedule.leaders(inputs)
         page = clustered.page(f"rounds/{step.number}/")
         assert ("repeats the coordinator’s sum" in page) == bool(leaders) == (step.row.stage == "train")
 
@@ -199,7 +199,7 @@ def test_an_export_has_the_page_and_every_link_leads_to_a_file(clustered, tmp_pa
 
 def test_at_any_block_pages_say_what_was_known_then(story, clustered, view, copied):
     """The federation as somebody saw it while it went on: up to each of some blocks, from the last to the first."""
-    pages, last = Pages(Watch(clustered.watch.source, copied)), view.judgements[-1]
+    pages, last = Pages(IndexWatch(clustered.watch.source, copied)), view.judgements[-1]
     ballots = [each for each in story.committed(last.voted.number) if each.client in last.ballots]
     ends = {end.round: end.at.block for end in story.closed()}
     blocks = [ballots[1].at.block, *(block for number in sorted(ends, reverse=True)[1:] for block in (ends[number],))]
@@ -230,7 +230,7 @@ def test_a_changed_ballot_is_red_and_counts_for_nobody(story, archive, view, tmp
 
 def test_a_state_that_does_not_follow_is_not_shown(clustered, copied):
     """Other heads and statements than those behind the ledger's digests: pages stay, and say what is missing."""
-    pages = Pages(Watch(clustered.watch.source, copied))
+    pages = Pages(IndexWatch(clustered.watch.source, copied))
     with copied.changes() as database:
         evil = (b"<script>alert(1)</script>", "[[1]]")
         database.execute("UPDATE rounds SET clusters = ?, scores = ? WHERE number = 4", evil)
@@ -245,7 +245,7 @@ def test_a_state_that_does_not_follow_is_not_shown(clustered, copied):
 
 def test_a_state_of_too_many_and_too_large_numbers_makes_no_large_page(clustered, copied, heard, view):
     """One that the audit has not come to yet: members beyond any ledger's, and clusters without end."""
-    pages = Pages(Watch(clustered.watch.source, copied))
+    pages = Pages(IndexWatch(clustered.watch.source, copied))
     number = next(step.number for step in view.steps if step.row.stage == "train")
     crowd = (*range(1, 200), *range(1 << 31, (1 << 31) + 200))
     sets, clusters = dict.fromkeys(crowd, ("ab" * 32, 7)), (crowd,) * 360

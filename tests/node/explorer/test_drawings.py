@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 from fedgrove.chain import tree
-from fedgrove.node.explorer.drawings import Leaf, Phase, cooperation_tree, lines, timeline
+from fedgrove.node.explorer.drawings import Leaf, PhaseWindow, cooperation_tree, lines, timeline
 
 SVG = "svg"
 
@@ -41,7 +41,11 @@ def test_an_arc_to_a_client_that_left_looks_different():
 
 
 def test_a_timeline_has_a_window_for_each_phase_and_says_where_the_round_ended():
-    phases = [Phase("draw", 10, 19, (11, 11, 12)), Phase("share", 20, 40), Phase("close", 41, 41, (41,))]
+    phases = [
+        PhaseWindow("draw", 10, 19, (11, 11, 12)),
+        PhaseWindow("share", 20, 40),
+        PhaseWindow("close", 41, 41, (41,)),
+    ]
     drawing = timeline(phases, 41, 99, "phases")
     assert len(elements(drawing, "window")) == 3
     assert [tick.get("d").count("M") for tick in elements(drawing, "tick")] == [2, 1]

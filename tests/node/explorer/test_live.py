@@ -15,7 +15,7 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.terms import latest_config
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.status.standing import standing
@@ -33,7 +33,7 @@ def snapshot(federation, directory):
     """Export what is there now."""
     source = LiveSource(federation.network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
     with open_index(source, directory / "cache") as index:
-        with Watch(source, index) as watch:
+        with IndexWatch(source, index) as watch:
             watch.settle()
         export(watch, directory / "site", 1 << 30)
 
@@ -117,7 +117,7 @@ def test_over_a_kubo_node_it_sees_the_same_and_what_the_node_does_not_find(life,
         store = KuboStore(node.url, timeout=1.0)
         mirror(federation.store, store, (record for record in records if record is not lost))
         source = LiveSource(federation.network, federation.deployment, store, "embedded", "fedgrove audit …")
-        with open_index(source, tmp_path / "cache") as index, Watch(source, index) as watch:
+        with open_index(source, tmp_path / "cache") as index, IndexWatch(source, index) as watch:
             sight = watch.settle()
             blobs = index.rows("SELECT * FROM blobs")
             pages = TestClient(make_app(watch), base_url=HOME)
@@ -153,7 +153,7 @@ def test_a_store_that_takes_its_time_holds_up_neither_chain_nor_audit(life, tmp_
     go = threading.Event()
     store = Slow(federation.store, go)
     source = LiveSource(federation.network, federation.deployment, store, "embedded", "fedgrove audit …")
-    with open_index(source, tmp_path) as index, Watch(source, index, interval=0.05) as watch:
+    with open_index(source, tmp_path) as index, IndexWatch(source, index, interval=0.05) as watch:
         with watch.changed:
             assert watch.changed.wait_for(lambda: watch.sight.verdict and watch.sight.standing, timeout=120)
         assert watch.sight.verdict.verdict == "verified" and watch.sight.standing.phase == "closed"
@@ -168,7 +168,7 @@ def test_an_audit_that_breaks_off_does_not_leave_the_pages_saying_that_it_goes_o
     monkeypatch.setattr(source, "audit", lambda _: 1 / 0)
     complaints = []
     monkeypatch.setattr(threading, "excepthook", complaints.append)
-    with open_index(source, tmp_path) as index, Watch(source, index) as watch:
+    with open_index(source, tmp_path) as index, IndexWatch(source, index) as watch:
         sight = watch.settle()
     assert sight.verdict.verdict == "cannot tell" and "ZeroDivisionError" in sight.verdict.reason
     assert not sight.auditing and len(complaints) == 1
@@ -187,7 +187,7 @@ def test_an_export_of_a_round_that_goes_on_shows_what_was_there(life):
 
 def test_a_watch_tells_when_something_is_new(life):
     federation, source, index, _ = life
-    with Watch(source, index, interval=0.05) as watch, watch.changed:
+    with IndexWatch(source, index, interval=0.05) as watch, watch.changed:
         assert watch.changed.wait_for(lambda: watch.sight.standing is not None, timeout=120)
         assert watch.changed.wait_for(lambda: latest_config(index) == federation.config, timeout=120)
     assert watch.sight.version > 0 and not watch.sight.waiting

@@ -293,11 +293,11 @@ def test_pages_answer_while_nothing_is_known(run, tmp_path):
     from fastapi.testclient import TestClient
     from fedgrove.node.explorer.cache import open_index
     from fedgrove.node.explorer.server import make_app
-    from fedgrove.node.explorer.watch import Watch
+    from fedgrove.node.explorer.watch import IndexWatch
 
     source = DirectorySource(run.directory)
     with open_index(source, tmp_path) as index:
-        client = TestClient(make_app(Watch(source, index)), base_url=HOME)
+        client = TestClient(make_app(IndexWatch(source, index)), base_url=HOME)
         page = client.get("/").text
         assert "Checking" in page and "No round has been opened yet" in page
         for path in ("clients/", "models/", "contracts/", "help/", "search/"):

@@ -39,8 +39,8 @@ def two_rounds(strategy: str, device: str):
     place = {"settings": SETTINGS, "rounds": 3, "client": 2, "seed": 5, "device": device}
     weights = initial_tensors("small-cnn", (1, 8, 8), 10, seed=0)
     model = {**weights, **make_strategy(strategy).initial_extras(weights)}
-    first = train(tensors=model, round=1, **options, **place)
-    second = train(tensors=first.tensors, round=2, state=first.state, **options, **place)
+    first = train(tensors=model, number=1, **options, **place)
+    second = train(tensors=first.tensors, number=2, state=first.state, **options, **place)
     return second, evaluate(SPEC, second.tensors, digits.test(), device)
 
 

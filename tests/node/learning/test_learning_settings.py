@@ -47,7 +47,7 @@ def test_partition_settings_are_checked():
 
 def test_the_learning_rate_decays_by_round():
     settings = TrainingSettings(learning_rate=0.1, learning_rate_decay=0.5)
-    assert [settings.rate_of(round) for round in (1, 2, 3)] == [0.1, 0.05, 0.025]
+    assert [settings.rate_of(number) for number in (1, 2, 3)] == [0.1, 0.05, 0.025]
 
 
 def test_defaults_follow_the_data():

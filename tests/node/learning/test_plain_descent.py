@@ -19,7 +19,7 @@ def trained(settings: TrainingSettings, strategy: str = "fedavg", count: int = 1
     method = make_strategy(strategy, options)
     weights = initial_tensors(SPEC.name, SPEC.input_shape, SPEC.classes, seed=1)
     weights |= method.initial_extras(weights)
-    return train(SPEC, weights, samples, None, method, settings, round=2, rounds=5, client=3, seed=0)
+    return train(SPEC, weights, samples, None, method, settings, number=2, rounds=5, client=3, seed=0)
 
 
 def test_a_round_is_that_of_automatic_differentiation(monkeypatch):

@@ -25,12 +25,12 @@ def random_samples(count: int, seed: int) -> Samples:
     return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
 
 
-def start_of(shared: Samples | None, round: int = 1, rounds: int = 10) -> RoundStart:
-    return RoundStart(round, rounds, random_samples(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
+def start_of(shared: Samples | None, number: int = 1, rounds: int = 10) -> RoundStart:
+    return RoundStart(number, rounds, random_samples(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
 
 
 def begin(strategy: FedAom, model: ConvNet, shared: Samples) -> LocalTerm:
-    prepared = strategy.prepare(model, shared, round=1, rounds=10)
+    prepared = strategy.prepare(model, shared, number=1, rounds=10)
     return strategy.begin(model, replace(start_of(shared), prepared=prepared))
 
 
@@ -69,7 +69,7 @@ def test_bad_strategies_are_a_sentence(name, options, message):
 
 def test_the_added_losss_weight_runs_from_one_to_zero():
     strategy = FedAom()
-    weights = [strategy.weight(round, 50) for round in range(51)]
+    weights = [strategy.weight(number, 50) for number in range(51)]
     assert weights[0] == 1.0
     assert weights[50] == 0.0
     assert all(after < before for before, after in pairwise(weights))
@@ -82,7 +82,7 @@ def test_the_added_losss_weight_runs_from_one_to_zero():
 def test_fedaom_without_a_shared_set_is_a_sentence():
     model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
     with pytest.raises(ValueError, match="fedaom needs a shared set"):
-        FedAom().prepare(model, None, round=1, rounds=10)
+        FedAom().prepare(model, None, number=1, rounds=10)
 
 
 def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it():
@@ -160,12 +160,12 @@ def test_local_attributions_are_refreshed_when_due():
 def test_with_weight_zero_fedaom_equals_fedavg_to_the_bit(option):
     # beta 0 in any round, or the default in the last round.
     arguments = (SPEC, initial_tensors("small-cnn", (1, 8, 8), 5, 0), random_samples(40, 2), random_samples(10, 1))
-    place = {"round": 4, "rounds": 4, "client": 3, "seed": 1}
+    place = {"number": 4, "rounds": 4, "client": 3, "seed": 1}
     settings = TrainingSettings(epochs=2, batch_size=7, crop=1)
     ours = train(*arguments, FedAom(**option), settings, **place)
     plain = train(*arguments, FedAvg(), settings, **place)
     assert all(np.array_equal(ours.tensors[name], plain.tensors[name]) for name in plain.tensors)
-    earlier = {**place, "round": 1}
+    earlier = {**place, "number": 1}
     if not option:
         moved = train(*arguments, FedAom(), settings, **earlier)
         plain = train(*arguments, FedAvg(), settings, **earlier)
@@ -215,10 +215,10 @@ def test_a_strategy_may_mix_data_add_loss_send_extras_and_keep_state():
     model = {**weights, **strategy.initial_extras(weights)}
     settings = TrainingSettings(batch_size=10)
     state = None
-    for round in (1, 2):
+    for number in (1, 2):
         update = train(
             SPEC, model, random_samples(30, 2), random_samples(10, 1), strategy, settings,
-            round=round, rounds=2, client=1, seed=0, state=state,
+            number=number, rounds=2, client=1, seed=0, state=state,
         )  # fmt: skip
         assert set(update.tensors) == set(model)
         assert update.samples == 30, "shared samples do not count as the client's own"

@@ -28,7 +28,7 @@ from fedgrove.node.learning.training import (
 from torch.nn import functional
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
-PLACE = {"round": 1, "rounds": 3, "client": 2, "seed": 5}
+PLACE = {"number": 1, "rounds": 3, "client": 2, "seed": 5}
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +79,17 @@ def test_clients_in_parallel_threads_give_the_bytes_of_clients_in_turn(digits, s
 def test_what_is_common_to_a_round_may_be_prepared_once_for_all_its_clients(digits, shared, start):
     samples = digits.train().take(range(80))
     strategy = make_strategy("fedaom")
-    prepared = prepare(SPEC, start, shared, strategy, round=1, rounds=3)
+    prepared = prepare(SPEC, start, shared, strategy, number=1, rounds=3)
     for client in (1, 2):
         alone = run(start, samples, shared, client=client)
         assert dump(run(start, samples, shared, client=client, prepared=prepared).tensors) == dump(alone.tensors)
-    assert prepare(SPEC, start, shared, strategy, round=3, rounds=3) is None, "its weight is zero by then"
-    assert prepare(SPEC, start, None, make_strategy("fedavg"), round=1, rounds=3) is None
+    assert prepare(SPEC, start, shared, strategy, number=3, rounds=3) is None, "its weight is zero by then"
+    assert prepare(SPEC, start, None, make_strategy("fedavg"), number=1, rounds=3) is None
     with pytest.raises(ValueError, match="fedaom needs a shared set"):
-        prepare(SPEC, start, None, strategy, round=1, rounds=3)
+        prepare(SPEC, start, None, strategy, number=1, rounds=3)
 
 
-@pytest.mark.parametrize("other", [{"seed": 6}, {"client": 3}, {"round": 2}])
+@pytest.mark.parametrize("other", [{"seed": 6}, {"client": 3}, {"number": 2}])
 def test_seed_client_and_round_each_change_the_randomness(digits, shared, start, other):
     samples = digits.train().take(range(80))
     settings = TrainingSettings(learning_rate_decay=1.0)
@@ -127,7 +127,7 @@ def test_samples_that_do_not_fit_the_model_are_a_sentence(digits, shared, start)
         with pytest.raises(ValueError, match=message):
             run(start, samples, common)
     with pytest.raises(ValueError, match="rounds count from 1"):
-        run(start, small, shared, round=0)
+        run(start, small, shared, number=0)
 
 
 def test_evaluation_counts_right_answers(start):
@@ -164,7 +164,7 @@ def test_training_equals_the_textbook_loop(model, shape):
     ours = train(spec, start, samples, None, make_strategy("fedavg"), settings, **PLACE)
     plain = build_model(model, shape, 10, seed=0)
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=0.5, weight_decay=0.1, foreach=False)
-    generator = _generator("training", PLACE["seed"], PLACE["client"], PLACE["round"])
+    generator = _generator("training", PLACE["seed"], PLACE["client"], PLACE["number"])
     x, y = torch.from_numpy(samples.x), torch.from_numpy(samples.y)
     if model.endswith("-centred"):
         x = 4 * x - 2
@@ -216,11 +216,11 @@ def test_eight_skewed_clients_learn_the_digits_in_three_rounds(digits, strategy)
     method, settings = make_strategy(strategy), default_settings("digits")
     model = initial_tensors(spec.name, spec.input_shape, spec.classes, seed=0)
     accuracies = []
-    for round in (1, 2, 3):
+    for number in (1, 2, 3):
         updates = [
             train(
                 spec, model, train_set.take(part), common, method, settings,
-                round=round, rounds=3, client=client, seed=0,
+                number=number, rounds=3, client=client, seed=0,
             )
             for client, part in enumerate(parts, start=1)
         ]  # fmt: skip

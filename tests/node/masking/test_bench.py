@@ -38,7 +38,7 @@ def test_the_record_of_the_default_round_is_the_one_that_its_shares_would_give()
 
 
 def test_a_typical_client_has_the_trees_seven_partners():
-    assert bench_masking.Drawn.make().partners == 7
+    assert bench_masking.DrawnClients.make().partners == 7
 
 
 def test_without_flower_the_row_says_how_to_get_it(rows):
@@ -48,6 +48,6 @@ def test_without_flower_the_row_says_how_to_get_it(rows):
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
 def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(bench_masking.FLOWER_VARIABLE, python)
-    bench = bench_masking.MaskingRound(bench_masking.Drawn.make(), *bench_masking.model(1_000), {})
+    bench = bench_masking.MaskingRound(bench_masking.DrawnClients.make(), *bench_masking.model(1_000), {})
     (row,) = bench_masking.flower_rows(bench, bench.typical, 1.0, 1.0)
     assert row["value"] == "failed" and bench_masking.FLOWER_VARIABLE in row["beside"] and hint in row["beside"]

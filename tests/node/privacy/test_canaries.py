@@ -101,10 +101,10 @@ class Scene:
     def place(self, number: int) -> RoundInputs:
         rate = self.config.rate_ppm(number)
         order = tuple(range(1, self.sharers + 1))
-        entry = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4, order=order)
-        entry.shares = dict.fromkeys(range(1, self.sharers + 1))
-        entry.commits = dict.fromkeys(range(1, self.survivors + 1))
-        return RoundInputs(Rounds(), entry, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
+        current = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4, order=order)
+        current.shares = dict.fromkeys(range(1, self.sharers + 1))
+        current.commits = dict.fromkeys(range(1, self.survivors + 1))
+        return RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
 
     def victims(self, present: bool, number: int) -> dict[str, np.ndarray]:
         own = (self.canary or LONG) if present else (self.neighbour or ZEROS)
@@ -117,7 +117,7 @@ class Scene:
 def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
     """From the sums of all rounds, along the line between the victim's two uploads."""
     kind, places = method_of(scene.config).codec, [scene.place(number) for number in range(1, scene.rounds + 1)]
-    grids = [kind._grid(place) for place in places]
+    grids = [kind._grid(inputs) for inputs in places]
 
     def clean(present: bool, number: int) -> np.ndarray:
         vector = flatten(scene.victims(present, number))
@@ -127,12 +127,12 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
     def score(present: bool, trial: int) -> float:
         found = 0.0
-        for number, (place, grid, line) in enumerate(zip(places, grids, apart, strict=True), 1):
+        for number, (inputs, grid, line) in enumerate(zip(places, grids, apart, strict=True), 1):
             lots.restart(2 * (trial if scene.same_lots else trial * scene.rounds + number) + present)
             words = np.zeros(grid.length, np.uint32)
-            for client in place.entry.commits:
+            for client in inputs.current.commits:
                 own = scene.victims(present, number) if client == 1 else ZEROS
-                words += np.frombuffer(kind.encode(place, client, None, own), np.uint32)
+                words += np.frombuffer(kind.encode(inputs, client, None, own), np.uint32)
             if kind.everybody_spends and not scene.readers:
                 fill_up(grid, words, scene.survivors, lots(32))
             found += float(_signed(words) @ line)
@@ -145,9 +145,9 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def client_level_accounted(scene: Scene) -> float:
-    kind, entry = method_of(scene.config).codec, scene.place(1).entry
+    kind, current = method_of(scene.config).codec, scene.place(1).current
     told = kind.release_to_readers if scene.readers else kind.release
-    return epsilon_of([told(entry, LENGTH)] * scene.rounds, DELTA)
+    return epsilon_of([told(current, LENGTH)] * scene.rounds, DELTA)
 
 
 def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
@@ -163,7 +163,7 @@ def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def local_accounted(scene: Scene) -> float:
-    return epsilon_of([method_of(scene.config).codec.release(scene.place(1).entry, LENGTH)], DELTA)
+    return epsilon_of([method_of(scene.config).codec.release(scene.place(1).current, LENGTH)], DELTA)
 
 
 ONES = np.concatenate([np.full(4, 9.0), -np.arange(1.0, 61.0)]).astype(np.float32)
@@ -261,10 +261,10 @@ def a_member_without_noise(patch):
     """Client 2 leaves out its share, and its share is counted."""
     encode = ClientLevelUploads.encode
 
-    def encoded(self, round, client, secrets, own):
+    def encoded(self, number, client, secrets, own):
         if client == 1:
-            return encode(self, round, client, secrets, own)
-        return quantise(self._grid(round), flatten(own), os.urandom).tobytes()
+            return encode(self, number, client, secrets, own)
+        return quantise(self._grid(number), flatten(own), os.urandom).tobytes()
 
     patch.setattr(ClientLevelUploads, "encode", encoded)
 
@@ -286,14 +286,14 @@ def encoded_twice(patch):
 
 
 def lost_noise_not_counted(patch):
-    def full(self, entry, parameters):
-        return self._grid_of(entry, parameters, clip=1.0).release(len(entry.shares), 1.0)
+    def full(self, current, parameters):
+        return self._grid_of(current, parameters, clip=1.0).release(len(current.shares), 1.0)
 
     patch.setattr(ClientLevelUploads, "release", full)
 
 
 def counted_as_drawn_in_secret(patch):
-    patch.setattr(ClientLevelUploads, "release_to_readers", lambda self, entry, d: self.release(entry, d))
+    patch.setattr(ClientLevelUploads, "release_to_readers", lambda self, current, d: self.release(current, d))
 
 
 def nothing(patch):

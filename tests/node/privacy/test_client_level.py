@@ -280,7 +280,7 @@ def test_two_uploads_of_one_update_differ():
 
 def test_schedules_change_grid_and_release_by_round():
     terms = ClientLevelSettings(noise_multipliers=(1.0, 2.0), sampling_rates=(0.1, 0.5), phases=(4,))
-    grids = [grid_for(terms, round, 100, 1.0, clients=100, rate=0.1, sharers=10) for round in (1, 3, 4, 9)]
+    grids = [grid_for(terms, number, 100, 1.0, clients=100, rate=0.1, sharers=10) for number in (1, 3, 4, 9)]
     assert [own.noise_multiplier for own in grids] == [1.0, 1.0, 2.0, 2.0]
 
 

@@ -39,6 +39,6 @@ def test_bad_terms_are_refused(name, values):
 
 def test_a_schedule_holds_from_its_round_on():
     terms = ClientLevelSettings(noise_multipliers=(1.0, 1.5, 2.0), sampling_rates=(0.1, 0.2, 0.4), phases=(3, 10))
-    assert [terms.noise_multiplier_of(round) for round in (1, 2, 3, 9, 10, 99)] == [1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
-    assert [terms.sampling_rate_of(round, 1.0) for round in (1, 3, 10)] == [0.1, 0.2, 0.4]
+    assert [terms.noise_multiplier_of(number) for number in (1, 2, 3, 9, 10, 99)] == [1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
+    assert [terms.sampling_rate_of(number, 1.0) for number in (1, 3, 10)] == [0.1, 0.2, 0.4]
     assert ClientLevelSettings().sampling_rate_of(7, 0.25) == 0.25

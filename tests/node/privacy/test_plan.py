@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
-from fedgrove.node.privacy.plan import Training, binomial_quantile, cost, outlook
+from fedgrove.node.privacy.plan import PlannedTraining, binomial_quantile, cost, outlook
 from scipy.stats import binom
 
-TRAINING = Training(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta=1e-5)
+TRAINING = PlannedTraining(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta=1e-5)
 
 
 @pytest.mark.parametrize("participation", ["public", "secret"])
@@ -34,7 +34,9 @@ def test_the_most_drawn_client_is_that_in_half_of_all_trainings():
     rng = np.random.default_rng(0)
     most = rng.binomial(54, 0.22, (2000, 1000)).max(axis=1)
     assert np.median(most) == TRAINING.most_drawn == 22
-    assert Training(1, 0.5, 11, 1, 1e-3).most_drawn == 5 and Training(10, 1.0, 11, 1, 1e-3).most_drawn == 11
+    assert (
+        PlannedTraining(1, 0.5, 11, 1, 1e-3).most_drawn == 5 and PlannedTraining(10, 1.0, 11, 1, 1e-3).most_drawn == 11
+    )
 
 
 def test_noise_to_signal_by_hand():
@@ -43,7 +45,7 @@ def test_noise_to_signal_by_hand():
     assert found.noise_to_signal == pytest.approx(1.251 * 100 / 220, rel=0.001)  # σ√d/m
     assert found.noise_deviation == pytest.approx(1.251 / 220, rel=0.001)
     assert found.drawn_for_one == math.ceil(found.noise_multiplier * 100)
-    spare = Training(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.19)
+    spare = PlannedTraining(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.19)
     assert outlook(spare, 8.0, "secret").noise_to_signal == pytest.approx(found.noise_to_signal / 0.9)
 
 
@@ -56,7 +58,7 @@ def test_local_noise_is_that_of_each_client_for_itself():
 def test_lost_noise_costs_unless_it_was_provided_for():
     full, lost = cost(TRAINING, 2.0), cost(TRAINING, 2.0, lost=0.2)
     assert lost.average.epsilon > full.average.epsilon and lost.models.epsilon > full.models.epsilon
-    provided = Training(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.2)
+    provided = PlannedTraining(1000, 0.22, 54, 10_000, 1e-5, dropouts=0.2)
     assert cost(provided, 2.0, lost=0.2) == cost(provided, 2.0) == full
     assert cost(provided, 2.0, lost=0.3).average.epsilon > full.average.epsilon
 
@@ -91,4 +93,4 @@ def test_the_quantile_is_the_binomials(trials, probability):
 def test_a_training_that_makes_no_sense_is_refused(name, value):
     terms = {"clients": 10, "rate": 0.5, "rounds": 5, "parameters": 10, "delta": 1e-5, name: value}
     with pytest.raises(ValueError, match=f"^{name} must be"):
-        Training(**terms)
+        PlannedTraining(**terms)

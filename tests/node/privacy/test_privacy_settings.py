@@ -37,4 +37,4 @@ def test_bad_terms_of_local_privacy_are_refused(name, value):
 
 def test_the_step_decays_from_round_1_on():
     settings = SignDsSettings(step=4.0, step_decay=0.5)
-    assert [settings.step_of(round) for round in (1, 2, 4)] == [4.0, 2.0, 0.5]
+    assert [settings.step_of(number) for number in (1, 2, 4)] == [4.0, 2.0, 0.5]

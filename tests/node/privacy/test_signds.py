@@ -13,8 +13,8 @@ from fedgrove.node.privacy.accountant import PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.privacy.signds import (
     InvalidSelection,
-    Mechanism,
     Selection,
+    SignDsMechanism,
     Votes,
     mechanism_for,
     select,
@@ -237,8 +237,8 @@ def test_hits_follow_their_distribution():
     assert stats.chisquare(hits, draws * expected).pvalue > ALPHA
     limit = stats.chi2.isf(ALPHA, SMALL.dimensions)
     for other in (
-        Mechanism(1.6, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold, signds._exponential(1.6)),
-        Mechanism(2.0, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold - 1, SMALL.boost),
+        SignDsMechanism(1.6, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold, signds._exponential(1.6)),
+        SignDsMechanism(2.0, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold - 1, SMALL.boost),
     ):
         distance = draws * ((other.probabilities() - expected) ** 2 / expected).sum()
         assert stats.ncx2.sf(limit, SMALL.dimensions, distance) > 0.999

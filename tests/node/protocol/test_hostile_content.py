@@ -7,18 +7,18 @@ from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
-from fedgrove.ipfs.unixfs import Block, cid_of
+from fedgrove.ipfs.unixfs import DagBlock, cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of, parse_config
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.phase import Phase
-from fedgrove.node.roles.coordinator.recover import Recover
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.recover import RecordRecovery
 
 from tests.node.federation import Federation, with_phase
 
@@ -57,16 +57,16 @@ def test_a_key_that_no_terminal_can_print_is_escaped():
     assert str(caught.value).isprintable()
 
 
-class JunkRecovery(Recover):
+class JunkRecovery(RecordRecovery):
     """Records a recovery whose blob is no recovery record."""
 
-    def _recover(self, turn, round):
-        self._context.ledger.recover(turn.entry.number, self._context.store.put(b"junk").digest)
-        return super()._recover(turn, round)
+    def _recover(self, turn, number):
+        self._context.ledger.recover(turn.current.number, self._context.store.put(b"junk").digest)
+        return super()._recover(turn, number)
 
 
 def test_a_junk_recovery_of_somebody_else_fails_the_round(federation):
-    federation.run(federation.coordinator(with_phase(Coordinator, Phase.RECOVER, JunkRecovery)))
+    federation.run(federation.coordinator(with_phase(Coordinator, CoordinatorPhase.RECOVER, JunkRecovery)))
     records = federation.history().records()
     assert any(isinstance(record, Recovered) for record in records)
     assert [r.reason for r in records if isinstance(r, Failed)] == [FailureReason.INVALID_RELEASE]
@@ -116,7 +116,7 @@ def _unchecked(tensors):
     ["nan", "infinite", "wide", "renamed", "truncated", "no safetensors", "empty", "an endless header", "huge"],
 )
 def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(network, tmp_path, kind):
-    blob = models(make_config(Plan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
+    blob = models(make_config(DemoPlan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
     federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=SMALL)
     federation.register()
     ledger = federation.ledger(federation.coordinator_keys)
@@ -136,7 +136,7 @@ def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(netw
 @pytest.mark.parametrize("kind", ["nan", "wide", "truncated", "huge"])
 def test_a_hostile_model_that_a_client_does_train_on_is_named(network, tmp_path, kind):
     """As it would be if a round's model were replaced in the terms' name: training refuses it, nothing raises."""
-    blob = models(make_config(Plan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
+    blob = models(make_config(DemoPlan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
     federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=SMALL)
     federation.register()
     clients = federation.clients()
@@ -152,11 +152,11 @@ def lying_root(size):
     """A root block whose leaves are not what it says."""
     from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, build, chunks
 
-    leaf = Block(CID.of_block(b"short", RAW), b"short")
+    leaf = DagBlock(CID.of_block(b"short", RAW), b"short")
     (*_, root) = build(chunks(bytes(size), UNIXFS_V1_2025), UNIXFS_V1_2025)
     honest = CID.of_block(bytes(1 << 20), RAW).digest
     data = bytes(root.data).replace(honest, leaf.cid.digest)
-    return leaf, Block(CID.of_block(data, RAW), data)
+    return leaf, DagBlock(CID.of_block(data, RAW), data)
 
 
 @pytest.mark.parametrize("kind", ["lies about its leaves", "huge", "not there"])
@@ -194,8 +194,8 @@ def test_hostile_shares_and_releases_are_left_out_and_remarked(federation):
     """With three honest holders the round closes nevertheless."""
     clients = federation.clients()
     seal = clients[3]._context.disclosure.shares
-    clients[3]._context.disclosure.shares = lambda entry, client: seal(entry, client) and b"no shares"
-    clients[3]._context.disclosure.released = lambda entry, client, gone: b"no release"
+    clients[3]._context.disclosure.shares = lambda current, client: seal(current, client) and b"no shares"
+    clients[3]._context.disclosure.released = lambda current, client, gone: b"no release"
     federation.run(clients=clients)
     verdict = federation.audit()
     assert verdict.verdict == "verified"

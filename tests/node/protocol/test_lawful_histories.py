@@ -25,7 +25,7 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.phase import ClientPhase
 
 from tests.node.federation import Federation, with_phase
 
@@ -109,7 +109,7 @@ class Idle(Commit):
 def test_who_draws_and_never_commits_is_counted_absent_and_sits_out(found):
     federation = found(clients=5, rounds=5)
     federation.register()
-    clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, Phase.COMMIT, Idle))}
+    clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, ClientPhase.COMMIT, Idle))}
     federation.run(clients=clients)
     absences = [(record.client, record.absences) for record in of(federation, AbsenceRecorded)]
     assert absences == [(5, 1), (5, 2), (5, 3), (5, 4)]
@@ -156,11 +156,11 @@ class Misdirecting(Ledger):
 
     wrong: tuple[str, ...] = ()
 
-    def share(self, round, digest):
-        return super().share(round, bytes(31) + b"\7" if "share" in self.wrong else digest)
+    def share(self, number, digest):
+        return super().share(number, bytes(31) + b"\7" if "share" in self.wrong else digest)
 
-    def release(self, round, digest):
-        return super().release(round, bytes(31) + b"\7" if "release" in self.wrong else digest)
+    def release(self, number, digest):
+        return super().release(number, bytes(31) + b"\7" if "release" in self.wrong else digest)
 
 
 @pytest.mark.parametrize(("kind", "field"), [(Shared, "share"), (Released, "release")])

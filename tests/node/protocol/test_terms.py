@@ -7,7 +7,7 @@ import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning import settings, strategies
 from fedgrove.node.methods.kmeans.exchange import exchange
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config, parse_config
 
@@ -192,7 +192,7 @@ def test_a_mistake_in_clustering_is_one_sentence(tmp_path, text, sentence):
 @pytest.mark.parametrize("dimensions", [2, 10, 52])
 def test_no_round_has_larger_uploads_than_the_terms_provide_for(dimensions):
     terms = KMeansTerms(k=3, dimensions=dimensions, step=0.01)
-    planned = exchange(terms, State.empty(dimensions), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), bytes(32))
+    planned = exchange(terms, KMeansState.empty(dimensions), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), bytes(32))
     assert planned.sums[0].code.upload_bytes == terms.largest_upload(3)
 
 

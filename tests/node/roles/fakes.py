@@ -28,25 +28,25 @@ GAS = 7
 def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
     """A round's records, as far as phases look at them; clients by index."""
     opened = SimpleNamespace(round=number, opened_at=0, sampling_rate=1_000_000)
-    entry = RoundRecords(opened, order=tuple(draws), **parts)
+    current = RoundRecords(opened, order=tuple(draws), **parts)
     for records, clients in (
-        (entry.draws, draws),
-        (entry.shares, shares),
-        (entry.commits, commits),
-        (entry.releases, releases),
+        (current.draws, draws),
+        (current.shares, shares),
+        (current.commits, commits),
+        (current.releases, releases),
     ):
         records.update({client: SimpleNamespace(client=client, digest=bytes(32)) for client in clients})
-    return entry
+    return current
 
 
-def turn_at(block, entry):
+def turn_at(block, current):
     """A coordinator's turn."""
-    return Turn(entry, DEADLINES, block)
+    return Turn(current, DEADLINES, block)
 
 
-def client_turn_at(block, entry, active_from=0):
+def client_turn_at(block, current, active_from=0):
     """The turn of client ``ME``."""
-    return ClientTurn(entry, DEADLINES, block, Member(ME, "0x1", 0, 0, b"", active_from))
+    return ClientTurn(current, DEADLINES, block, Member(ME, "0x1", 0, 0, b"", active_from))
 
 
 class Events(list):
@@ -112,7 +112,7 @@ class Shelf:
 def view_at(block, **parts):
     """A ledger's view."""
     settings = SimpleNamespace(recover_window=8, quorum=3, **parts.pop("settings", {}))
-    return SimpleNamespace(block=block, settings=settings, deadlines=lambda entry: DEADLINES, **parts)
+    return SimpleNamespace(block=block, settings=settings, deadlines=lambda current: DEADLINES, **parts)
 
 
 def context_with(events, view=None, refuses=(), **parts):

@@ -3,12 +3,12 @@
 import os
 
 import pytest
-from fedgrove.node.roles.data_marks import DataMarks, Mark
+from fedgrove.node.roles.data_marks import DataMark, DataMarks
 
-ALICE = Mark(1, "0x" + "a" * 40, "0x" + "1" * 40, "client")
-OTHER_ACCOUNT = Mark(1, "0x" + "a" * 40, "0x" + "2" * 40, "client")
-OTHER_FEDERATION = Mark(1, "0x" + "b" * 40, "0x" + "1" * 40, "local")
-BARE = Mark(1, "0x" + "c" * 40, "0x" + "1" * 40, "none")
+ALICE = DataMark(1, "0x" + "a" * 40, "0x" + "1" * 40, "client")
+OTHER_ACCOUNT = DataMark(1, "0x" + "a" * 40, "0x" + "2" * 40, "client")
+OTHER_FEDERATION = DataMark(1, "0x" + "b" * 40, "0x" + "1" * 40, "local")
+BARE = DataMark(1, "0x" + "c" * 40, "0x" + "1" * 40, "none")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_rounds_without_noise_void_a_budget_and_two_without_budgets_are_not_wort
     enter(BARE, directory="bare")
     assert "without differential privacy" in enter(ALICE)[0]
     assert "it means nothing any more" in enter(BARE, directory="bare")[0]
-    assert enter(Mark(2, *("0x" + "d" * 40,) * 2, "none"), directory="third", data="bob.npz") == []
+    assert enter(DataMark(2, *("0x" + "d" * 40,) * 2, "none"), directory="third", data="bob.npz") == []
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,17 @@ def client(sealed):
 
 
 def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client):
-    federation, entry = sealed
+    federation, each = sealed
     again = federation.client(2)
     for made in (client, again):
-        assert made._context.disclosure.published(entry, 2) is not None
-    assert client._context.disclosure.shares(entry, 2) == again._context.disclosure.shares(entry, 2)
+        assert made._context.disclosure.published(each, 2) is not None
+    assert client._context.disclosure.shares(each, 2) == again._context.disclosure.shares(each, 2)
 
 
 def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
-    _, entry = sealed
-    client._context.disclosure.shares(entry, 2)
-    other = replace(entry, sealed=replace(entry.sealed, order_root=bytes(32)))
+    _, each = sealed
+    client._context.disclosure.shares(each, 2)
+    other = replace(each, sealed=replace(each.sealed, order_root=bytes(32)))
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.shares(other, 2)
     with pytest.raises(OrderAbandoned):
@@ -58,33 +58,33 @@ def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
 
 
 def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
-    _, entry = sealed
-    peer = entry.draws[1]
-    other = replace(entry, draws={**entry.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
+    _, each = sealed
+    peer = each.draws[1]
+    other = replace(each, draws={**each.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.shares(other, 2)
 
 
 def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     """The difference of two updates under the same masks would be the update itself."""
-    _, entry = sealed
-    update = client._context.work.result(entry, 2)
-    masked = client._context.disclosure.masked(entry, 2, update)
-    fewer = replace(entry, shares={number: share for number, share in entry.shares.items() if number != 3})
+    _, each = sealed
+    update = client._context.work.result(each, 2)
+    masked = client._context.disclosure.masked(each, 2, update)
+    fewer = replace(each, shares={number: share for number, share in each.shares.items() if number != 3})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.masked(fewer, 2, update)
     other = {name: tensor + np.float32(1) for name, tensor in update.items()}
-    assert client._context.disclosure.masked(entry, 2, other) == masked
+    assert client._context.disclosure.masked(each, 2, other) == masked
 
 
 def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
-    federation, entry = sealed
+    federation, each = sealed
     note = client._context.journal.note(1)
     client._context.journal.save(replace(note, order="0" * 64))
     try:
         # Past the commit phase: what is left to do is to release.
         settings = federation.config.ledger
-        federation.network.advance_to(entry.opened.opened_at + sum_of_windows(settings))
+        federation.network.advance_to(each.opened.opened_at + sum_of_windows(settings))
         for peer in (*federation.clients().values(), client):
             while peer.step().acted:  # what is committed is published: it serves the sum that it was made for
                 pass
@@ -107,28 +107,28 @@ def sum_of_windows(settings):
 
 def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
     """A second release could hold other kinds of share than the first."""
-    federation, entry = sealed
+    federation, each = sealed
     client = federation.client(1)
     (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
     with pytest.raises(JournalDamaged, match="shares"):
-        client._context.disclosure.shares(entry, 1)
+        client._context.disclosure.shares(each, 1)
 
 
 def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     """Who left all groups could else hold up each round, by committing to what it never publishes."""
     config = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10))
     store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
-    entry = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
-    entry.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in entry.order}
+    current = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
+    current.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in current.order}
     disclosure = Disclosure(
-        Journal(tmp_path, bytes(32)), store, method_of(config), lambda entry: SimpleNamespace(graph=graph)
+        Journal(tmp_path, bytes(32)), store, method_of(config), lambda current: SimpleNamespace(graph=graph)
     )
-    disclosure._method.codec.expected_bytes = lambda round, client: 1
-    assert disclosure.unpublished(entry, 7) == []
+    disclosure._method.codec.expected_bytes = lambda number, client: 1
+    assert disclosure.unpublished(current, 7) == []
     for client in (5, 9):
-        entry.commits[client].digest = bytes(32)
-    assert disclosure.unpublished(entry, 7) == [9]
+        current.commits[client].digest = bytes(32)
+    assert disclosure.unpublished(current, 7) == [9]
     store.available = lambda digest, most: False  # of the others nobody asks: they could be of any size
-    assert disclosure.unpublished(entry, 7) == [3, 4, 9]
-    entry.commits = {}
-    assert disclosure.unpublished(entry, 7) == []
+    assert disclosure.unpublished(current, 7) == [3, 4, 9]
+    current.commits = {}
+    assert disclosure.unpublished(current, 7) == []

@@ -14,7 +14,7 @@ from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 from tests.node.federation import Federation, LyingCoordinator, with_phase
 
@@ -32,19 +32,19 @@ def federation(tmp_path):
 class LiesInRoundTwo(LyingCoordinator):
     """Closes round 2 with a model of its own."""
 
-    def lie(self, entry, model):
-        return super().lie(entry, model) if entry.number == 2 else model
+    def lie(self, current, model):
+        return super().lie(current, model) if current.number == 2 else model
 
 
 class HidesASurvivor(LyingCoordinator):
     """Closes round 2 with the sum of all updates but one, taken as it would be without that client."""
 
-    def lie(self, entry, model):
-        if entry.number != 2:
+    def lie(self, current, model):
+        if current.number != 2:
             return model
-        gone = next(iter(entry.commits))
-        samples = {client: draw.samples for client, draw in entry.draws.items()}
-        kept = sum(samples[client] for client in entry.commits if client != gone)
+        gone = next(iter(current.commits))
+        samples = {client: draw.samples for client, draw in current.draws.items()}
+        kept = sum(samples[client] for client in current.commits if client != gone)
         return {name: (tensor * np.float32(sum(samples.values()) / kept)) for name, tensor in model.items()}
 
 
@@ -79,7 +79,7 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     """Only client 1 looks: it disputes, takes no part in what was trained from the lie, also after a restart."""
     careless = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
     for client in careless.values():
-        client._context.closings._recompute = lambda entry, end: ""  # colludes: it says that all is well
+        client._context.closings._recompute = lambda current, end: ""  # colludes: it says that all is well
     clients = {1: federation.client(1), **careless}
     coordinator = federation.coordinator(LiesInRoundTwo)
     while federation.turn(coordinator, clients):
@@ -101,7 +101,7 @@ def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
 
 def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
-    clients[4]._context.closings.fault = lambda entry, client: "it is not to my taste" if entry.number == 2 else ""
+    clients[4]._context.closings.fault = lambda current, client: "it is not to my taste" if current.number == 2 else ""
     federation.run(clients=clients)
     assert [record.client for record in of_kind(federation, Disputed)] == [4]
     verdict = federation.audit()
@@ -112,7 +112,9 @@ def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
 def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
     clients = federation.clients()
     for number in (1, 2, 3):
-        clients[number]._context.closings.fault = lambda entry, client: "we do not like it" if entry.number == 2 else ""
+        clients[number]._context.closings.fault = lambda current, client: (
+            "we do not like it" if current.number == 2 else ""
+        )
     federation.run(clients=clients)
     assert of_kind(federation, Voided)
     verdict = federation.audit()
@@ -151,16 +153,18 @@ def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(fe
 def test_metrics_that_are_none_are_part_of_the_lie(federation):
     class LiesAboutAccuracy(Close):
         def act(self, turn):
-            entry, made = turn.entry, self._context
-            if entry.number != 2:
+            current, made = turn.current, self._context
+            if current.number != 2:
                 return super().act(turn)
-            round = made.inputs(entry)
-            record = recovery(round, made.store.fetch(entry.recovered.digest, 1 << 24))
-            model = made.store.put(dump(made.outcomes.of(round, record).model)).digest
-            receipt = made.ledger.close(entry.number, model, made.store.put(b"no metrics").digest)
+            inputs = made.inputs(current)
+            record = recovery(inputs, made.store.fetch(current.recovered.digest, 1 << 24))
+            model = made.store.put(dump(made.outcomes.of(inputs, record).model)).digest
+            receipt = made.ledger.close(current.number, model, made.store.put(b"no metrics").digest)
             return Step("close", acted="closed", gas=receipt.gas_used)
 
-    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, LiesAboutAccuracy)))
+    federation.run(
+        coordinator=federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, LiesAboutAccuracy))
+    )
     assert next(record.round for record in of_kind(federation, Voided)) == 2
     assert federation.audit().verdict == "verified"
 
@@ -170,13 +174,13 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
 
     class ClosesOnJunk(Close):
         def act(self, turn):
-            if turn.entry.number != 2:
+            if turn.current.number != 2:
                 return super().act(turn)
             digest = self._context.store.put(b"no model at all").digest
-            receipt = self._context.ledger.close(turn.entry.number, digest, digest)
+            receipt = self._context.ledger.close(turn.current.number, digest, digest)
             return Step("close", acted="closed", gas=receipt.gas_used)
 
-    coordinator = federation.coordinator(with_phase(Coordinator, Phase.CLOSE, ClosesOnJunk))
+    coordinator = federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, ClosesOnJunk))
     clients = federation.clients()
     while not [record for record in of_kind(federation, Closed) if record.round == 2]:
         if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):
@@ -202,5 +206,5 @@ def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
 def test_absences_are_not_counted_in_a_void_round(federation):
     coordinator = federation.coordinator(LiesInRoundTwo)
     federation.run(coordinator=coordinator)
-    assert not any(entry.absences for entry in coordinator.view.rounds.rounds.values() if entry.voided)
+    assert not any(each.absences for each in coordinator.view.rounds.rounds.values() if each.voided)
     assert federation.audit().verdict == "verified"

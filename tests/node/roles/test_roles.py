@@ -154,7 +154,7 @@ def test_what_was_released_never_changes(federation):
 class OneUnitOff(LyingCoordinator):
     """Closes with a model that is wrong by one unit in one parameter."""
 
-    def lie(self, entry, model):
+    def lie(self, current, model):
         model = {name: tensor.copy() for name, tensor in model.items()}
         first = model[min(model)]
         first.flat[0] = np.nextafter(first.flat[0], np.float32(9))
@@ -170,7 +170,7 @@ def test_a_coordinator_that_lies_is_named_by_the_audit(federation, villain):
     """Even when no member looks; what members do that look is in test_disputes.py."""
     clients = federation.clients()
     for client in clients.values():
-        client._context.closings.fault = lambda entry, client: ""
+        client._context.closings.fault = lambda current, client: ""
     federation.run(coordinator=federation.coordinator(villain), clients=clients)
     verdict = federation.audit()
     assert verdict.exit_code == 1

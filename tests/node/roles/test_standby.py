@@ -37,10 +37,10 @@ class Mortal(Coordinator):
 
     dies = staticmethod(lambda entry: False)
 
-    def _act(self, entry):
-        if entry is not None and self.dies(entry):
+    def _act(self, current):
+        if current is not None and self.dies(current):
             raise SystemExit("killed for good")
-        return super()._act(entry)
+        return super()._act(current)
 
 
 def run(federation, coordinator, standbys):
@@ -72,10 +72,10 @@ def models(federation):
 @pytest.mark.parametrize(
     "moment",
     [
-        lambda entry: entry.number == 2,
-        lambda entry: entry.number == 2 and entry.sealed is not None,
-        lambda entry: entry.number == 2 and entry.recovered is not None,
-        lambda entry: entry.number == 2 and entry.end is not None,
+        lambda current: current.number == 2,
+        lambda current: current.number == 2 and current.sealed is not None,
+        lambda current: current.number == 2 and current.recovered is not None,
+        lambda current: current.number == 2 and current.end is not None,
     ],
     ids=["opened", "sealed", "recovered", "ended"],
 )

@@ -10,6 +10,6 @@ def test_every_kind_of_record_belongs_to_a_call():
 
 
 def test_the_report_follows_from_history_and_store(run):
-    seconds = {entry["round"]: entry["seconds"] for entry in run.report["rounds"]}
+    seconds = {each["round"]: each["seconds"] for each in run.report["rounds"]}
     again = build_report(run.history, run.store, seconds)
     assert all(run.report[key] == value for key, value in again.items())

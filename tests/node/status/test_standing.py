@@ -213,7 +213,7 @@ def test_disputes_and_the_void_round_are_told(found):
         for role in (coordinator, *clients.values()):
             acted = bool(role.step().acted) or acted
             now = standing(reader, account)
-            seen |= {entry: now for entry in now.disputes if entry not in seen}
+            seen |= {each: now for each in now.disputes if each not in seen}
         if not acted:
             federation.turn(coordinator, clients)
     assert seen[DisputedRound(1, (1,), 4, False)].phase == "closed"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fedgrove.node.lab.attacks.confidence import recognised
 from fedgrove.node.lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
-from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.trials.model import recognition_table, train_evaluator
 from fedgrove.node.lab.attacks.uploads import MASKED, NOISE, PLAIN, seen
 from fedgrove.node.learning.settings import default_settings
@@ -18,7 +18,7 @@ SOURCE = "Chen et al. 2021, KEDMI"
 IMAGES = 20
 
 
-def run(scene: Scene) -> Finding:
+def run(scene: Scene) -> TrialFinding:
     """Invert one client's upload through a GAN, by kind of upload; an evaluator says what it sees."""
     large = len(scene.private) >= 20_000
     settings = replace(default_settings(scene.dataset), epochs=3 if large else 15)
@@ -38,7 +38,7 @@ def run(scene: Scene) -> Finding:
         kinds[kind] = _by_class(right.reshape(-1, IMAGES).mean(1))
         rows[kind] = images[:, 0, 0]
     results = {"model": scene.spec.name, "steps": sizes.steps, "public": learned, "chance": 1 / scene.spec.classes}
-    return Finding({**results, "kinds": kinds}, {f"{NAME}.png": rows})
+    return TrialFinding({**results, "kinds": kinds}, {f"{NAME}.png": rows})
 
 
 def text(results: dict[str, Any]) -> str:

@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from fedgrove.node.lab.attacks.gradient import Inversion, LocalWork, Search, invert_update
+from fedgrove.node.lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update
 from fedgrove.node.lab.attacks.measures import nearest, psnr
-from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.tables import markdown
 from fedgrove.node.lab.attacks.uploads import KINDS, seen
 from fedgrove.node.learning.samples import Samples
@@ -20,27 +20,27 @@ SOURCE = "Geiping et al. 2020; labels after Zhao et al. 2020"
 
 
 @dataclass(frozen=True)
-class Case:
+class GradientCase:
     """Clients of one kind: their model, their work, how many are attacked, how hard."""
 
     name: str
     model: str
-    work: LocalWork
+    work: AttackedTraining
     victims: int
     search: Search
 
 
-def cases(scene: Scene) -> tuple[Case, ...]:
+def cases(scene: Scene) -> tuple[GradientCase, ...]:
     """One image and one step on the federation's model and on a fully connected one, and a FedAvg client."""
     few, spare = scene.quick, Search(starts=4 if scene.dataset == "digits" else 2)
     return (
-        Case("one step, one image", scene.spec.name, LocalWork(), 2 if few else 5, spare),
-        Case("one step, one image, fully connected", "geyer-mlp", LocalWork(), 3 if few else 5, spare),
-        Case("three steps, two images", scene.spec.name, LocalWork(2, 3, 0.05), 1 if few else 2, spare),
+        GradientCase("one step, one image", scene.spec.name, AttackedTraining(), 2 if few else 5, spare),
+        GradientCase("one step, one image, fully connected", "geyer-mlp", AttackedTraining(), 3 if few else 5, spare),
+        GradientCase("three steps, two images", scene.spec.name, AttackedTraining(2, 3, 0.05), 1 if few else 2, spare),
     )
 
 
-def run(scene: Scene) -> Finding:
+def run(scene: Scene) -> TrialFinding:
     """Attack the clients of each case, by every kind of upload."""
     results, pictures = {}, {}
     for case in cases(scene):
@@ -61,7 +61,7 @@ def run(scene: Scene) -> Finding:
             "kinds": kinds,
         }
         pictures[f"{NAME}-{len(pictures) + 1}.png"] = rows
-    return Finding(results, pictures)
+    return TrialFinding(results, pictures)
 
 
 def text(results: dict[str, Any]) -> str:
@@ -82,7 +82,7 @@ def text(results: dict[str, Any]) -> str:
     )
 
 
-def _victims(scene: Scene, case: Case) -> list[Samples]:
+def _victims(scene: Scene, case: GradientCase) -> list[Samples]:
     """Clients with images of different labels each."""
     count, start, victims = case.work.images, 0, []
     while len(victims) < case.victims:
@@ -93,7 +93,7 @@ def _victims(scene: Scene, case: Case) -> list[Samples]:
     return victims
 
 
-def _attack(scene: Scene, case: Case, kind: str, number: int, samples: Samples) -> Inversion:
+def _attack(scene: Scene, case: GradientCase, kind: str, number: int, samples: Samples) -> Inversion:
     spec = ModelSpec(case.model, scene.spec.input_shape, scene.spec.classes)
     work, before = case.work, scene.initial(case.model)
     settings = TrainingSettings(

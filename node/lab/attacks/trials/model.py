@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.attacks.confidence import Descent, invert_classes, recognised
-from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.tables import markdown
 from fedgrove.node.lab.attacks.uploads import KINDS, PLAIN, seen
 from fedgrove.node.learning.settings import TrainingSettings, default_settings
@@ -40,7 +40,7 @@ def setup(scene: Scene) -> Setup:
     return Setup(1, 3000, 3, 3, 6000) if scene.quick else Setup(5, 3000, 3, 3, 12_000)
 
 
-def run(scene: Scene) -> Finding:
+def run(scene: Scene) -> TrialFinding:
     """Train clients, invert what they upload, and let the evaluator say what it sees."""
     sizes = setup(scene)
     settings = replace(default_settings(scene.dataset), epochs=sizes.epochs, weight_decay=sizes.weight_decay)
@@ -72,7 +72,7 @@ def run(scene: Scene) -> Finding:
         "client_accuracy": accuracies[1],
         "kinds": kinds,
     }
-    return Finding(results, {f"{NAME}.png": rows})
+    return TrialFinding(results, {f"{NAME}.png": rows})
 
 
 def text(results: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from fedgrove.node.lab.attacks.protocol import (
     true_secrets_off,
     without,
 )
-from fedgrove.node.lab.attacks.scene import Finding, Scene
+from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.tables import markdown
 from fedgrove.node.lab.attacks.uploads import MASKED, ONE_SHARE, PLAIN, noised, seen
 from fedgrove.node.lab.paper_masking import paper_mask
@@ -37,7 +37,7 @@ DROPOUT = 2
 WORST = 1 << 29  # weights of up to half the bound, of a client that has all the samples
 
 
-def run(scene: Scene) -> Finding:
+def run(scene: Scene) -> TrialFinding:
     """Play rounds in which the same trained clients upload the same weights, and attack the first client."""
     rounds, samples = (4, 200) if scene.quick else (16, 500)
     samples = min(samples, len(scene.private) // scene.terms.clients)
@@ -70,7 +70,7 @@ def run(scene: Scene) -> Finding:
         "accuracy": _accuracies(scene, before, models[0], samples),
         "noise_averaged": _averaged_noise(scene, before, models[0], rounds),
     }
-    return Finding(results)
+    return TrialFinding(results)
 
 
 def text(results: dict[str, Any]) -> str:
@@ -118,7 +118,7 @@ def _traces(played: list[PlayedRound], vectors: list[np.ndarray], layout: Layout
     true = trace([(without(upload, true_secrets_off(first, 0)), own)])
     survivors, tensors = list(public.updates), by_tensor(bare[0], own, layout)
     guesses = [(without(upload, masks), own) for masks in public_guesses(public, 0)]
-    average = mean_word([round.public.updates[0] for round in played])
+    average = mean_word([number.public.updates[0] for number in played])
     return [
         ("read the upload as weights", trace([(upload, own)]), trace([(bare[0], own)])),
         ("each tensor by itself", trace(by_tensor(upload, own, layout)), trace(tensors)),

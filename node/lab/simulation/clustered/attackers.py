@@ -8,7 +8,7 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.lab.simulation.clustered.poisoning import Attack, AttackSettings
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.uploads import Turn
+from fedgrove.node.lab.simulation.uploads import ClientPart
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, encode
 
@@ -21,9 +21,9 @@ class Attackers:
     settings: AttackSettings
     seed: int
 
-    def at(self, round: int) -> frozenset[int]:
+    def at(self, number: int) -> frozenset[int]:
         """Who attacks in a round."""
-        return self.clients if round >= self.settings.start else frozenset()
+        return self.clients if number >= self.settings.start else frozenset()
 
     @property
     def poison_samples(self) -> bool:
@@ -40,7 +40,7 @@ class Attackers:
             x[own], y[own] = changed.x, changed.y
         return Samples(x, y)
 
-    def sent(self, trained: np.ndarray, start: np.ndarray, turn: Turn) -> np.ndarray:
+    def sent(self, trained: np.ndarray, start: np.ndarray, turn: ClientPart) -> np.ndarray:
         """The model that a client sends, before it is weighed."""
         if turn.client not in self.at(turn.round):
             return trained
@@ -74,7 +74,7 @@ class Weighing:
     def length(self, layout: Layout) -> int:
         return layout.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         weight = self.weights[turn.client]
         model = _sent(self.attackers, trained, start, turn, self.bound)
         return encode(model, layout, weight.numerator, weight.denominator, self.bound)
@@ -102,7 +102,7 @@ class Showing:
     def length(self, layout: Layout) -> int:
         return layout.length
 
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: Turn) -> np.ndarray:
+    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         model = _sent(self.attackers, trained, start, turn, self.bound)
         if self.noise:
             deviation = self.noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
@@ -111,7 +111,9 @@ class Showing:
         return np.ascontiguousarray(model, "<f4").view(WORD)
 
 
-def _sent(attackers: Attackers | None, trained: np.ndarray, start: np.ndarray, turn: Turn, bound: float) -> np.ndarray:
+def _sent(
+    attackers: Attackers | None, trained: np.ndarray, start: np.ndarray, turn: ClientPart, bound: float
+) -> np.ndarray:
     if attackers is None:
         return trained
     model = attackers.sent(trained, start, turn)

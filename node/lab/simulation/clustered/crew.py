@@ -20,7 +20,7 @@ from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.run import windowed
 from fedgrove.node.lab.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ClientResult, Model, Terms, TrainingTask
+from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, RunTerms, TrainingTask
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot
@@ -74,7 +74,7 @@ class Crew:
     def __init__(
         self,
         plan: Plan,
-        terms: Terms,
+        terms: RunTerms,
         data: Dealt,
         layout: Layout,
         public: Samples | None,
@@ -95,9 +95,9 @@ class Crew:
         self._poisoned: TaskMaker | None = None
         aim = None if attackers is None else attackers.settings.attack.aim(data.test)
         self._aim = None if aim is None else self._maker("aim", Dealt(data.spec, aim, (), aim, None))
-        self._published: dict[str, Model] = {}
+        self._published: dict[str, ModelReference] = {}
 
-    def publish(self, models: Iterable[Tensors]) -> list[Model]:
+    def publish(self, models: Iterable[Tensors]) -> list[ModelReference]:
         """Bring models to the workers."""
         found = [self._honest.model(tensors) for tensors in models]
         self._published.update((model.digest, model) for model in found)
@@ -110,7 +110,11 @@ class Crew:
         self._published.clear()
 
     def train(
-        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
+        self,
+        number: int,
+        models: Mapping[int, ModelReference],
+        groups: Mapping[int, Cluster],
+        weights: Mapping[int, Fraction],
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         """Train each group's model, and keep the clients' states.
 
@@ -127,58 +131,60 @@ class Crew:
             The means, and what is told of the clients, ascending.
         """
         encoder = Weighing(weights, self._plan.bound, self._attackers)
-        means, results = self._means(round, models, groups, encoder)
-        return means, self.keep_states(round, results)
+        means, results = self._means(number, models, groups, encoder)
+        return means, self.keep_states(number, results)
 
     def train_again(
-        self, round: int, model: Model, groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
+        self, number: int, model: ModelReference, groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
     ) -> dict[int, Tensors]:
         """What a round's clients trained, averaged in other groups."""
         encoder = Weighing(weights, self._plan.bound, self._attackers)
-        return self._means(round, dict.fromkeys(groups, model), groups, encoder)[0]
+        return self._means(number, dict.fromkeys(groups, model), groups, encoder)[0]
 
     def shown(
-        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], noise: float = 0.0
+        self, number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster], noise: float = 0.0
     ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
         """Each client's model of a round, float32 (parameters,), and what is told of the clients, ascending."""
         encoder = Showing(self._plan.bound, self._attackers, noise, self._plan.seed)
         vectors: dict[int, np.ndarray] = {}
         results: list[ClientResult] = []
         # As if a model were as large as a task may be: then it has one client.
-        for partial in self._run(self._training(round, models, groups, encoder, TASK_BYTES)):
+        for partial in self._run(self._training(number, models, groups, encoder, TASK_BYTES)):
             (result,) = partial.results
             vectors[result.client] = partial.words.view("<f4")
             results.append(result)
         return vectors, sorted(results, key=lambda result: result.client)
 
-    def keep_states(self, round: int, results: Sequence[ClientResult]) -> list[ClientResult]:
+    def keep_states(self, number: int, results: Sequence[ClientResult]) -> list[ClientResult]:
         """Keep what clients' strategies left in a round, and give the results without it."""
         for result in results:
-            self._files.keep_state(result.client, round, result.state)
+            self._files.keep_state(result.client, number, result.state)
         return [replace(result, state={}) for result in results]
 
-    def test(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
+    def test(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores]:
         """Test models on the samples for evaluation."""
-        return self._test(self._honest, round, models)
+        return self._test(self._honest, number, models)
 
-    def aim(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores] | None:
+    def aim(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores] | None:
         """Test models on what the attack is hidden in; None where it does not hide."""
-        return None if self._aim is None else self._test(self._aim, round, models)
+        return None if self._aim is None else self._test(self._aim, number, models)
 
-    def watch(self, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
+    def watch(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores]:
         """Test models on the public samples."""
         if self._watch is None:
             raise ValueError("nobody watches: the crew was given no public samples")
-        return self._test(self._watch, round, models)
+        return self._test(self._watch, number, models)
 
-    def choose(self, round: int, models: Sequence[Model], options: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    def choose(
+        self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
+    ) -> dict[int, int]:
         """Which of its options suits each client's own samples best; the first of equals, as they are given.
 
-        ``round`` is the one for which clients choose.
+        ``round_number`` is the one for which clients choose.
         """
         several = {client: own for client, own in options.items() if len({models[n].digest for n in own}) > 1}
         chosen = {client: own[0] for client, own in options.items() if own}
-        for losses in self._run(self._choosing(round, models, several)):
+        for losses in self._run(self._choosing(round_number, models, several)):
             for client, found in losses.items():
                 # Numbered by preference, so that it decides between equals.
                 by_rank = {rank: found[number] for rank, number in enumerate(several[client])}
@@ -194,12 +200,12 @@ class Crew:
 
     def judging(
         self,
-        round: int,
+        number: int,
         cluster: int,
         judge: int,
-        model: Model,
-        reference: Model,
-        shown: Mapping[int, Model],
+        model: ModelReference,
+        reference: ModelReference,
+        shown: Mapping[int, ModelReference],
         labels: np.ndarray,
         rule: Rule,
     ) -> JudgingTask:
@@ -208,19 +214,19 @@ class Crew:
         ``labels`` counts the samples of each label that the members have together, int64 (classes,).
         """
         encoder = Showing(self._plan.bound)
-        (own,) = self._training(round, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
+        (own,) = self._training(number, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
         size = {client: len(self._data.parts[client - 1]) for client in (judge, *shown)}
         steps = tuple(size[member] / size[judge] for member in shown)
         return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, tuple(labels.tolist()), rule)
 
     def _means(
-        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], encoder: Encoder
+        self, round_number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster], encoder: Encoder
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         group_of = {client: number for number, group in groups.items() for client in group}
         sums = {number: np.zeros(self._layout.length, WORD) for number in groups}
         results: list[ClientResult] = []
         size = WORD.itemsize * self._layout.length
-        for partial in self._run(self._training(round, models, groups, encoder, size)):
+        for partial in self._run(self._training(round_number, models, groups, encoder, size)):
             total = sums[group_of[partial.results[0].client]]
             np.add(total, partial.words, out=total)
             results.extend(partial.results)
@@ -229,37 +235,48 @@ class Crew:
         return means, sorted(results, key=lambda result: result.client)
 
     def _training(
-        self, round: int, models: Mapping[int, Model], groups: Mapping[int, Cluster], encoder: Encoder, size: int
+        self,
+        round_number: int,
+        models: Mapping[int, ModelReference],
+        groups: Mapping[int, Cluster],
+        encoder: Encoder,
+        size: int,
     ) -> Iterator[TrainingTask]:
         def state(client: int) -> Tensors:
-            return self._files.state(client, before=round)
+            return self._files.state(client, before=round_number)
 
-        tasks = self._tasks(round)
+        tasks = self._tasks(round_number)
         for number, group in groups.items():
-            yield from tasks.training(round, models[number], group, encoder, self._workers, size, state)
+            yield from tasks.training(round_number, models[number], group, encoder, self._workers, size, state)
 
     def _choosing(
-        self, round: int, models: Sequence[Model], options: Mapping[int, tuple[int, ...]]
+        self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
     ) -> Iterator[LossTask]:
-        tasks = self._tasks(round)
+        tasks = self._tasks(round_number)
         clients = iter(sorted(options))
         while group := tuple(islice(clients, CHOOSERS)):
             choosers = tuple(Chooser(client, tasks.samples(client), options[client]) for client in group)
             numbers = sorted({number for chooser in choosers for number in chooser.options})
             offered = {number: models[number] for number in numbers}
-            yield LossTask(self._terms, offered, round, choosers, tasks.placed_training)
+            yield LossTask(self._terms, offered, round_number, choosers, tasks.placed_training)
 
-    def _test(self, maker: TaskMaker, round: int, models: Mapping[int, Model]) -> dict[int, LabelScores]:
-        tasks = (LabelTest(number, part) for number, model in models.items() for part in maker.evaluation(round, model))
+    def _test(
+        self, maker: TaskMaker, round_number: int, models: Mapping[int, ModelReference]
+    ) -> dict[int, LabelScores]:
+        tasks = (
+            LabelTest(number, part)
+            for number, model in models.items()
+            for part in maker.evaluation(round_number, model)
+        )
         found: dict[int, list[LabelCounts]] = {number: [] for number in models}
         for counts in self._run(tasks):
             found[counts.number].append(counts)
         return {number: _together(slices) for number, slices in found.items()}
 
-    def _tasks(self, round: int) -> TaskMaker:
+    def _tasks(self, number: int) -> TaskMaker:
         """The maker of tasks on the data as clients have them in a round."""
         attackers = self._attackers
-        if attackers is None or not attackers.poison_samples or not attackers.at(round):
+        if attackers is None or not attackers.poison_samples or not attackers.at(number):
             return self._honest
         if self._poisoned is None:
             data = self._data

@@ -15,9 +15,9 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.lab.simulation.clustered.attackers import Attackers
 from fedgrove.node.lab.simulation.clustered.crew import Crew, LabelScores
-from fedgrove.node.lab.simulation.clustered.methods import FEWEST, ProCfl
-from fedgrove.node.lab.simulation.record import Judgement, RoundResult
-from fedgrove.node.lab.simulation.work import Model
+from fedgrove.node.lab.simulation.clustered.methods import FEWEST, ProCflScheme
+from fedgrove.node.lab.simulation.record import CommitteeVerdict, RoundResult
+from fedgrove.node.lab.simulation.work import ModelReference
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, by_lot, drawn_members, pool_of, tally
 from fedgrove.node.methods.procfl.labels import label_shares
@@ -45,21 +45,21 @@ class Trained:
 
     round: int
     groups: Mapping[int, Cluster]
-    start: Sequence[Model]
+    start: Sequence[ModelReference]
     means: Sequence[Tensors]
 
 
 @dataclass(frozen=True)
-class Finding:
+class WatchFinding:
     """What the watch found in a round: each model's score, who was judged, the models that go on."""
 
     scores: tuple[float, ...]
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[CommitteeVerdict, ...]
     models: tuple[Tensors, ...]
 
 
 @dataclass
-class Watch:
+class ClusterWatch:
     """The watch over a run of ProCFL.
 
     Parameters
@@ -84,7 +84,7 @@ class Watch:
     """
 
     settings: ProCflSettings
-    method: ProCfl
+    method: ProCflScheme
     similarity: Similarity
     counts: np.ndarray = field(repr=False)
     attackers: Attackers | None
@@ -110,29 +110,29 @@ class Watch:
         for result in rounds:
             self._note(result.round, result.clusters.judgements)
 
-    def enter(self, crew: Crew, round: int, models: Sequence[Tensors]) -> None:
+    def enter(self, crew: Crew, number: int, models: Sequence[Tensors]) -> None:
         """Begin a round: each model has a reference, and its score is known."""
         if not self.references:
             self.references = list(models)
         if len(self.references) != len(models):  # after the first stage its best model is everybody's reference
             self.references = self.references[:1] * len(models)
             self._best = []
-        if not self._best or round == self.method.last_global + 1:
-            self._best = self._scores(crew, round, self.references)
+        if not self._best or number == self.method.last_global + 1:
+            self._best = self._scores(crew, number, self.references)
 
-    def look(self, crew: Crew, trained: Trained) -> Finding:
+    def look(self, crew: Crew, trained: Trained) -> WatchFinding:
         """Test a round's models, and let committees judge where one fell."""
-        round = trained.round
-        scores = self._scores(crew, round, trained.means)
+        round_number = trained.round
+        scores = self._scores(crew, round_number, trained.means)
         down = fallen(scores, self._best, self.settings.tolerance)
         suspects = self._suspects(crew, trained, down) if down else {}
         judgements = self._judge(crew, trained, self._cases(trained, suspects))
-        self._note(round, judgements)
+        self._note(round_number, judgements)
         for number in set(range(len(scores))).difference(down):
             if scores[number].reaches(self._best[number]):
                 self.references[number], self._best[number] = trained.means[number], scores[number]
         models = [self.references[k] if k in down else mean for k, mean in enumerate(trained.means)]
-        return Finding(tuple(float(each.expected) for each in scores), judgements, tuple(models))
+        return WatchFinding(tuple(float(each.expected) for each in scores), judgements, tuple(models))
 
     def _suspects(self, crew: Crew, trained: Trained, down: Sequence[int]) -> dict[int, Cluster]:
         """Suspected clusters, and who of them trained.
@@ -161,8 +161,8 @@ class Watch:
             found.append(Case(cluster, members, pool, tuple(judged), tuple(committee)))
         return [case for case in found if case.seated]
 
-    def _paused(self, client: int, round: int) -> bool:
-        return client in self._judged and round - self._judged[client] < self.settings.pause
+    def _paused(self, client: int, number: int) -> bool:
+        return client in self._judged and number - self._judged[client] < self.settings.pause
 
     def _worst_parts(self, crew: Crew, trained: Trained) -> dict[int, Cluster]:
         groups = self.method.parts(client for group in trained.groups.values() for client in group)
@@ -176,23 +176,23 @@ class Watch:
         numbers = list(groups)
         return {numbers[k]: groups[numbers[k]] for k in fallen(scores, best, self.settings.tolerance)}
 
-    def _judge(self, crew: Crew, trained: Trained, cases: Sequence[Case]) -> tuple[Judgement, ...]:
+    def _judge(self, crew: Crew, trained: Trained, cases: Sequence[Case]) -> tuple[CommitteeVerdict, ...]:
         """What committees find."""
         groups = {case.cluster: case.members for case in cases}
         if not groups:
             return ()
-        round = trained.round
-        start = {cluster: trained.start[self._model_of(cluster, round)] for cluster in groups}
-        vectors, _ = crew.shown(round, start, groups, self.settings.shown_noise)
+        number = trained.round
+        start = {cluster: trained.start[self._model_of(cluster, number)] for cluster in groups}
+        vectors, _ = crew.shown(number, start, groups, self.settings.shown_noise)
         shown = dict(zip(vectors, crew.publish(unflatten(v, self.layout) for v in vectors.values()), strict=True))
         references = crew.publish(self.references)
         tasks = (
             crew.judging(
-                round,
+                number,
                 cluster,
                 judge,
                 start[cluster],
-                references[self._model_of(cluster, round)],
+                references[self._model_of(cluster, number)],
                 {member: shown[member] for member in case.members},
                 self._labels[cluster],
                 self.settings.rule,
@@ -201,28 +201,28 @@ class Watch:
             for cluster, judge in ((case.cluster, judge) for judge in case.committee)
         )
         ballots = crew.judge(tasks)
-        return tuple(self._verdict(round, case, ballots[case.cluster]) for case in cases)
+        return tuple(self._verdict(number, case, ballots[case.cluster]) for case in cases)
 
-    def _verdict(self, round: int, case: Case, ballots: Sequence[Ballot]) -> Judgement:
-        attackers = frozenset() if self.attackers is None else self.attackers.at(round)
+    def _verdict(self, number: int, case: Case, ballots: Sequence[Ballot]) -> CommitteeVerdict:
+        attackers = frozenset() if self.attackers is None else self.attackers.at(number)
         lies = tuple(member not in attackers for member in case.members)
         cast = [replace(ballot, against=lies) if ballot.voter in attackers else ballot for ballot in ballots]
         found = replace(case, against=tally(case.members, case.committee, cast))
-        return Judgement(case.cluster, case.members, case.committee, found.against, found.expelled)
+        return CommitteeVerdict(case.cluster, case.members, case.committee, found.against, found.expelled)
 
-    def _note(self, round: int, judgements: Sequence[Judgement]) -> None:
+    def _note(self, number: int, judgements: Sequence[CommitteeVerdict]) -> None:
         for judgement in judgements:
-            self._judged.update(dict.fromkeys(judgement.members, round))
+            self._judged.update(dict.fromkeys(judgement.members, number))
             self.expelled.update(judgement.expelled)
             self.method.expel(judgement.cluster, judgement.expelled)
 
-    def _model_of(self, cluster: int, round: int) -> int:
-        return 0 if round <= self.method.last_global else cluster
+    def _model_of(self, cluster: int, number: int) -> int:
+        return 0 if number <= self.method.last_global else cluster
 
-    def _scores(self, crew: Crew, round: int, models: Sequence[Tensors]) -> list[Score]:
+    def _scores(self, crew: Crew, round_number: int, models: Sequence[Tensors]) -> list[Score]:
         """How each model does on the public set, on the labels that it is for."""
-        found = crew.watch(round, dict(enumerate(crew.publish(models))))
-        labels = self._labels if round > self.method.last_global else [self._everybody]
+        found = crew.watch(round_number, dict(enumerate(crew.publish(models))))
+        labels = self._labels if round_number > self.method.last_global else [self._everybody]
         return [_score(found[number], labels[number]) for number in range(len(models))]
 
 

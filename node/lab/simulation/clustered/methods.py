@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from fedgrove.node.lab.simulation.clustered.similarity import Clusters
+from fedgrove.node.lab.simulation.clustered.similarity import InitialClusters
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global_weights
 
@@ -15,22 +15,22 @@ from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global
 FEWEST = 3
 
 
-class Method(Protocol):
+class SharingScheme(Protocol):
     """How a plan's clients share models."""
 
-    def models(self, round: int) -> int:
+    def models(self, number: int) -> int:
         """How many there are in a round."""
         ...
 
-    def options(self, client: int, round: int) -> tuple[int, ...]:
+    def options(self, client: int, number: int) -> tuple[int, ...]:
         """The models that a client may train, and use, in a round: the first unless another suits its data better."""
         ...
 
-    def may_train(self, group: Sequence[int], round: int) -> bool:
+    def may_train(self, group: Sequence[int], number: int) -> bool:
         """Whether so many may train a model; else it stays as it is."""
         ...
 
-    def weights(self, group: Sequence[int], round: int) -> dict[int, Fraction]:
+    def weights(self, group: Sequence[int], number: int) -> dict[int, Fraction]:
         """How much each client of a model's group counts in its mean; they sum to 1."""
         ...
 
@@ -41,16 +41,16 @@ class OneModel:
     def __init__(self, samples: Mapping[int, int]) -> None:
         self._samples = samples
 
-    def models(self, round: int) -> int:
+    def models(self, number: int) -> int:
         return 1
 
-    def options(self, client: int, round: int) -> tuple[int, ...]:
+    def options(self, client: int, number: int) -> tuple[int, ...]:
         return (0,)
 
-    def may_train(self, group: Sequence[int], round: int) -> bool:
+    def may_train(self, group: Sequence[int], number: int) -> bool:
         return True
 
-    def weights(self, group: Sequence[int], round: int) -> dict[int, Fraction]:
+    def weights(self, group: Sequence[int], number: int) -> dict[int, Fraction]:
         return _shares({client: Fraction(self._samples[client]) for client in group})
 
 
@@ -61,42 +61,42 @@ class Ifca(OneModel):
         super().__init__(samples)
         self._models = models
 
-    def models(self, round: int) -> int:
+    def models(self, number: int) -> int:
         return self._models
 
-    def options(self, client: int, round: int) -> tuple[int, ...]:
+    def options(self, client: int, number: int) -> tuple[int, ...]:
         return tuple(range(self._models))
 
 
-class ProCfl:
+class ProCflScheme:
     """ProCFL (Xu et al. 2025, algorithm 1): one model up to round λT, then one a cluster.
 
     Where a client's clusters have models that suit it equally, as in the first round on their own, it takes the cluster
     whose members' data are most like its own.
     """
 
-    def __init__(self, found: Clusters, settings: ProCflSettings, rounds: int) -> None:
+    def __init__(self, found: InitialClusters, settings: ProCflSettings, rounds: int) -> None:
         self.last_global = global_rounds(rounds, settings.global_share)
         self.clusters = list(found.members)
         self._ism = found.similarity.ism
         self._last_cluster: dict[int, int] = {}  # of those who were expelled
 
-    def models(self, round: int) -> int:
-        return 1 if round <= self.last_global else len(self.clusters)
+    def models(self, number: int) -> int:
+        return 1 if number <= self.last_global else len(self.clusters)
 
-    def options(self, client: int, round: int) -> tuple[int, ...]:
-        if round <= self.last_global:
+    def options(self, client: int, number: int) -> tuple[int, ...]:
+        if number <= self.last_global:
             return (0,)
         if client in self._last_cluster:
             return (self._last_cluster[client],)
-        own = [number for number, members in enumerate(self.clusters) if client in members]
-        return tuple(sorted(own, key=lambda number: (-self._likeness(client, number), number)))
+        own = [cluster for cluster, members in enumerate(self.clusters) if client in members]
+        return tuple(sorted(own, key=lambda cluster: (-self._likeness(client, cluster), cluster)))
 
-    def may_train(self, group: Sequence[int], round: int) -> bool:
-        return round <= self.last_global or len(group) >= FEWEST
+    def may_train(self, group: Sequence[int], number: int) -> bool:
+        return number <= self.last_global or len(group) >= FEWEST
 
-    def weights(self, group: Sequence[int], round: int) -> dict[int, Fraction]:
-        if round > self.last_global:
+    def weights(self, group: Sequence[int], number: int) -> dict[int, Fraction]:
+        if number > self.last_global:
             return dict.fromkeys(group, Fraction(1, len(group)))
         weights = global_weights([cluster for cluster in self.clusters if cluster])
         return _shares({client: weights[client] for client in group})

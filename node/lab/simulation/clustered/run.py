@@ -20,14 +20,20 @@ from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirect
 from fedgrove.node.lab.simulation.clustered import robust
 from fedgrove.node.lab.simulation.clustered.attackers import attackers_of
 from fedgrove.node.lab.simulation.clustered.crew import Crew
-from fedgrove.node.lab.simulation.clustered.detection import Trained, Watch
-from fedgrove.node.lab.simulation.clustered.methods import Ifca, Method, OneModel, ProCfl
-from fedgrove.node.lab.simulation.clustered.similarity import CLUSTERS, Clusters, Progress, compare_all, find_clusters
+from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
+from fedgrove.node.lab.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
+from fedgrove.node.lab.simulation.clustered.similarity import (
+    CLUSTERS,
+    InitialClusters,
+    Progress,
+    compare_all,
+    find_clusters,
+)
 from fedgrove.node.lab.simulation.data import Dealt, deal_data
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import ClusterResult, Judgement, Record, RoundResult
+from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 from fedgrove.node.lab.simulation.run import own_directory, round_result
-from fedgrove.node.lab.simulation.work import ClientResult, Model, Terms
+from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, RunTerms
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.strategies import make_strategy
@@ -87,9 +93,9 @@ class ClusteredSimulation:
         self._test, self._public = self._split_test()
         self._attackers = attackers_of(plan, self._counts)
         self._check_sizes()
-        self._terms = Terms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
+        self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
         self._rounds: list[RoundResult] = []
-        self._clusters: Clusters | None = None
+        self._clusters: InitialClusters | None = None
         # The models that clients choose for a round, if that is known before it.
         self._chosen: tuple[int, dict[int, int]] = (0, {})
 
@@ -99,7 +105,7 @@ class ClusteredSimulation:
         return self._data
 
     @property
-    def clusters(self) -> Clusters | None:
+    def clusters(self) -> InitialClusters | None:
         """ProCFL's similarity and clusters, once ``run`` has begun."""
         return self._clusters
 
@@ -109,9 +115,9 @@ class ClusteredSimulation:
         return tuple(sorted(self._attackers.clients)) if self._attackers else ()
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RunRecord:
         """The rounds so far."""
-        return Record(self._plan, tuple(self._rounds), hashlib.sha256(dump(self.tensors)).hexdigest())
+        return RunRecord(self._plan, tuple(self._rounds), hashlib.sha256(dump(self.tensors)).hexdigest())
 
     @property
     def tensors(self) -> Tensors:
@@ -150,7 +156,9 @@ class ClusteredSimulation:
                     watch.resume(self._rounds)
             yield from self._loop(files, crew, method, watch)
 
-    def _loop(self, files: RunDirectory, crew: Crew, method: Method, watch: Watch | None) -> Iterator[RoundResult]:
+    def _loop(
+        self, files: RunDirectory, crew: Crew, method: SharingScheme, watch: ClusterWatch | None
+    ) -> Iterator[RoundResult]:
         while len(self._rounds) < self._plan.rounds:
             number = len(self._rounds) + 1
             self._models = self._models * (method.models(number) // len(self._models))
@@ -162,7 +170,7 @@ class ClusteredSimulation:
             means, results = self._trained(crew, method, number, start, groups)
             models = [means.get(k, model) for k, model in enumerate(self._models)]
             scores: tuple[float, ...] = ()
-            judgements: tuple[Judgement, ...] = ()
+            judgements: tuple[CommitteeVerdict, ...] = ()
             if watch is not None:
                 finding = watch.look(crew, Trained(number, groups, start, models))
                 models, scores, judgements = list(finding.models), finding.scores, finding.judgements
@@ -177,50 +185,59 @@ class ClusteredSimulation:
             yield self._rounds[-1]
         files.finish(self.record)
 
-    def _attacking(self, round: int) -> tuple[int, ...]:
-        return tuple(sorted(self._attackers.at(round))) if self._attackers else ()
+    def _attacking(self, number: int) -> tuple[int, ...]:
+        return tuple(sorted(self._attackers.at(number))) if self._attackers else ()
 
     def _groups(
-        self, crew: Crew, method: Method, round: int, start: Sequence[Model], drawn: Sequence[int]
+        self, crew: Crew, method: SharingScheme, number: int, start: Sequence[ModelReference], drawn: Sequence[int]
     ) -> dict[int, Cluster]:
         """Who trains which model."""
         known, choices = self._chosen
-        if known != round:
-            choices = crew.choose(round, start, {client: method.options(client, round) for client in drawn})
+        if known != number:
+            choices = crew.choose(number, start, {client: method.options(client, number) for client in drawn})
         members: dict[int, list[int]] = {}
         for client in drawn:
             members.setdefault(choices[client], []).append(client)
-        return {k: tuple(group) for k, group in sorted(members.items()) if method.may_train(group, round)}
+        return {k: tuple(group) for k, group in sorted(members.items()) if method.may_train(group, number)}
 
     def _trained(
-        self, crew: Crew, method: Method, round: int, start: Sequence[Model], groups: Mapping[int, Cluster]
+        self,
+        crew: Crew,
+        method: SharingScheme,
+        number: int,
+        start: Sequence[ModelReference],
+        groups: Mapping[int, Cluster],
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         """The new models of the groups."""
         settings, models = self._plan.clustering, dict(enumerate(start))
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
-            vectors, results = crew.shown(round, models, groups)
+            vectors, results = crew.shown(number, models, groups)
             together = np.stack([vectors[client] for client in sorted(vectors)])
-            attackers = 0 if self._attackers is None else len(self._attackers.at(round) & vectors.keys())
+            attackers = 0 if self._attackers is None else len(self._attackers.at(number) & vectors.keys())
             mean = _robust_mean(settings.mean, together, attackers)
-            return {0: unflatten(mean, self._layout)}, crew.keep_states(round, results)
+            return {0: unflatten(mean, self._layout)}, crew.keep_states(number, results)
         weights: dict[int, Fraction] = {}
         for group in groups.values():
-            weights.update(method.weights(group, round))
-        return crew.train(round, models, groups, weights)
+            weights.update(method.weights(group, number))
+        return crew.train(number, models, groups, weights)
 
-    def _evaluated(self, crew: Crew, method: Method, result: RoundResult) -> RoundResult:
+    def _evaluated(self, crew: Crew, method: SharingScheme, result: RoundResult) -> RoundResult:
         """The result with what the honest clients' models achieve, where the plan evaluates."""
         if not self._plan.evaluates(result.round):
             return result
-        round = result.round
+        round_number = result.round
         models = crew.publish(self._models)
         everybody = range(1, self._plan.clients + 1)
         # Clients choose for the next round, and use what they choose; where a stage ends, what they had.
-        chosen = crew.choose(round + 1, models, {client: method.options(client, round) for client in everybody})
-        if round < self._plan.rounds and method.models(round + 1) == len(models) == method.models(round):
-            self._chosen = round + 1, chosen
+        chosen = crew.choose(
+            round_number + 1, models, {client: method.options(client, round_number) for client in everybody}
+        )
+        if round_number < self._plan.rounds and method.models(round_number + 1) == len(models) == method.models(
+            round_number
+        ):
+            self._chosen = round_number + 1, chosen
         used = {number: models[number] for number in sorted({chosen[client] for client in self._honest})}
-        scores, aims = crew.test(round, used), crew.aim(round, used)
+        scores, aims = crew.test(round_number, used), crew.aim(round_number, used)
         found = [scores[chosen[client]] for client in self._honest]
         reached = None if aims is None else [aims[chosen[client]].accuracy for client in self._honest]
         own = [score.accuracy_for(self._counts[client - 1]) for client, score in zip(self._honest, found, strict=True)]
@@ -240,7 +257,7 @@ class ClusteredSimulation:
         attackers = self._attackers.clients if self._attackers else ()
         return tuple(client for client in range(1, self._plan.clients + 1) if client not in attackers)
 
-    def _method(self, directory: Path) -> Method:
+    def _method(self, directory: Path) -> SharingScheme:
         """The plan's method; ProCFL's clusters are found, and written down, first."""
         settings = self._plan.clustering
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
@@ -251,16 +268,16 @@ class ClusteredSimulation:
         compared = compare_all(self._counts, settings, self._executor, self._workers, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
-        return ProCfl(self._clusters, settings, self._plan.rounds)
+        return ProCflScheme(self._clusters, settings, self._plan.rounds)
 
-    def _watch(self, method: Method) -> Watch | None:
+    def _watch(self, method: SharingScheme) -> ClusterWatch | None:
         settings = self._plan.clustering
-        if self._public is None or self._clusters is None or not isinstance(method, ProCfl):
+        if self._public is None or self._clusters is None or not isinstance(method, ProCflScheme):
             return None
         if not isinstance(settings, ProCflSettings):
             return None
         similarity = self._clusters.similarity
-        return Watch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
+        return ClusterWatch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
 
     def _split_test(self) -> tuple[Samples, Samples | None]:
         """Test samples for evaluation, and those of the public set, which evaluation leaves out."""

@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Clusters:
+class InitialClusters:
     """What is known before the first round.
 
     Attributes
@@ -73,7 +73,7 @@ class Clusters:
         }
 
 
-def read_clusters(directory: Path) -> Clusters:
+def read_clusters(directory: Path) -> InitialClusters:
     """What a run wrote down of its clusters.
 
     Raises
@@ -86,18 +86,18 @@ def read_clusters(directory: Path) -> Clusters:
         value = json.loads(path.read_bytes())
         similarity = Similarity(np.array(value["overlaps"], np.int64))
         members = tuple(map(tuple, value["clusters"]))
-        return Clusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
+        return InitialClusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise InvalidCheckpoint(f"{path} is missing or damaged ({fault}): start the run anew") from None
 
 
-def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> Clusters:
+def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> InitialClusters:
     """The greedy cover, and its cost beside the best one's where that can be found."""
     found = candidates(similarity, alpha)
     cover = greedy_cover(found)
     best = float(total_cost(best_cover(found))) if len(found) <= MAX_OPTIMUM else None
     members = tuple(tuple(client + 1 for client in candidate.members) for candidate in cover)
-    return Clusters(similarity, members, float(total_cost(cover)), best, attackers)
+    return InitialClusters(similarity, members, float(total_cost(cover)), best, attackers)
 
 
 def compare_all(

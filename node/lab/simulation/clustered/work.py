@@ -10,7 +10,7 @@ import numpy as np
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.lab.simulation import work
 from fedgrove.node.lab.simulation.data import OnDisk, opened
-from fedgrove.node.lab.simulation.work import EvaluationTask, Model, Terms, TrainingTask
+from fedgrove.node.lab.simulation.work import EvaluationTask, ModelReference, RunTerms, TrainingTask
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.training import evaluate
 from fedgrove.node.methods.procfl.all_pairs import AllPairs, Psi
@@ -111,8 +111,8 @@ class LossTask:
 
     doing: ClassVar[str] = "choosing clusters"
 
-    terms: Terms
-    models: Mapping[int, Model]
+    terms: RunTerms
+    models: Mapping[int, ModelReference]
     round: int
     clients: tuple[Chooser, ...]
     training: Samples | OnDisk | None = field(repr=False)
@@ -154,8 +154,8 @@ class JudgingTask:
 
     cluster: int
     own: TrainingTask
-    reference: Model
-    shown: tuple[Model | None, ...]
+    reference: ModelReference
+    shown: tuple[ModelReference | None, ...]
     steps: tuple[float, ...]
     labels: tuple[int, ...]
     rule: Rule
@@ -175,7 +175,7 @@ class JudgingTask:
         alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
         trained, _ = work.train_client(self.own, alike, tensors, start)
 
-        def scored(model: Model) -> int:
+        def scored(model: ModelReference) -> int:
             if self.rule.test == "direction":
                 return 0
             result = evaluate(spec, model.tensors(), samples, device)

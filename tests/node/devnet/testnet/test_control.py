@@ -4,12 +4,12 @@ import os
 import threading
 
 from fedgrove.node.devnet.testnet.control import delete
-from fedgrove.node.devnet.testnet.layout import Layout
+from fedgrove.node.devnet.testnet.layout import TestnetPaths
 from fedgrove.node.devnet.testnet.lock import claim
 
 
 def test_a_directory_is_removed_when_whoever_works_on_it_is_done(tmp_path):
-    layout = Layout(tmp_path / "testnet")
+    layout = TestnetPaths(tmp_path / "testnet")
     lock = claim(layout)
     threading.Timer(0.3, os.close, [lock]).start()
     delete(layout)

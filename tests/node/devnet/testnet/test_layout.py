@@ -1,7 +1,14 @@
 """The record of a testnet, and who belongs to which store."""
 
 import pytest
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetError, TestnetPlan, read_record, write_record
+from fedgrove.node.devnet.testnet.layout import (
+    Testnet,
+    TestnetError,
+    TestnetPaths,
+    TestnetPlan,
+    read_record,
+    write_record,
+)
 
 
 def made(plan=None, **ports):
@@ -10,7 +17,7 @@ def made(plan=None, **ports):
 
 
 def test_a_record_reads_as_it_was_written_and_only_its_owner_can_read_it(tmp_path):
-    layout = Layout(tmp_path)
+    layout = TestnetPaths(tmp_path)
     testnet = made(TestnetPlan(clients=5, block_seconds=0.5), chain=8545)
     write_record(layout, testnet)
     assert read_record(layout) == testnet
@@ -19,7 +26,7 @@ def test_a_record_reads_as_it_was_written_and_only_its_owner_can_read_it(tmp_pat
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format": 2}', b'{"format": 1, "plan": {"x": 1}}', b"\xff"])
 def test_a_damaged_record_is_named(tmp_path, content):
-    layout = Layout(tmp_path)
+    layout = TestnetPaths(tmp_path)
     layout.record.write_bytes(content)
     with pytest.raises(TestnetError, match="cannot be read"):
         read_record(layout)
@@ -27,7 +34,7 @@ def test_a_damaged_record_is_named(tmp_path, content):
 
 def test_without_a_record_there_is_no_testnet(tmp_path):
     with pytest.raises(TestnetError, match="no testnet"):
-        read_record(Layout(tmp_path))
+        read_record(TestnetPaths(tmp_path))
 
 
 def test_clients_are_spread_over_the_groups_and_the_coordinator_is_in_the_first():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from fedgrove.node.devnet.testnet import processes
-from fedgrove.node.devnet.testnet.layout import Layout, Testnet, TestnetPlan
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, TestnetPlan
 from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports
 
 
@@ -30,7 +30,7 @@ def test_ports_stay_unless_somebody_has_taken_them():
 
 
 def test_each_client_reaches_the_store_of_its_group():
-    made, layout = testnet(clients=3, kubo_nodes=2), Layout(Path("/somewhere"))
+    made, layout = testnet(clients=3, kubo_nodes=2), TestnetPaths(Path("/somewhere"))
     stores = [reach(layout, made, client).store for client in range(4)]
     assert stores[0] == stores[1] == stores[3] == f"http://127.0.0.1:{made.ports['kubo-1']}"
     assert stores[2] == f"http://127.0.0.1:{made.ports['kubo-2']}"
@@ -38,7 +38,7 @@ def test_each_client_reaches_the_store_of_its_group():
 
 
 def test_an_explorer_has_a_port_and_no_key():
-    made, layout, started = testnet(store="disk", explorer=True), Layout(Path("/somewhere")), []
+    made, layout, started = testnet(store="disk", explorer=True), TestnetPaths(Path("/somewhere")), []
     assert set(made.ports) == {"chain", "explorer"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "Command", lambda command, *rest: started.append(command))
@@ -53,12 +53,12 @@ def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkey
     started = []
     monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append(command))
     for k in (0, 4):
-        processes.coordinator_job(Layout(tmp_path), testnet(store="disk", k=k)).start()
+        processes.coordinator_job(TestnetPaths(tmp_path), testnet(store="disk", k=k)).start()
     assert ["--data" in command for command in started] == [True, False]
 
 
 def test_a_disk_store_is_one_folder_for_all():
-    made, layout = testnet(store="disk"), Layout(Path("/somewhere"))
+    made, layout = testnet(store="disk"), TestnetPaths(Path("/somewhere"))
     assert set(made.ports) == {"chain"}
     assert {reach(layout, made, client).store for client in (0, 1, 2)} == {"disk:/somewhere/store"}
 
@@ -68,7 +68,7 @@ def test_the_first_clients_stand_by_and_command_lines_name_only_files(tmp_path, 
     started = []
     monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append((command, *rest)))
     monkeypatch.setenv("FEDGROVE_PASSWORD", "of the user's own keystore")
-    layout = Layout(tmp_path)
+    layout = TestnetPaths(tmp_path)
     for job in processes.client_jobs(layout, testnet(clients=3, standby=standby)):
         job.start()
     assert [("--standby" in command) for command, *_ in started] == [number <= standby for number in (1, 2, 3)]

@@ -12,7 +12,7 @@ from fedgrove.chain.keys import load
 from fedgrove.chain.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.testnet import setup
-from fedgrove.node.devnet.testnet.layout import Layout, TestnetError, TestnetPlan, client_name, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, client_name, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import FUNDS_ETHER, make
@@ -30,7 +30,7 @@ def dataset():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, dataset):
-    layout = Layout(tmp_path_factory.mktemp("testnet") / "made")
+    layout = TestnetPaths(tmp_path_factory.mktemp("testnet") / "made")
     lock = claim(layout)
     testnet = make(layout, PLAN, dataset)
     os.close(lock)
@@ -107,7 +107,7 @@ def interrupted(*_):
 
 
 def test_a_half_made_directory_is_made_anew(tmp_path, dataset, monkeypatch):
-    layout = Layout(tmp_path / "testnet")
+    layout = TestnetPaths(tmp_path / "testnet")
     lock = claim(layout)
     with monkeypatch.context() as patch:
         patch.setattr(setup, "_found", interrupted)
@@ -126,12 +126,12 @@ def test_a_half_made_directory_is_made_anew(tmp_path, dataset, monkeypatch):
 def test_a_directory_of_somebody_elses_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(TestnetError, match="holds other things"):
-        claim(Layout(tmp_path))
+        claim(TestnetPaths(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_two_commands_do_not_work_on_one_directory(tmp_path):
-    layout = Layout(tmp_path)
+    layout = TestnetPaths(tmp_path)
     lock = claim(layout)
     with pytest.raises(TestnetError, match="another command"):
         claim(layout)
@@ -144,4 +144,4 @@ def test_two_commands_do_not_work_on_one_directory(tmp_path):
 
 def test_data_that_do_not_suit_are_named(tmp_path, dataset):
     with pytest.raises(TestnetError, match="do not suit"):
-        make(Layout(tmp_path), replace(PLAN, clients=2000), dataset)
+        make(TestnetPaths(tmp_path), replace(PLAN, clients=2000), dataset)

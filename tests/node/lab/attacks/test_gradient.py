@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.lab.attacks import gradient
-from fedgrove.node.lab.attacks.gradient import LocalWork, Search, invert_update, total_variation
+from fedgrove.node.lab.attacks.gradient import AttackedTraining, Search, invert_update, total_variation
 from fedgrove.node.lab.attacks.measures import psnr
 from fedgrove.node.lab.attacks.uploads import seen
 from fedgrove.node.learning.models import empty_model, load_tensors
@@ -16,7 +16,7 @@ from tests.node.lab.attacks.scenes import digits
 SPECS = {name: ModelSpec(name, (1, 8, 8), 10) for name in ("small-cnn", "geyer-mlp")}
 
 
-def upload(model: str, work: LocalWork, first: int = 0):
+def upload(model: str, work: AttackedTraining, first: int = 0):
     """The global model, a client's, and its samples."""
     scene = digits()
     samples, before = scene.private.take(np.arange(first, first + work.images)), scene.initial(model)
@@ -27,7 +27,7 @@ def upload(model: str, work: LocalWork, first: int = 0):
 
 
 def attacked(model: str, kind: str, search: Search, number: int = 0):
-    scene, work = digits(), LocalWork()
+    scene, work = digits(), AttackedTraining()
     before, after, samples = upload(model, work, number)
     weights = seen(kind, before, after, scene.terms, scene.noise, scene.random(kind, number))
     with reproducible():
@@ -55,7 +55,7 @@ def test_a_masked_one():
 
 
 def test_the_simulated_client_takes_the_steps_of_the_real_one():
-    work = LocalWork(images=3, steps=4, learning_rate=0.1)
+    work = AttackedTraining(images=3, steps=4, learning_rate=0.1)
     before, after, samples = upload("small-cnn", work)
     model = empty_model(SPECS["small-cnn"])
     load_tensors(model, before)

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.attacks.played_round import PlayedRound, Terms, play_round
+from fedgrove.node.lab.attacks.played_round import AttackedTerms, PlayedRound, play_round
 from fedgrove.node.lab.attacks.protocol import (
     bare_tensors,
     by_tensor,
@@ -24,7 +24,7 @@ from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import encode
 
 LAYOUT = Layout(("bias", "hidden", "kernel"), ((10,), (40, 100), (1000,)))
-TERMS = Terms()
+TERMS = AttackedTerms()
 DROPOUT = 2
 FAR = 4.5  # standard errors; the largest of a hundred tries exceeds that once in 1,500 times
 

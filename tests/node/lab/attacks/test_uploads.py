@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.lab.attacks.measures import correlation, correlation_error
-from fedgrove.node.lab.attacks.played_round import Terms
+from fedgrove.node.lab.attacks.played_round import AttackedTerms
 from fedgrove.node.lab.attacks.scene import make_scene
 from fedgrove.node.lab.attacks.uploads import KINDS, Noise, noised, seen
 from fedgrove.node.learning.samples import Loaded, as_samples
@@ -22,11 +22,11 @@ def models():
 
 
 def test_a_plain_upload_is_the_model(models):
-    assert seen("plain", *models, Terms(), Noise(), digits().random()) is models[1]
+    assert seen("plain", *models, AttackedTerms(), Noise(), digits().random()) is models[1]
 
 
 def test_a_masked_one_is_nothing_like_it(models):
-    words = flatten(seen("masked", *models, Terms(), Noise(), digits().random("m")))
+    words = flatten(seen("masked", *models, AttackedTerms(), Noise(), digits().random("m")))
     assert words.std() == pytest.approx(2 * 8 * 8 / math.sqrt(3), rel=0.03)  # uniform in ±2·bound·clients
     assert abs(correlation(words, flatten(models[1]))) < 4 * correlation_error(len(words))
 
@@ -34,7 +34,7 @@ def test_a_masked_one_is_nothing_like_it(models):
 @pytest.mark.parametrize(("kind", "factor"), [("noise", 1.0), ("one share", 1 / 5)])
 def test_noise_has_the_promised_deviation_and_the_update_below_it(models, kind, factor):
     update = flatten(models[1]) - flatten(models[0])
-    upload = flatten(seen(kind, *models, Terms(), Noise(2.0, 25), digits().random(kind))) - flatten(models[0])
+    upload = flatten(seen(kind, *models, AttackedTerms(), Noise(2.0, 25), digits().random(kind))) - flatten(models[0])
     length = np.linalg.norm(update)
     assert np.std(upload - update) == pytest.approx(2 * factor * length, rel=0.03)
 
@@ -48,7 +48,7 @@ def test_the_mean_of_many_noisy_uploads_is_the_update(models):
 
 def test_another_kind_and_impossible_noise_are_refused(models):
     with pytest.raises(ValueError, match=f"choose one of {', '.join(KINDS)}"):
-        seen("bare", *models, Terms(), Noise(), digits().random())
+        seen("bare", *models, AttackedTerms(), Noise(), digits().random())
     with pytest.raises(ValueError, match="noise multiplier must be"):
         Noise(float("nan"))
     with pytest.raises(ValueError, match="shared by 1 to"):

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 
 
-def record_of(accuracies: Sequence[float | None], plan: Plan | None = None, *, seed: int = 0, ood=None) -> Record:
+def record_of(accuracies: Sequence[float | None], plan: Plan | None = None, *, seed: int = 0, ood=None) -> RunRecord:
     """A record with these test accuracies, one a round; ``ood`` maps rounds to accuracies out of distribution."""
     plan = plan or Plan(rounds=len(accuracies))
     rounds = [
         RoundResult(number, accuracy, 1 / 3, 1 / 3, tuple(range(90, 100)), 6000, (ood or {}).get(number))
         for number, accuracy in enumerate(accuracies, 1)
     ]
-    return Record(plan.with_seed(seed), tuple(rounds), "00" * 32)
+    return RunRecord(plan.with_seed(seed), tuple(rounds), "00" * 32)

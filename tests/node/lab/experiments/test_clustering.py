@@ -7,7 +7,7 @@ import pytest
 from fedgrove.node.lab.experiments import personalised, poisoning
 from fedgrove.node.lab.experiments.base import Findings, Overrides
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import ClusterResult, Judgement, Record, RoundResult
+from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 
 from tests.node.lab.experiments.test_reports import Bench
 
@@ -15,12 +15,12 @@ PERSONALISED = personalised.arms(Path("results"))
 POISONING = poisoning.arms(Path("results"))
 
 
-def record_of(plan: Plan, personal: float, *, seed: int = 0, judgements=(), attackers=()) -> Record:
+def record_of(plan: Plan, personal: float, *, seed: int = 0, judgements=(), attackers=()) -> RunRecord:
     last = ClusterResult(((1, 2), (3,), ()), personal, (), tuple(judgements), attackers)
     earlier = replace(last, judgements=())
     rounds = [RoundResult(n, 0.5, 1.0, 1.0, (1, 2, 3), 60, clustering=earlier) for n in range(1, plan.rounds + 1)]
     rounds[-1] = replace(rounds[-1], clustering=last)
-    return Record(plan.with_seed(seed), tuple(rounds), "00" * 32)
+    return RunRecord(plan.with_seed(seed), tuple(rounds), "00" * 32)
 
 
 def test_methods_are_compared_seed_by_seed_where_they_were_run_alike():
@@ -52,7 +52,10 @@ def test_the_arms_differ_in_method_and_skew_alone():
 def test_who_is_found_and_who_is_wronged_is_counted_once():
     label = "mnist-label-flip-concentrated-0.1-guarded"
     plan = POISONING[label]
-    judgements = [Judgement(0, (1, 2, 3, 4), (5, 6, 7), (3, 3, 0, 0), (1, 2)), Judgement(1, (3, 4), (5,), (0, 0), ())]
+    judgements = [
+        CommitteeVerdict(0, (1, 2, 3, 4), (5, 6, 7), (3, 3, 0, 0), (1, 2)),
+        CommitteeVerdict(1, (3, 4), (5,), (0, 0), ()),
+    ]
     records = {label: [record_of(plan, 0.8, judgements=judgements, attackers=(1, 3, 8, 9))]}
     bare = "mnist-label-flip-concentrated-0.1-multi-krum"
     records[bare] = [record_of(POISONING[bare], 0.4, attackers=(1, 3, 8, 9))]

@@ -8,7 +8,7 @@ from fedgrove.node.lab.experiments import geyer
 from fedgrove.node.lab.experiments.base import Findings
 from fedgrove.node.lab.simulation.draws import last_round
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 
 from tests.node.lab.experiments.test_reports import Bench
@@ -16,17 +16,17 @@ from tests.node.lab.experiments.test_reports import Bench
 PLANS = geyer.arms(Path("results"))
 
 
-def record_of(plan: Plan, accuracies: list[float], epsilon: float = 7.9) -> Record:
+def record_of(plan: Plan, accuracies: list[float], epsilon: float = 7.9) -> RunRecord:
     scales = {"between_clients_variance": 3e-6, "update_scale": 1e-7}
     privacy = {"epsilon": epsilon, "median_norm": 2.0, "effective_multiplier": 1.0, **scales}
     rounds = [
         RoundResult(number, accuracy, 1.0, 1.0, (1, 2, 3), 900, None, privacy if plan.privacy else None)
         for number, accuracy in enumerate(accuracies, 1)
     ]
-    return Record(plan, tuple(rounds), "00" * 32)
+    return RunRecord(plan, tuple(rounds), "00" * 32)
 
 
-def report_of(**records: list[Record]):
+def report_of(**records: list[RunRecord]):
     return geyer.report(Findings(records, {}, Bench()))
 
 

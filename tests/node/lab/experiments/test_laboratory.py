@@ -7,7 +7,7 @@ import pytest
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.lab.experiments import rounds_to_90
 from fedgrove.node.lab.experiments.base import Overrides
-from fedgrove.node.lab.experiments.laboratory import Request, Workshop, before_attack, conduct
+from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
 from fedgrove.node.lab.experiments.store import RunStore
 from fedgrove.node.lab.simulation import run
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
@@ -36,11 +36,11 @@ class Watch:
             raise KeyboardInterrupt
 
 
-def request(out, **changes) -> Request:
-    return Request(rounds_to_90.EXPERIMENT, out, **{"seeds": (0, 1), "overrides": SMALL, **changes})
+def request(out, **changes) -> ExperimentRequest:
+    return ExperimentRequest(rounds_to_90.EXPERIMENT, out, **{"seeds": (0, 1), "overrides": SMALL, **changes})
 
 
-def work(tmp_path, asked: Request, watch: Watch) -> dict:
+def work(tmp_path, asked: ExperimentRequest, watch: Watch) -> dict:
     store = RunStore(asked.out)
     with Workshop(tmp_path / "work", None, lambda: open_executor("inline"), watch) as workshop:
         conduct(asked.pending(store), store, workshop, keep_models=False)

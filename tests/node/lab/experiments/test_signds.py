@@ -7,18 +7,18 @@ import pytest
 from fedgrove.node.lab.experiments import signds
 from fedgrove.node.lab.experiments.base import Findings
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Record, RoundResult
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 
 from tests.node.lab.experiments.test_reports import Bench
 
 PLANS = signds.arms(Path("results"))
 
 
-def record_of(plan: Plan, accuracy: float) -> Record:
+def record_of(plan: Plan, accuracy: float) -> RunRecord:
     released = {"upload_bytes": 204, "dense_bytes": 408_000, "epsilon": 100.0, "delta": 0.0}
     privacy = released if plan.privacy else None
     rounds = [RoundResult(n, accuracy, 1.0, 1.0, (1,), 60, None, privacy) for n in range(1, plan.rounds + 1)]
-    return Record(plan, tuple(rounds), "00" * 32)
+    return RunRecord(plan, tuple(rounds), "00" * 32)
 
 
 def test_the_arms_differ_in_the_uploads_alone():

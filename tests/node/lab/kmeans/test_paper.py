@@ -6,11 +6,11 @@ from fedgrove.node.lab.kmeans import paper
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-GRID = Grid(2, 0.1, 3)
+GRID = BinGrid(2, 0.1, 3)
 BINS = 49
 COUNTS = st.dictionaries(st.integers(1, BINS), st.integers(1, 1000), max_size=6)
 

@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 from fedgrove.node.lab.kmeans import simulation
-from fedgrove.node.lab.kmeans.simulation import Federation, Settings
+from fedgrove.node.lab.kmeans.simulation import Federation, SimulationSettings
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_cluster
 from fedgrove.node.methods.kmeans.decoder import SumError
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from scipy.stats import chi2_contingency
 
 CENTRES = np.array([[-0.8, 0.0, 0.3], [0.8, 0, 0], [0, 0.8, -0.5]])
@@ -26,8 +26,10 @@ def parts_of(clients: int, dimensions: int = 3) -> tuple[np.ndarray, ...]:
 
 
 def federation(clients: int = 8, dimensions: int = 3, seed: int = 1, **options) -> Federation:
-    grid = Grid.covering(dimensions, 1 / np.sqrt(300))
-    return Federation(parts_of(clients, dimensions), Settings(3, grid, **options), np.random.default_rng(seed))
+    grid = BinGrid.covering(dimensions, 1 / np.sqrt(300))
+    return Federation(
+        parts_of(clients, dimensions), SimulationSettings(3, grid, **options), np.random.default_rng(seed)
+    )
 
 
 def plain_sum(running: Federation) -> BinCounts:
@@ -134,11 +136,11 @@ def test_training_again_would_undo_removals():
 @pytest.mark.parametrize("way", ["forget", "renew"])
 def test_a_federation_forgets_as_if_it_had_been_trained_without(way, runs=2_500):
     """What the server learns after removals at two clients, against training on what is left: χ² over the counts."""
-    grid = Grid.covering(1, 0.05)
+    grid = BinGrid.covering(1, 0.05)
     parts = [np.array([[0.0], [0.1], [0.2], [0.9], [0.4]]), np.array([[-0.5], [-0.4], [0.6], [-0.9], [0.5]])]
     requests = [{0: np.array([3])}, {1: np.array([0, 3]), 0: np.array([0])}]
     left = [parts[0][[1, 2, 4]], parts[1][[1, 2, 4]]]
-    settings = Settings(2, grid, restarts=1, reach=1, least_share=1)
+    settings = SimulationSettings(2, grid, restarts=1, reach=1, least_share=1)
 
     def unlearned(rng: np.random.Generator) -> BinCounts:
         running = Federation(parts, settings, rng)
@@ -164,7 +166,7 @@ def test_removals_need_training_first():
     with pytest.raises(ValueError, match="call train first"):
         _ = federation().round
     with pytest.raises(ValueError, match="two clients"):
-        Federation(parts_of(8)[:1], Settings(3, Grid.covering(3, 0.1)), np.random.default_rng(0))
+        Federation(parts_of(8)[:1], SimulationSettings(3, BinGrid.covering(3, 0.1)), np.random.default_rng(0))
 
 
 def test_a_removal_sends_less_than_training():
@@ -198,7 +200,7 @@ def test_a_wrong_upload_is_told_not_decoded(monkeypatch):
 def test_the_clock_is_passed_in():
     ticks = itertools.count()
     parts = parts_of(4)
-    settings = Settings(3, Grid.covering(3, 1 / np.sqrt(300)))
+    settings = SimulationSettings(3, BinGrid.covering(3, 1 / np.sqrt(300)))
     seconds = Federation(parts, settings, np.random.default_rng(0), lambda: float(next(ticks))).train().seconds
     assert (seconds.computing, seconds.uploading, seconds.decoding, seconds.clustering) == (1, 1, 1, 1)
     assert seconds.total == 4

@@ -15,7 +15,7 @@ from fedgrove.node.lab.simulation.checkpoint import (
     check_directory,
 )
 from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import SCRATCH, Simulation
 
 from tests.node.lab.simulation.conftest import small_plan
@@ -36,7 +36,7 @@ def whole(digits, tmp_path_factory):
     return directory
 
 
-def simulate(digits, directory, plan=PLAN, resume=False, rounds=None) -> Record:
+def simulate(digits, directory, plan=PLAN, resume=False, rounds=None) -> RunRecord:
     """Run to the end, or stop after so many results."""
     simulation = Simulation(plan, digits, InlineExecutor(), 1, directory, resume)
     results = simulation.run()

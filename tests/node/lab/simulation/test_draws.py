@@ -16,7 +16,7 @@ def plan_with(rounds: int = 10, clients: int = 200, sampled: float = 0.3, seed: 
 
 def test_without_client_level_privacy_a_fixed_number_is_drawn():
     plan = Plan(clients=20, sampled=0.25, rounds=4)
-    assert list(draws(plan)) == [plan.draw(round) for round in (1, 2, 3, 4)]
+    assert list(draws(plan)) == [plan.draw(number) for number in (1, 2, 3, 4)]
     assert last_round(plan) == 4
 
 
@@ -53,9 +53,9 @@ def test_with_public_participation_each_client_stops_at_its_own_budget():
     plan = plan_with(rounds=100, clients=30, epsilon=8, noise_multipliers=(1.5, 1.0), phases=(4,))
     taken = {client: [] for client in range(1, 31)}
     rounds = list(draws(plan))
-    for round, clients in enumerate(rounds, 1):
+    for number, clients in enumerate(rounds, 1):
         for client in clients:
-            taken[client].append(GaussianRelease(1.5 if round < 4 else 1.0))
+            taken[client].append(GaussianRelease(1.5 if number < 4 else 1.0))
     assert len(rounds) == last_round(plan) < 100
     for releases in taken.values():
         assert affords(releases, 8, 1e-3)

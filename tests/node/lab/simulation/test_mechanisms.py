@@ -10,9 +10,9 @@ from fedgrove.node.lab.simulation import work
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.uploads import Clipped, Measured, Turn
+from fedgrove.node.lab.simulation.uploads import ClientPart, Clipped, Measured
 from fedgrove.node.lab.simulation.work import ClientResult
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
@@ -57,7 +57,7 @@ def round_of(settings, updates: np.ndarray, plan: Plan | None = None, number: in
         encoder = mechanism.encoder(number, len(updates), results)
     words = np.zeros(encoder.length(LAYOUT), np.uint32)
     for client, update in enumerate(updates, 1):
-        words += encoder.encode(start + update, start, LAYOUT, Turn(client, number, plan.seed, 1, len(updates)))
+        words += encoder.encode(start + update, start, LAYOUT, ClientPart(client, number, plan.seed, 1, len(updates)))
     vector, released = mechanism.close(Uploads(number, words, results, start))
     return vector, released, mechanism
 
@@ -171,7 +171,7 @@ def test_a_hostile_update_counts_as_none():
     encoder = mechanism_of(Plan(clients=40, sampled=0.5, privacy=SECRET), D).encoder(1, 1)
     assert isinstance(encoder, Clipped)
     hostile = np.full(D, np.nan, np.float32)
-    assert not encoder.encode(hostile, np.zeros(D, np.float32), LAYOUT, Turn(1, 1, 0, 1, 1)).any()
+    assert not encoder.encode(hostile, np.zeros(D, np.float32), LAYOUT, ClientPart(1, 1, 0, 1, 1)).any()
 
 
 # --- whole runs --------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(name, digits, tmp_path):
     resumed = simulate(plan, digits, directory=tmp_path, resume=True)
     assert resumed.record == whole.record and len(whole.record.rounds) == 3
     assert (tmp_path / "record.json").read_bytes() == whole.record.to_bytes()
-    assert Record.from_json(json.loads(whole.record.to_bytes())) == whole.record
+    assert RunRecord.from_json(json.loads(whole.record.to_bytes())) == whole.record
     assert all(result.privacy["epsilon"] >= 0 for result in whole.record.rounds)
 
 

@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import ClusterResult, InvalidRecord, Judgement, Record, RoundResult
+from fedgrove.node.lab.simulation.record import (
+    ClusterResult,
+    CommitteeVerdict,
+    InvalidRunRecord,
+    RoundResult,
+    RunRecord,
+)
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.settings import GlobalSettings, IfcaSettings, ProCflSettings
@@ -99,13 +105,13 @@ def test_evaluation_and_probes_are_due_as_planned():
 
 
 def test_a_record_survives_its_file():
-    record = Record(Plan(rounds=2), RESULTS, "ab" * 32)
-    again = Record.from_json(json.loads(record.to_bytes()))
+    record = RunRecord(Plan(rounds=2), RESULTS, "ab" * 32)
+    again = RunRecord.from_json(json.loads(record.to_bytes()))
     assert again == record and again.to_bytes() == record.to_bytes()
 
 
 def test_what_is_no_record_is_refused():
-    good = Record(Plan(rounds=2), RESULTS, "ab" * 32).to_json()
+    good = RunRecord(Plan(rounds=2), RESULTS, "ab" * 32).to_json()
     without = [{key: value for key, value in good.items() if key != left_out} for left_out in good]
     swapped = {**good, "rounds": good["rounds"][::-1]}
     strange = {**good, "rounds": [{**good["rounds"][0], "speed": 1}]}
@@ -121,8 +127,8 @@ def test_what_is_no_record_is_refused():
         )
     ]
     for value in (None, [], {}, *without, swapped, strange, *wrong):
-        with pytest.raises(InvalidRecord):
-            Record.from_json(value)
+        with pytest.raises(InvalidRunRecord):
+            RunRecord.from_json(value)
 
 
 def test_options_are_kept_in_one_order():
@@ -218,14 +224,14 @@ def test_unusable_clustering_is_refused(table, sentence):
 
 
 def test_a_record_with_clusters_survives_its_file_and_odd_ones_are_refused():
-    judgement = Judgement(1, (1, 3), (2, 4), (2, 0), (1,))
+    judgement = CommitteeVerdict(1, (1, 3), (2, 4), (2, 0), (1,))
     clusters = ClusterResult(((1, 3), (2,)), 0.5, (0.25, 1.0), (judgement,), (3,))
     result = replace(RESULTS[0], clustering=clusters)
-    record = Record(Plan(rounds=1, clustering=IfcaSettings()), (result,), "ab" * 32)
+    record = RunRecord(Plan(rounds=1, clustering=IfcaSettings()), (result,), "ab" * 32)
     good = json.loads(record.to_bytes())
-    assert Record.from_json(good) == record and Record.from_json(good).to_bytes() == record.to_bytes()
+    assert RunRecord.from_json(good) == record and RunRecord.from_json(good).to_bytes() == record.to_bytes()
     for changes in ({"groups": 3}, {"watched": [2.0]}, {"personal_accuracy": "1"}, {"judgements": [{}]}, {"more": 1}):
         odd = json.loads(record.to_bytes())
         odd["rounds"][0]["clustering"].update(changes)
-        with pytest.raises(InvalidRecord):
-            Record.from_json(odd)
+        with pytest.raises(InvalidRunRecord):
+            RunRecord.from_json(odd)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import Plan as DemoPlan
+from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.lab.simulation import run
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.lab.simulation.work import TrainingTask, perform
 from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
@@ -140,7 +140,7 @@ def test_subsets_are_of_the_size_that_the_plan_says(digits):
 
 def test_a_record_holds_no_times(inline):
     record = inline("fedavg").record
-    assert Record.from_json(json.loads(record.to_bytes())) == record
+    assert RunRecord.from_json(json.loads(record.to_bytes())) == record
     assert set(record.to_json()["rounds"][0]) == {
         *("round", "accuracy", "loss", "train_loss", "clients", "samples", "ood_accuracy")
     }

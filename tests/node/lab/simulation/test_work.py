@@ -10,7 +10,7 @@ import pytest
 from fedgrove.node.lab.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
 from fedgrove.node.lab.simulation.run import Simulation, SimulationFailed, windowed
 from fedgrove.node.lab.simulation.tasks import TASK_BYTES, chunks
-from fedgrove.node.lab.simulation.work import EvaluationTask, Model, SliceScore, out_of_distribution_accuracy
+from fedgrove.node.lab.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
 from fedgrove.node.learning.training import DivergedTraining
 
 from tests.node.lab.simulation.conftest import QUICK, small_plan
@@ -83,7 +83,7 @@ def test_no_more_tasks_are_made_than_the_window_holds():
     def tasks():
         for number in range(50):
             made.append(number)
-            yield EvaluationTask(None, Model("", {}), 1, number, None, 0, 1)
+            yield EvaluationTask(None, ModelReference("", {}), 1, number, None, 0, 1)
 
     for done, _ in enumerate(windowed(executor, tasks(), 4)):
         assert len(made) <= done + 1 + 4
@@ -129,7 +129,7 @@ class Broken(Executor):
 
 
 def test_workers_that_are_lost_between_two_tasks_end_the_run_with_a_sentence():
-    task = EvaluationTask(None, Model("", {}), 3, 0, None, 0, 1)
+    task = EvaluationTask(None, ModelReference("", {}), 3, 0, None, 0, 1)
     with pytest.raises(SimulationFailed, match="a worker was lost in round 3 while evaluating: a child process"):
         list(windowed(Broken(), [task], 4))
 

@@ -67,11 +67,11 @@ def trained(weights, samples) -> Callable[..., LocalUpdate]:
     """``trained(strategy, …)``: a client's round from the initial weights; what is given replaces the defaults."""
 
     def run(strategy: Strategy, **given: object) -> LocalUpdate:
-        values = {"model": {**weights, **strategy.initial_extras(weights)}, "round": 2, "state": None, "shared": None}
+        values = {"model": {**weights, **strategy.initial_extras(weights)}, "number": 2, "state": None, "shared": None}
         values |= {"samples": samples(40, 2), "settings": TrainingSettings(epochs=2, batch_size=7, crop=1)} | given
         return train(
             SPEC, values["model"], values["samples"], values["shared"], strategy, values["settings"],
-            round=values["round"], rounds=10, client=3, seed=1, state=values["state"],
+            number=values["number"], rounds=10, client=3, seed=1, state=values["state"],
         )  # fmt: skip
 
     return run

@@ -36,7 +36,7 @@ def masked_mean(updates):
 @pytest.fixture
 def last_round(trained, samples):
     """The updates of three clients of different sizes."""
-    return [trained(FedCurv(), samples=samples(count, count), round=1) for count in (12, 30, 41)]
+    return [trained(FedCurv(), samples=samples(count, count), number=1) for count in (12, 30, 41)]
 
 
 @pytest.mark.parametrize(("name", "side"), [("small-cnn", 8), ("paper-cnn", 18)])
@@ -91,7 +91,7 @@ def test_the_mean_of_the_extras_gives_the_papers_penalty(last_round, model, star
 
 
 def test_for_clients_of_equal_size_it_is_the_papers_sum_with_lambda_divided_by_their_number(trained, samples):
-    updates = [trained(FedCurv(), samples=samples(20, seed), round=1) for seed in (1, 2, 3, 4)]
+    updates = [trained(FedCurv(), samples=samples(20, seed), number=1) for seed in (1, 2, 3, 4)]
     mean = masked_mean(updates)
     for name in mean:
         if name.startswith(FISHER):
@@ -132,7 +132,7 @@ def test_nothing_that_is_sent_exceeds_the_weights_bound(scale, seed):
 
 def test_in_the_first_round_nobody_is_held(trained, same, model, start, weights):
     assert FedCurv().begin(model, start(extras=FedCurv().initial_extras(weights))).loss(NO_BATCH) is None
-    assert same(trained(FedCurv(weight=1e6), round=1), trained(FedAvg(), round=1))
+    assert same(trained(FedCurv(weight=1e6), number=1), trained(FedAvg(), number=1))
 
 
 def test_with_weight_zero_the_weights_are_fedavgs_to_the_bit(trained, same, last_round):

@@ -2,23 +2,23 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.methods.kmeans.client import Client, UnknownPoint
+from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import Grid, OutsideGrid
+from fedgrove.node.methods.kmeans.grid import BinGrid, OutsideGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED
 from hypothesis import given
 from hypothesis import strategies as st
 
-GRID = Grid.covering(2, 0.05)
+GRID = BinGrid.covering(2, 0.05)
 
 
 @pytest.fixture(params=[0, 5], ids=["seeding", "full"])
-def client(request) -> Client:
+def client(request) -> KMeansClient:
     points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-    return Client(points, 4, GRID, np.random.default_rng(1), iterations=request.param)
+    return KMeansClient(points, 4, GRID, np.random.default_rng(1), iterations=request.param)
 
 
-def expected_vector(client: Client) -> BinCounts:
+def expected_vector(client: KMeansClient) -> BinCounts:
     sizes = np.bincount(client.labels, minlength=len(client.centroids))
     return BinCounts.of(GRID.quantise(client.centroids), sizes)
 
@@ -30,13 +30,13 @@ def test_the_vector_counts_every_point_once(client):
 
 def test_centroids_of_the_seeding_are_points():
     points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-    client = Client(points, 4, GRID, np.random.default_rng(1))
+    client = KMeansClient(points, 4, GRID, np.random.default_rng(1))
     assert np.array_equal(client.centroids, points[client.seeding.centroids])
 
 
 def test_centroids_of_full_clustering_are_means():
     points = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-    client = Client(points, 4, GRID, np.random.default_rng(1), iterations=100)
+    client = KMeansClient(points, 4, GRID, np.random.default_rng(1), iterations=100)
     for cluster in range(4):
         assert client.centroids[cluster] == pytest.approx(points[client.labels == cluster].mean(axis=0))
 
@@ -51,7 +51,7 @@ def test_a_removed_point_leaves_the_count(client):
 
 def test_centroids_that_share_a_bin_share_a_count_and_a_row_named_twice_counts_once():
     points = np.random.default_rng(0).uniform(-1, 1, (40, 2))
-    client = Client(points, 12, Grid.covering(2, 1.0), np.random.default_rng(1))
+    client = KMeansClient(points, 12, BinGrid.covering(2, 1.0), np.random.default_rng(1))
     before, rows = client.vector(), np.setdiff1d(np.arange(40), client.seeding.centroids)[:3]
     assert len(before) <= 9 < len(client.centroids)
     client.forget(np.repeat(rows, 2))
@@ -77,7 +77,7 @@ def test_removed_points_are_overwritten(client):
 
 def test_the_clients_points_are_its_own_copy():
     points = np.zeros((3, 2))
-    Client(points, 1, GRID, np.random.default_rng(0)).forget(np.array([0]))
+    KMeansClient(points, 1, GRID, np.random.default_rng(0)).forget(np.array([0]))
     assert not points.any()
 
 
@@ -104,9 +104,9 @@ def test_a_point_that_is_not_there_is_an_error_and_nothing_is_removed(client, ro
 
 def test_points_must_fit_the_grid():
     with pytest.raises(OutsideGrid):
-        Client(np.array([[0.0, 1.5]]), 1, GRID, np.random.default_rng(0))
+        KMeansClient(np.array([[0.0, 1.5]]), 1, GRID, np.random.default_rng(0))
     with pytest.raises(ValueError, match="2 dimensions"):
-        Client(np.zeros((3, 3)), 1, GRID, np.random.default_rng(0))
+        KMeansClient(np.zeros((3, 3)), 1, GRID, np.random.default_rng(0))
 
 
 @given(st.integers(0, 1 << 30), st.integers(0, 3))
@@ -114,9 +114,9 @@ def test_a_client_goes_on_where_it_was(seed, iterations):
     """From its points and centroids alone: the same clusters, and the same draws when it forgets on."""
     rng = np.random.default_rng(seed)
     points = rng.uniform(-1, 1, (int(rng.integers(4, 12)), 2))
-    client = Client(points, 3, GRID, np.random.default_rng(seed), iterations=iterations)
+    client = KMeansClient(points, 3, GRID, np.random.default_rng(seed), iterations=iterations)
     client.forget(rng.permutation(len(points))[:2])
-    again = Client(
+    again = KMeansClient(
         client.points,
         3,
         GRID,
@@ -126,7 +126,7 @@ def test_a_client_goes_on_where_it_was(seed, iterations):
     )
     assert again.vector() == client.vector()
     assert np.array_equal(again.rows, client.rows) and np.array_equal(again.labels, client.labels)
-    other = Client(
+    other = KMeansClient(
         client.points, 3, GRID, np.random.default_rng(7), iterations=iterations, centroids=client.seeding.centroids
     )
     row = again.rows[:1]

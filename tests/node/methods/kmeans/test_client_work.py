@@ -37,7 +37,7 @@ class Place:
 
     def restart(self, points=POINTS, settings=SETTINGS) -> LocalClustering:
         config = FederationConfig(settings)
-        self.work = LocalClustering(config, points, self.journal, lambda: self.rounds, lambda entry: entry)
+        self.work = LocalClustering(config, points, self.journal, lambda: self.rounds, lambda current: current)
         return self.work
 
     def open(self, number: int):
@@ -121,14 +121,14 @@ def test_a_vector_that_was_drawn_before_a_request_is_not_sent_after_it(place):
 def test_a_crash_before_the_notebook_is_saved_loses_nothing(place, monkeypatch):
     place.work.result(place.open(1), ME)
     place.ask(range(6), block=15)
-    entry = place.open(2)
+    current = place.open(2)
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "keep", lambda *_: (_ for _ in ()).throw(OSError("no space")))
         with pytest.raises(OSError, match="no space"):
-            place.work.samples(entry, ME)
-    place.work.samples(entry, ME)  # the same process goes on, from the file
+            place.work.samples(current, ME)
+    place.work.samples(current, ME)  # the same process goes on, from the file
     assert len(read_notebook(place.journal).left) == 6
-    place.restart().samples(entry, ME)
+    place.restart().samples(current, ME)
     assert len(read_notebook(place.journal).left) == 6
 
 

@@ -7,7 +7,7 @@ from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum, exchange
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ EVERYBODY = ((1, 2, 3, 4),)
 STATED = {1: 64, 2: 64, 3: 128, 4: 64}
 
 
-def a_round(before: State, stated=STATED, asked=(), groups=EVERYBODY) -> Exchange:
+def a_round(before: KMeansState, stated=STATED, asked=(), groups=EVERYBODY) -> Exchange:
     return exchange(TERMS, before, groups, stated, asked, KEY)
 
 
@@ -27,16 +27,16 @@ def counts(bins: dict[tuple[int, int], int]) -> BinCounts:
     return BinCounts.of(np.array(list(bins)), np.array(list(bins.values())))
 
 
-def trained(*clients: int) -> State:
-    return State(counts({(0, 0): 10, (1, 1): 20, (2, 2): 30}), clients or (1, 2, 3, 4), np.zeros((2, 2)), 1, 1)
+def trained(*clients: int) -> KMeansState:
+    return KMeansState(counts({(0, 0): 10, (1, 1): 20, (2, 2): 30}), clients or (1, 2, 3, 4), np.zeros((2, 2)), 1, 1)
 
 
-def finish(planned: Exchange, survivors, *decoded) -> State:
+def finish(planned: Exchange, survivors, *decoded) -> KMeansState:
     return planned.finish(2, survivors, decoded, np.random.default_rng(0))
 
 
 def test_whoever_is_there_is_summed_in_full_the_first_time():
-    planned = a_round(State.empty(2))
+    planned = a_round(KMeansState.empty(2))
     (whole,) = planned.sums
     assert whole.bounds == STATED
     assert (whole.code.capacity, whole.code.limit, whole.code.signed) == (8, 320, False)
@@ -71,7 +71,7 @@ def test_fewer_than_three_are_not_summed(stated):
 
 
 def test_members_that_state_no_points_are_summed_like_others():
-    planned = a_round(State.empty(2), dict.fromkeys((1, 2, 3), 0))
+    planned = a_round(KMeansState.empty(2), dict.fromkeys((1, 2, 3), 0))
     assert planned.sums[0].code.limit == 1
     assert finish(planned, (1, 2, 3), BinCounts.empty(2)).counts.total == 0
     with pytest.raises(InvalidSum):
@@ -118,11 +118,11 @@ def test_groups_together_count_no_more_than_can_be_clustered():
     fine = KMeansTerms(k=2, dimensions=2, step=1e-6, restarts=2)
     half = fine.grid.half
     stated = dict.fromkeys(range(1, 7), 1 << 12)
-    planned = exchange(fine, State.empty(2), ((1, 2, 3), (4, 5, 6)), stated, (), KEY)
+    planned = exchange(fine, KMeansState.empty(2), ((1, 2, 3), (4, 5, 6)), stated, (), KEY)
     assert 0 < fine.most_points < 3 << 12
     corner = BinCounts.of(np.full((1, 2), half), np.array([fine.most_points]))
     after = planned.finish(1, stated, [corner, corner], np.random.default_rng(0))
-    assert after.clients == (1, 2, 3) and State.from_bytes(after.to_bytes(), fine) is not None
+    assert after.clients == (1, 2, 3) and KMeansState.from_bytes(after.to_bytes(), fine) is not None
 
 
 @settings(max_examples=8, deadline=None)
@@ -131,7 +131,7 @@ def test_any_run_of_requests_and_absences_leaves_the_sum_of_what_those_drew_whom
     """The oracle: the vectors themselves, added up. Nobody may ever be counted with points taken back."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     points = {index: rng.uniform(-1, 1, (int(rng.integers(3, 9)), 2)) for index in range(1, 6)}
-    state, gone, asked = State.empty(2), set(), set()
+    state, gone, asked = KMeansState.empty(2), set(), set()
     for number in range(1, 6):
         stated = {index: 64 for index in points if index not in gone}
         order = rng.permutation(list(stated)).tolist()
@@ -153,7 +153,7 @@ def test_any_run_of_requests_and_absences_leaves_the_sum_of_what_those_drew_whom
         for index in state.clients:
             expected = expected + drawn[index]
         assert state.counts == expected and not gone & set(state.clients) and away not in state.clients
-        assert State.from_bytes(state.to_bytes(), TERMS).counts == expected
+        assert KMeansState.from_bytes(state.to_bytes(), TERMS).counts == expected
         asked = set()
         chosen = data.draw(st.sampled_from(sorted(stated)))
         if data.draw(st.booleans()) and len(stated) > 3:
@@ -166,5 +166,5 @@ def test_any_run_of_requests_and_absences_leaves_the_sum_of_what_those_drew_whom
 
 def test_the_key_of_the_round_is_used_where_the_grid_needs_one():
     wide = KMeansTerms(k=2, dimensions=40, step=0.01)
-    (whole,) = exchange(wide, State.empty(40), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), KEY).sums
+    (whole,) = exchange(wide, KMeansState.empty(40), ((1, 2, 3),), dict.fromkeys((1, 2, 3), 64), (), KEY).sums
     assert whole.code == Code(wide.grid, 6, 192, KEY)

@@ -6,14 +6,14 @@ from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import CountOverflow, InconsistentSum, SumError, TooManyBins, decode
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 KEY = b"a key of a round"
-PLANE = Grid(2, 0.1, 50)  # 10,201 bins
-SPACE = Grid(12, 0.1, 50)  # 80 bits
+PLANE = BinGrid(2, 0.1, 50)  # 10,201 bins
+SPACE = BinGrid(12, 0.1, 50)  # 80 bits
 GRIDS = {"direct": (PLANE, b""), "hashed": (PLANE, KEY), "large": (SPACE, KEY)}
 PLAIN = settings(max_examples=60)
 
@@ -23,13 +23,13 @@ def make(kind: str, capacity: int, limit: int = 10**6, *, signed: bool = False) 
     return Code(grid, capacity, limit, key, signed)
 
 
-def bins(grid: Grid, numbers: list[int]) -> np.ndarray:
+def bins(grid: BinGrid, numbers: list[int]) -> np.ndarray:
     """Levels of the bins of such numbers: of bin 0 the lowest level everywhere, its neighbour is bin 1."""
     places = 101 ** np.minimum(np.arange(grid.dimensions), 9)  # numbers are below 101⁹
     return np.array(numbers, np.int64).reshape(-1, 1) // places % 101 - 50
 
 
-def vector(grid: Grid, counts: dict[int, int]) -> BinCounts:
+def vector(grid: BinGrid, counts: dict[int, int]) -> BinCounts:
     return BinCounts.of(bins(grid, list(counts)), np.array(list(counts.values()), np.int64))
 
 
@@ -99,7 +99,7 @@ def test_two_clients_in_the_same_bins(kind):
 @pytest.mark.parametrize(("dimensions", "bins"), [(52, 60), (784, 12)])
 def test_high_dimensions_are_exact(dimensions, bins):
     """Bins whose numbers have 360 and 5,000 bits, among them neighbours in a single level."""
-    grid = Grid.covering(dimensions, 1 / np.sqrt(15_120))
+    grid = BinGrid.covering(dimensions, 1 / np.sqrt(15_120))
     rng = np.random.default_rng(dimensions)
     levels = rng.integers(-grid.half, grid.half + 1, (bins, dimensions))
     levels[1], levels[3] = levels[0], levels[2]
@@ -188,7 +188,7 @@ def test_a_sum_of_another_form_is_told():
 
 
 def test_points_outside_the_grid_are_told():
-    wide = Code(Grid(3, 0.1, 50), 4, 100)
+    wide = Code(BinGrid(3, 0.1, 50), 4, 100)
     with pytest.raises(InconsistentSum, match="not that of bins"):
         decode(make("direct", 4), wide.encode(BinCounts.of(np.array([[50, 50, 50]]), np.array([1]))))
 

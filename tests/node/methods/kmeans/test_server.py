@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import Grid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.server import cluster
 
-GRID = Grid.covering(2, 0.01)
+GRID = BinGrid.covering(2, 0.01)
 COUNTS = BinCounts.of(np.array([[10, 10], [12, 10], [-50, 0], [-50, 3]]), np.array([30, 10, 5, 10]))
 
 

@@ -5,7 +5,7 @@ import pytest
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.clustering import kmeans, most_points
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.state import State
+from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,25 +14,25 @@ from safetensors.numpy import load, save
 SETTINGS = KMeansTerms(k=2, dimensions=2, step=0.1)
 
 
-def a_state(counts=(3, 4, 5)) -> State:
+def a_state(counts=(3, 4, 5)) -> KMeansState:
     levels = np.arange(2 * len(counts)).reshape(-1, 2) - 3
     centres = np.arange(2.0 * min(2, len(counts))).reshape(-1, 2)
-    return State(BinCounts.of(levels, np.array(counts, np.int64)), (2, 7), centres, 3, 2, 4)
+    return KMeansState(BinCounts.of(levels, np.array(counts, np.int64)), (2, 7), centres, 3, 2, 4)
 
 
 @given(st.lists(st.integers(1, 1 << 30), min_size=1, max_size=5))
 def test_a_state_survives_the_way_there_and_back(counts):
     state = a_state(counts)
-    again = State.from_bytes(state.to_bytes(), SETTINGS)
+    again = KMeansState.from_bytes(state.to_bytes(), SETTINGS)
     assert again.counts == state.counts and np.array_equal(again.centres, state.centres)
     assert (again.clients, again.round, again.whole, again.groups) == ((2, 7), 3, 2, 4)
 
 
 def test_the_first_state_is_empty():
-    first = State.empty(2)
-    assert State.from_bytes(first.to_bytes(), SETTINGS).counts.total == 0
+    first = KMeansState.empty(2)
+    assert KMeansState.from_bytes(first.to_bytes(), SETTINGS).counts.total == 0
     with pytest.raises(InvalidModel, match="have shape"):
-        State.from_bytes(first.to_bytes(), KMeansTerms(k=2, dimensions=3, step=0.1))
+        KMeansState.from_bytes(first.to_bytes(), KMeansTerms(k=2, dimensions=3, step=0.1))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_no_state_is_refused(name, value, sentence):
     arrays = load(a_state().to_bytes())
     arrays[name] = np.asarray(value, arrays[name].dtype)
     with pytest.raises(InvalidModel, match=sentence):
-        State.from_bytes(save(arrays), SETTINGS)
+        KMeansState.from_bytes(save(arrays), SETTINGS)
 
 
 def test_other_types_names_and_bytes_are_refused():
@@ -77,7 +77,7 @@ def test_other_types_names_and_bytes_are_refused():
         save(arrays, {"said": "otherwise"}),
     ):
         with pytest.raises(InvalidModel):
-            State.from_bytes(wrong, SETTINGS)
+            KMeansState.from_bytes(wrong, SETTINGS)
 
 
 @pytest.mark.parametrize(

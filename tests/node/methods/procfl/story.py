@@ -96,13 +96,13 @@ class Story:
 
     def fault(self, number: int, **changes) -> str:
         """What a member finds wrong with a round if it had been closed otherwise; it would dispute it."""
-        entry = self.member.view.rounds.rounds[number]
-        right = entry.end
-        entry.end = replace(right, **changes)
+        current = self.member.view.rounds.rounds[number]
+        right = current.end
+        current.end = replace(right, **changes)
         try:
-            return self.member._context.closings.fault(entry)
+            return self.member._context.closings.fault(current)
         finally:
-            entry.end = right
+            current.end = right
 
     def states(self) -> list[ClusterState]:
         fetch = self.federation.store.fetch
@@ -118,13 +118,13 @@ def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: 
     training = client._context.work._training
     train = training.result
 
-    def result(entry, number):
-        state, own = client._context.inputs(entry).previous, train(entry, number)
+    def result(current, number):
+        state, own = client._context.inputs(current).previous, train(current, number)
         if state.trained + 1 >= first_attack:
-            start, _ = training._begin(entry, number)
+            start, _ = training._begin(current, number)
             wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
             own = unflatten(np.clip(wrong, -8, 8), state.layout)
-        sent[(entry.number, number)] = own
+        sent[(current.number, number)] = own
         return own
 
     training.result = result
@@ -197,7 +197,7 @@ def _tell(directory: Path) -> Iterator[Story]:
             client.register()
             watched(client, sent, ATTACKERS.get(number, math.inf))
         for number in LIARS:
-            clients[number]._context.work._shown.plain = lambda round: os.urandom(32)
+            clients[number]._context.work._shown.plain = lambda round_number: os.urandom(32)
         role = coordinator(made)
         said = 0
         while made.turn(role, clients):

@@ -98,8 +98,8 @@ def test_each_cluster_has_the_mean_of_its_own(story):
 
 
 def test_the_one_model_is_that_of_its_parts_together(story):
-    place, state = story.place(4), story.states()[3]
-    assert place.graph.groups == tuple(place.entry.positions(group) for group in state.groups)
+    inputs, state = story.place(4), story.states()[3]
+    assert inputs.graph.groups == tuple(inputs.current.positions(group) for group in state.groups)
     assert state.groups == ((1, 3, 5, 7, 9), (2, 4, 6, 8, 10)) and len(state.trials) == 2
     bound = story.federation.config.masking.bound
     for group, trial in zip(state.groups, state.trials, strict=True):
@@ -118,26 +118,26 @@ def test_each_cluster_has_a_leader_that_repeats_the_sum_in_any_case(story):
 @pytest.mark.parametrize("number", [1, 8, 9])
 def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(story, number):
     """Nobody opens what it sent to a committee, or answers a set, that only the coordinator names."""
-    store, config, place = story.federation.store, story.federation.config, story.place(number)
+    store, config, inputs = story.federation.store, story.federation.config, story.place(number)
     wrong = replace(story.states()[number - 1], session="ab" * 32)
     model, metrics = store.put(wrong.to_bytes()).digest, story.stated()[number - 1]
     if metrics.stated is not None:
         stated = Stated.from_table(metrics.stated)
         signature = sign_message(story.federation.coordinator_keys.account, stated.message(model))
         metrics = replace(metrics, stated=replace(stated, signature=signature).to_table())
-    end = replace(place.entry.end, model_digest=model, metrics_digest=put_stated(story, metrics))
-    place = replace(place, entry=replace(place.entry, end=end))
+    end = replace(inputs.current.end, model_digest=model, metrics_digest=put_stated(story, metrics))
+    inputs = replace(inputs, current=replace(inputs.current, end=end))
     chain = (story.history.block_hash, story.history.first_block)
     looking = {
-        client: Closings(store, method_of(config), lambda entry: place, 0.0, lambda end: 1.0, *chain).fault(
-            place.entry, client
+        client: Closings(store, method_of(config), lambda current: inputs, 0.0, lambda end: 1.0, *chain).fault(
+            inputs.current, client
         )
         for client in range(1, CLIENTS + 1)
     }
     cases = story.states()[9].cases if number == 9 else ()
     asked = {client for case in cases for client in case.named}
     asked |= set(story.states()[0].sets) if number == 1 else set()
-    leaders = set(ClusterSchedule(config).leaders(place))
+    leaders = set(ClusterSchedule(config).leaders(inputs))
     assert {client for client, fault in looking.items() if fault} == leaders | asked
     assert bool(asked) == (number != 8)
 
@@ -205,7 +205,7 @@ def test_what_is_shown_is_for_the_judges_only(story):
         sealed = data[place * length :][:length]
         found = {k: _opened(story, keys, member, judge, sealed) for k, keys in enumerate(everybody)}
         secret = found.pop(judge)
-        assert public_key(secret) == story.place(9).entry.draws[member].mask_key
+        assert public_key(secret) == story.place(9).current.draws[member].mask_key
         assert not any(found.values())
 
 
@@ -332,15 +332,15 @@ def test_the_audit_names_a_statement_that_cannot_be_and_a_verdict_without_votes(
 
 def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
     """Without it two of three judges still make a majority; without two there is none."""
-    place, put = story.place(11), story.federation.store.put
-    (case,) = place.previous.cases
-    commits = dict(place.entry.commits)
+    inputs, put = story.place(11), story.federation.store.put
+    (case,) = inputs.previous.cases
+    commits = dict(inputs.current.commits)
     against = []
     for judge in case.committee:
         ballot = Ballot(judge, (True, True), b"\7" * 32).to_bytes() + bytes(evidence_bytes(2))
         commits[judge] = replace(commits[judge], digest=put(ballot).digest)
-        entry = replace(place.entry, commits=dict(commits))
-        state = ClusterCodec(story.federation.config).outcome(replace(place, entry=entry), None).model
+        current = replace(inputs.current, commits=dict(commits))
+        state = ClusterCodec(story.federation.config).outcome(replace(inputs, current=current), None).model
         against.append((state.cases[0].against, bool(state.expelled.keys() & {2, 4})))
     assert against == [((2, 2), True), ((1, 1), False), ((0, 0), False)]
 

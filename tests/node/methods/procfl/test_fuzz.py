@@ -279,20 +279,20 @@ class Arena:
             if state.stage == "train":
                 course.number_of(state, client, 0, (1,) * 10)
         draws = {client: SimpleNamespace(samples=n, mask_key=b"\1" * 32) for client, n in numbers.items()}
-        entry = SimpleNamespace(draws=draws, sealed=True, commits={}, order=tuple(clients))
+        current = SimpleNamespace(draws=draws, sealed=True, commits={}, order=tuple(clients))
         assert numbers_in(draws) == numbers
         positions = {client: place for place, client in enumerate(clients)}
         graph = SimpleNamespace(groups=tuple(tuple(positions[client] for client in group) for group in groups))
-        round = SimpleNamespace(previous=state, entry=entry, graph=graph, config=self.config)
+        inputs = SimpleNamespace(previous=state, current=current, graph=graph, config=self.config)
         for client in clients[:12]:
-            assert 0 <= self.kind.expected_bytes(round, client) < 1 << 40
+            assert 0 <= self.kind.expected_bytes(inputs, client) < 1 << 40
         if state.stage == "show":
             state = course.seated(state, random.randbytes(32))
             after = shown(state)
             assert after.stage in ("vote", "train")
         if state.stage == "vote":
             course.voted(state, {case.cluster: [] for case in state.cases})
-        cluster_standing(course, state, entry, committing=True)
+        cluster_standing(course, state, current, committing=True)
         Left.from_row(*Left(state).to_row())
         assert ClusterState.outline(state.head()).head() == state.head()
 
@@ -362,18 +362,20 @@ def test_metrics_that_a_round_closed_with(arena):
     auditor._content.closed |= {number, number + 1}
     assert auditor.run().verdict == "verified"
     truth = records[place]
-    member, entry = arena.member, arena.member.view.rounds.rounds[number]
+    member, current = arena.member, arena.member.view.rounds.rounds[number]
     # The sum is the same for all; it is the metrics that are read anew.
     codec = member._context.method.codec
-    member._context.method.codec = Known(codec, codec.outcome(member._context.inputs(entry), _recovery(story, number)))
+    member._context.method.codec = Known(
+        codec, codec.outcome(member._context.inputs(current), _recovery(story, number))
+    )
     for random in arena.mutants():
         value = json.loads(arena.stated[number - 1].to_bytes())
         value = mutated(mutated(value, random), random) if random.random() < 0.8 else mutated(value, random)
         data = canonical(value) if random.random() < 0.9 else flipped(canonical(value), random)
         end = replace(truth, metrics_digest=arena.store.keep(data))
-        entry.end = end
-        fault = member._context.closings.fault(entry)
-        entry.end = truth
+        current.end = end
+        fault = member._context.closings.fault(current)
+        current.end = truth
         assert isinstance(fault, str) and "ends in" not in fault
         auditor.rounds.rounds[number].end = end
         try:
@@ -386,8 +388,8 @@ def test_metrics_that_a_round_closed_with(arena):
 
 
 def _recovery(story: Story, number: int):
-    place = story.place(number)
-    return recovery(place, story.federation.store.fetch(place.entry.recovered.digest, 1 << 24))
+    inputs = story.place(number)
+    return recovery(inputs, story.federation.store.fetch(inputs.current.recovered.digest, 1 << 24))
 
 
 class Known:
@@ -426,14 +428,14 @@ def test_closings_in_an_audit(arena):
             arena.used += 1
         # And those that would go on from it, before anybody has disputed it.
         rounds = arena.member.view.rounds
-        entry, before = rounds.rounds[number], rounds.rounds[number].end
-        entry.end = end
+        current, before = rounds.rounds[number], rounds.rounds[number].end
+        current.end = end
         try:
             method_of(arena.config).inputs(rounds, rounds.rounds[number + 1], (1, "0x" + "5f" * 20), arena.store)
         except (*REFUSED, StoreError):
             pass
         finally:
-            entry.end = before
+            current.end = before
     assert arena.used > arena.count / 2
 
 
@@ -497,8 +499,8 @@ def test_sealed_answers_to_the_counter(arena):
     """It opens what it can, and states overlaps that everybody accepts."""
     story = arena.story
     keys = story.federation.coordinator_keys
-    counter, place = ClusterStatements(keys), story.place(2)
-    state = place.previous
+    counter, inputs = ClusterStatements(keys), story.place(2)
+    state = inputs.previous
     uploads = {record.client: arena.store.fetch(record.digest, 1 << 24) for record in story.committed(2)}
     client = next(client for client in state.sets if uploads[client])
     for random in arena.mutants():
@@ -506,8 +508,8 @@ def test_sealed_answers_to_the_counter(arena):
         _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), NotForReader)
         if random.random() < 0.1:  # to count all pairs takes a while
             digest = arena.store.keep(sealed)
-            commits = {**place.entry.commits, client: replace(place.entry.commits[client], digest=digest)}
-            odd = replace(place, entry=replace(place.entry, commits=commits), store=arena.store)
+            commits = {**inputs.current.commits, client: replace(inputs.current.commits[client], digest=digest)}
+            odd = replace(inputs, current=replace(inputs.current, commits=commits), store=arena.store)
             counted = replace(story.states()[1], stage="count")
             overlaps = counter._overlaps(odd, counted)
             arena.course.clustered(counted, overlaps)

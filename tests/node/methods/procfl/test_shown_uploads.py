@@ -15,7 +15,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, flatten
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
@@ -54,7 +54,7 @@ POISONER, SILENT = MEMBERS[:2]
 CASE = Case(0, MEMBERS, (JUDGE,), MEMBERS, (JUDGE,))
 RULE = Rule()
 COORDINATOR = Account.from_key(bytes(31) + b"\1")
-PLACE = {"round": 1, "rounds": 6, "seed": 0}
+PLACE = {"number": 1, "rounds": 6, "seed": 0}
 
 
 class Entry(RoundRecords):
@@ -124,7 +124,7 @@ class Judged:
 
 
 def terms(shown: str) -> FederationConfig:
-    config = make_config(Plan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
+    config = make_config(DemoPlan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
     clusters = ProCflTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
     return replace(config, method=clusters, membership=MembershipSettings("approved"), training=training)
@@ -246,7 +246,7 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
     member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
     judged.states[2] = judged.states[1]
     assert sums_before(judged.place(again), judged.place) == known
-    assert member._training._begin(again, SILENT)[1] == {"round": 1, "rounds": 6, "seed": 2 * known}
+    assert member._training._begin(again, SILENT)[1] == {"number": 1, "rounds": 6, "seed": 2 * known}
     judged.states[2] = replace(judged.states[1], stage="labels")
     assert member.result(again, SILENT).sum() == (0 if known else SHARE)
 
@@ -331,7 +331,7 @@ class Life:
 
     def shown(self) -> ShownUploads:
         """As after a restart."""
-        return ShownUploads(None, terms("upload"), self.journal, lambda entry: None)
+        return ShownUploads(None, terms("upload"), self.journal, lambda current: None)
 
     def state(self, number: int) -> ClusterState:
         case = Case(0, MEMBERS, (JUDGE,)) if self.stages[number] == "show" else CASE
@@ -359,7 +359,7 @@ class Life:
         return (self.journal.kept("shown") or b"")[8:]
 
     def asked(self) -> bytes:
-        show = SimpleNamespace(rounds=self.rounds, entry=SimpleNamespace(number=max(self.rounds.rounds)))
+        show = SimpleNamespace(rounds=self.rounds, current=SimpleNamespace(number=max(self.rounds.rounds)))
         return self.shown().plain(show)
 
 

@@ -61,8 +61,8 @@ def test_who_has_committed_is_awaited_no_more_and_nobody_is_when_the_time_is_ove
 
 def test_before_a_round_is_sealed_all_members_of_clusters_are_to_train():
     drawing = SimpleNamespace(draws={}, sealed=None, commits={})
-    for entry in (None, drawing):
-        assert cluster_standing(COURSE, state("train", trained=2), entry, False).acting == (1, 2, 3, 4, 5, 6)
+    for each in (None, drawing):
+        assert cluster_standing(COURSE, state("train", trained=2), each, False).acting == (1, 2, 3, 4, 5, 6)
 
 
 def test_words_name_the_stage_those_who_show_and_those_who_vote():

@@ -47,17 +47,17 @@ class MeanCodec(Codec):
 
     def check_model(self, model: Mean, number: int) -> None: ...
 
-    def expected_bytes(self, round: RoundInputs, client: int) -> int:
+    def expected_bytes(self, inputs: RoundInputs, client: int) -> int:
         return WORD.itemsize * self.config.method.length
 
-    def encode(self, round: RoundInputs, client: int, secrets, update: np.ndarray) -> bytes:
-        samples, total = round.entry.draws[client].samples, round.graph.total_samples
+    def encode(self, inputs: RoundInputs, client: int, secrets, update: np.ndarray) -> bytes:
+        samples, total = inputs.current.draws[client].samples, inputs.graph.total_samples
         words = encode(update, self._layout(), samples, total, self.config.masking.bound)
-        return masked_bytes(round, client, secrets, words, self._layout())
+        return masked_bytes(inputs, client, secrets, words, self._layout())
 
-    def outcome(self, round: RoundInputs, record) -> Outcome:
-        words, total = unmasked_sum(round, record, self._layout()), round.graph.total_samples
-        summed = sum(round.graph.participants[position].samples for position in round.survivors)
+    def outcome(self, inputs: RoundInputs, record) -> Outcome:
+        words, total = unmasked_sum(inputs, record, self._layout()), inputs.graph.total_samples
+        summed = sum(inputs.graph.participants[position].samples for position in inputs.survivors)
         return Outcome(Mean(tuple(map(float, decode(words, summed, total, self.config.masking.bound)))))
 
 
@@ -67,10 +67,10 @@ class MeanWork:
     def __init__(self, vector: np.ndarray) -> None:
         self._vector = vector
 
-    def samples(self, entry, client: int) -> int:
+    def samples(self, current, client: int) -> int:
         return 1
 
-    def result(self, entry, client: int) -> np.ndarray:
+    def result(self, current, client: int) -> np.ndarray:
         return self._vector
 
     def settle(self, client: int) -> None: ...
@@ -98,11 +98,11 @@ class MeanMethod(Method):
     def layout_of(self, model: Mean) -> None:
         return None
 
-    def inputs(self, rounds, entry, ledger, store, model=None) -> RoundInputs:
+    def inputs(self, rounds, current, ledger, store, model=None) -> RoundInputs:
         def read() -> Mean:
-            return model or self.fetch_model(store, entry.opened.model_digest)
+            return model or self.fetch_model(store, current.opened.model_digest)
 
-        return RoundInputs(rounds, entry, entry.graph(*ledger, self.config.masking), self.config, store, read)
+        return RoundInputs(rounds, current, current.graph(*ledger, self.config.masking), self.config, store, read)
 
     def member_data(self, path) -> np.ndarray:
         return np.load(path)

@@ -43,11 +43,11 @@ def watched(client, number, updates):
     """A client that notes what it trained; one of them diverges in round 2."""
     train = client._context.work.result
 
-    def result(entry, index):
-        if (entry.number, number) == (2, DIVERGES):
+    def result(current, index):
+        if (current.number, number) == (2, DIVERGES):
             raise Diverged("the loss is not finite: lower training.learning_rate")
-        update = train(entry, index)
-        updates[(entry.number, number)] = update
+        update = train(current, index)
+        updates[(current.number, number)] = update
         return update
 
     client._context.work.result = result

@@ -19,9 +19,9 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
-from fedgrove.node.roles.client.phase import Phase as ClientPhase
+from fedgrove.node.roles.client.phase import ClientPhase
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.recover import Recover
+from fedgrove.node.roles.coordinator.recover import RecordRecovery
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -81,8 +81,8 @@ def test_a_client_refuses_to_draw_beyond_its_budget_whatever_the_ledger_hides(fo
     assert "ε = 4.845 of 5 at δ = 0.001, and round 3 would make it 6.284" in refusal
     view = federation.coordinator().view
     view.refresh()
-    for entry in view.rounds.rounds.values():
-        entry.commits.pop(1)
+    for each in view.rounds.rounds.values():
+        each.commits.pop(1)
     forgetful = Spending(method_of(federation.config), federation.store, view.rounds, 1000)
     own = Journal(federation.directory / "client-1", federation.keys[0].storage).uploads()
     assert own == (1, 2)
@@ -98,8 +98,8 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     mine = clients.pop(2)
     while "committed" not in federation.said("client 1"):
         federation.turn(coordinator, clients | ({2: mine} if "shared" not in federation.said("client 2") else {}))
-    entry = coordinator.view.refresh()
-    mine._context.work.result(entry, 2)  # torch does not train after a fork
+    current = coordinator.view.refresh()
+    mine._context.work.result(current, 2)  # torch does not train after a fork
     child = os.fork()
     if not child:
         mine._context.ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
@@ -168,7 +168,7 @@ def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found)
 
 
 def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
-    monkeypatch.setattr(Recover, "_overspent", lambda self, entry: "")
+    monkeypatch.setattr(RecordRecovery, "_overspent", lambda self, current: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
@@ -177,8 +177,8 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
-    monkeypatch.setattr(Recover, "_overspent", lambda self, entry: "")
-    monkeypatch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, round: "")
+    monkeypatch.setattr(RecordRecovery, "_overspent", lambda self, current: "")
+    monkeypatch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, number: "")
     monkeypatch.setattr(Closings, "fault", lambda *closing: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
@@ -199,8 +199,8 @@ class UnderReports(Coordinator):
         super().__init__(*parts)
         honestly = self._context.outcomes.of
 
-        def outcome(round, record):
-            result = honestly(round, record)
+        def outcome(number, record):
+            result = honestly(number, record)
             return replace(result, privacy=replace(result.privacy, noise_multiplier=0.5))
 
         self._context.outcomes.of = outcome
@@ -314,25 +314,25 @@ def sharing(tmp_path_factory):
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatch):
     """The same masks and, for the test, the same noise: what is left between two uploads are the updates."""
-    client, entry = sharing
+    client, past = sharing
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    place, secrets = client._context.inputs(entry), client._context.disclosure.secrets(1)
-    update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in place.previous.items()}
+    inputs, secrets = client._context.inputs(past), client._context.disclosure.secrets(1)
+    update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in inputs.previous.items()}
     codec = client._context.method.codec
-    zero, hostile = (np.frombuffer(codec.encode(place, 1, secrets, each), "<u4") for each in (place.previous, update))
+    zero, hostile = (np.frombuffer(codec.encode(inputs, 1, secrets, each), "<u4") for each in (inputs.previous, update))
     moved = (hostile - zero).view(np.int32).astype(np.float64)
-    grid = codec._grid(place)
+    grid = codec._grid(inputs)
     reach = float(np.sqrt(moved @ moved)) * grid.unit
     assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
     assert (reach > 0.98) == (kind in ("huge", "alternating"))
 
 
 def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing, monkeypatch):
-    client, entry = sharing
-    place, secrets = client._context.inputs(entry), client._context.disclosure.secrets(1)
+    client, each = sharing
+    inputs, secrets = client._context.inputs(each), client._context.disclosure.secrets(1)
     codec = client._context.method.codec
-    fresh = [codec.encode(place, 1, secrets, place.previous) for _ in range(2)]
+    fresh = [codec.encode(inputs, 1, secrets, inputs.previous) for _ in range(2)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    fixed = [codec.encode(client._context.inputs(entry), 1, secrets, place.previous) for _ in range(2)]
-    assert fixed[0] == fixed[1] and len(fixed[0]) == codec.upload_bytes(place.layout)
+    fixed = [codec.encode(client._context.inputs(each), 1, secrets, inputs.previous) for _ in range(2)]
+    assert fixed[0] == fixed[1] and len(fixed[0]) == codec.upload_bytes(inputs.layout)

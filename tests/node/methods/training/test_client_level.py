@@ -13,7 +13,7 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.survey import survey
-from fedgrove.node.explorer.watch import Watch
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.grid import grid_for
 
@@ -32,14 +32,14 @@ def noise(run, number):
     """The noise in the sum of a round, in units: what clipped updates leave of it; and how many survived."""
     opened = run.federation.coordinator().view
     opened.refresh()
-    entry, used = opened.rounds.rounds[number], grid(run, number)
-    before, after = (flatten(run.model(digest)) for digest in (entry.opened.model_digest, entry.end.model_digest))
-    total = (after.astype(np.float64) - before) * len(entry.commits)
-    for client in entry.commits:
+    current, used = opened.rounds.rounds[number], grid(run, number)
+    before, after = (flatten(run.model(digest)) for digest in (current.opened.model_digest, current.end.model_digest))
+    total = (after.astype(np.float64) - before) * len(current.commits)
+    for client in current.commits:
         if (number, client) != (2, DIVERGES):
             update = flatten(run.updates[number, client]) - before
             total -= update * clip_factor(l2_norm(update), used.clip)
-    return total / used.unit, len(entry.commits)
+    return total / used.unit, len(current.commits)
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -66,7 +66,7 @@ def test_the_explorer_shows_what_was_spent(run, tmp_path):
     index.add(federation.history())
     survey(index, federation.store, 1, 10_000)
     source = LiveSource(federation.network, federation.deployment, federation.store, "embedded", "fedgrove audit …")
-    pages = Pages(Watch(source, index))
+    pages = Pages(IndexWatch(source, index))
     overview, rounds = pages.render(""), [pages.render(f"rounds/{number}/") for number in (1, 2)]
     index.close()
     spent = [metrics.privacy.epsilon for metrics in run.metrics()]
@@ -140,10 +140,10 @@ def test_the_audit_names_a_wrong_record_of_what_was_released(run, lie):
 def test_a_client_finds_the_same_fault(run, lie):
     client = run.federation.client(1)
     client.view.refresh()
-    entry = client.view.rounds.rounds[1]
+    current = client.view.rounds.rounds[1]
     (told,) = [record for record in retold(run, lie) if isinstance(record, Closed) and record.round == 1]
-    assert client._context.closings.fault(entry) == ""
-    assert f"privacy.{lie}" in client._context.closings._recompute(entry, told)
+    assert client._context.closings.fault(current) == ""
+    assert f"privacy.{lie}" in client._context.closings._recompute(current, told)
 
 
 def test_epsilon_of_another_machine_agrees(run):

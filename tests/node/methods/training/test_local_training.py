@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Tensors, dump, load
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.moon import Moon
@@ -44,7 +44,7 @@ class MortalJournal(Journal):
 
 @pytest.fixture(scope="module")
 def config() -> FederationConfig:
-    plan = Plan(clients=3, rounds=4, strategy="moon")
+    plan = DemoPlan(clients=3, rounds=4, strategy="moon")
     return replace(make_config(plan, load_dataset("digits"), b""), training=QUICK)
 
 
@@ -72,7 +72,7 @@ def alone(config, samples, rounds) -> list[Tensors]:
     """The updates of a client that trains in these rounds without a journal, and never dies."""
     state, updates = {}, []
     for number in rounds:
-        place = {"round": number, "rounds": 4, "client": 1, "seed": config.federation.seed, "state": state}
+        place = {"number": number, "rounds": 4, "client": 1, "seed": config.federation.seed, "state": state}
         update = train(config.model, load(method_of(config).first_model()), samples, None, Moon(), QUICK, **place)
         state = update.state
         updates.append(update.tensors)

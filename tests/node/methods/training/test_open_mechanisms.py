@@ -106,8 +106,8 @@ def test_sample_counts_are_told_only_where_they_weigh(run):
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_next_model_follows_from_the_uploads(run, number):
-    entry = entry_of(run.federation, number)
-    before, after = (flatten(run.model(digest)) for digest in (entry.opened.model_digest, entry.end.model_digest))
+    current = entry_of(run.federation, number)
+    before, after = (flatten(run.model(digest)) for digest in (current.opened.model_digest, current.end.model_digest))
     settings = run.federation.config.privacy
     if settings.mechanism == "signds":
         mechanism, votes = signds.mechanism_for(settings, len(before)), np.zeros(len(before))
@@ -119,8 +119,10 @@ def test_the_next_model_follows_from_the_uploads(run, number):
         return
     # The mean of four clipped updates, with a quarter of the variance of one client's noise.
     residual = (after - before).astype(np.float64)
-    for (round, client), update in run.updates.items():
-        if (round, number, client) == (number, number, client) and not (round == 2 and client == DIVERGES):
+    for (round_number, client), update in run.updates.items():
+        if (round_number, number, client) == (number, number, client) and not (
+            round_number == 2 and client == DIVERGES
+        ):
             own = flatten(update) - before
             residual -= own / 4 * min(1, settings.clip / np.linalg.norm(own))
     sigma = local.mechanism_for(settings, len(before)).sigma / 2
@@ -221,11 +223,11 @@ def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small,
     encode = kind.encode
     kind.encode = lambda *arguments: NO_SELECTIONS[garble](encode(*arguments))
     federation.run(clients=clients)
-    entry = entry_of(federation, 1)
-    assert isinstance(entry.end, Closed)
+    current = entry_of(federation, 1)
+    assert isinstance(current.end, Closed)
     before, after = (
         flatten(load(federation.store.fetch(digest, 1 << 24)))
-        for digest in (entry.opened.model_digest, entry.end.model_digest)
+        for digest in (current.opened.model_digest, current.end.model_digest)
     )
     mechanism = signds.mechanism_for(SIGNDS, len(before))
     votes = signds.Votes(len(before))
@@ -244,12 +246,12 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
     while "shared" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
     clients[1].view.refresh()
-    client, entry = clients[1], clients[1].view.rounds.latest
-    place = client._context.inputs(entry)
+    client, current = clients[1], clients[1].view.rounds.latest
+    inputs = client._context.inputs(current)
     bound = federation.config.masking.bound
     for value in (math.nan, math.inf, 3e38, -3e38):
-        update = {name: np.full_like(tensor, value) for name, tensor in place.previous.items()}
-        vector = client._context.method.codec.vector(place, update)
+        update = {name: np.full_like(tensor, value) for name, tensor in inputs.previous.items()}
+        vector = client._context.method.codec.vector(inputs, update)
         assert np.isfinite(vector).all() and np.abs(vector).max() <= bound
         sigma = local.mechanism_for(LOCAL, len(vector)).sigma
         assert np.sqrt(vector.astype(np.float64) @ vector) < LOCAL.clip + sigma * (math.sqrt(len(vector)) + 5)

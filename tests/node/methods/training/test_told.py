@@ -9,14 +9,14 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
 from fedgrove.node.cli.privacy_look import PrivacyLook
-from fedgrove.node.devnet.demo import Plan, make_config
+from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.layout import TestnetPlan
 from fedgrove.node.devnet.testnet.processes import _write_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, parse_config
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
-from fedgrove.node.privacy.records import InvalidRecord, difference, record_from
+from fedgrove.node.privacy.records import InvalidPrivacyRecord, difference, record_from
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.status.report import build_report
@@ -28,7 +28,7 @@ from tests.node.methods.training.conftest import TERMS
 def test_the_report_has_what_every_round_released_and_is_audited(run, tmp_path):
     federation = run.federation
     report = build_report(federation.history(), federation.store, {1: 0.0, 2: 0.0})
-    assert [entry["privacy"] for entry in report["rounds"]] == [m.privacy.to_table() for m in run.metrics()]
+    assert [each["privacy"] for each in report["rounds"]] == [m.privacy.to_table() for m in run.metrics()]
     assert report["config"]["privacy"]["mechanism"] == "client"
     assert parse_config(federation.config.to_bytes()).to_tables() == report["config"]
     report["audit"] = {"verdict": "verified", "first_bad_record": None}
@@ -69,20 +69,20 @@ def test_status_says_who_draws_no_more_and_when_training_is_over(run):
     view.refresh()
     rounds = replace(federation.config.federation, rounds=9)
     tight = replace(federation.config, federation=rounds, privacy=replace(federation.config.privacy, epsilon=5.0))
-    for entry in view.rounds.rounds.values():  # as if it had been held under the tight terms
-        entry.opened = replace(entry.opened, config_digest=cid_of(tight.to_bytes()).digest)
+    for each in view.rounds.rounds.values():  # as if it had been held under the tight terms
+        each.opened = replace(each.opened, config_digest=cid_of(tight.to_bytes()).digest)
     sight = PrivacyLook(tight, federation.store).look(view.rounds, federation.keys[0].address)
     assert "round 3 would make it" in sight.rows()[1][1] and "members can afford" in sight.over
     assert sight.to_dict()["refusal"] == sight.refusal
 
 
 def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
-    config = make_config(Plan(clients=4, rounds=3, drop=0.25, epsilon=8.0), load_dataset("digits"), b"")
+    config = make_config(DemoPlan(clients=4, rounds=3, drop=0.25, epsilon=8.0), load_dataset("digits"), b"")
     settings = config.privacy
     assert config.masking.masked == "delta" and (settings.epsilon, settings.dropouts) == (8.0, 0.25)
     spent = epsilon_of([GaussianRelease(settings.noise_multipliers[0], count=3)], settings.delta)
     assert 7.9 < spent <= 8
-    assert make_config(Plan(), load_dataset("digits"), b"").privacy is None
+    assert make_config(DemoPlan(), load_dataset("digits"), b"").privacy is None
 
 
 def test_a_testnets_files_carry_the_terms(tmp_path):
@@ -111,7 +111,7 @@ HOSTILE = {
 def test_records_that_are_none_are_refused(run, kind):
     record = run.metrics()[0].privacy
     assert record_from(record.to_table()) == record
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidPrivacyRecord):
         record_from(HOSTILE[kind](record.to_table()))
 
 

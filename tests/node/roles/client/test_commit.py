@@ -16,11 +16,13 @@ class Place:
 
     def __init__(self, result="update", masked=b"masked", instead=None, refuses=()):
         self.events = Events()
-        codec = SimpleNamespace(remark=lambda round, update: "", in_place_of_diverged=lambda round: instead)
+        codec = SimpleNamespace(
+            remark=lambda round_number, update: "", in_place_of_diverged=lambda round_number: instead
+        )
         self.context = context_with(
             self.events,
             refuses=refuses,
-            inputs=lambda entry: None,
+            inputs=lambda current: None,
             method=SimpleNamespace(codec=codec),
             work=SimpleNamespace(result=self.events.noting("train", result)),
             disclosure=SimpleNamespace(

@@ -21,8 +21,8 @@ class Place:
         view = view_at(
             15,
             rounds=None,
-            rules=SimpleNamespace(barred=lambda member, entry: barred),
-            seed=lambda entry: bytes(32),
+            rules=SimpleNamespace(barred=lambda member, current: barred),
+            seed=lambda current: bytes(32),
         )
         self.context = context_with(
             self.events,
@@ -37,9 +37,9 @@ class Place:
         )
 
     def act(self, block=15, active_from=0, rate=1_000_000, **parts):
-        entry = entry_with(**parts)
-        entry.opened.sampling_rate = rate
-        return Draw(self.context).act(client_turn_at(block, entry, active_from))
+        current = entry_with(**parts)
+        current.opened.sampling_rate = rate
+        return Draw(self.context).act(client_turn_at(block, current, active_from))
 
 
 def test_it_waits_for_the_seed_block():

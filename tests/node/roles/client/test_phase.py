@@ -1,7 +1,7 @@
 """In which phase a running round is for a client."""
 
 import pytest
-from fedgrove.node.roles.client.phase import Phase, phase_of
+from fedgrove.node.roles.client.phase import ClientPhase, phase_of
 
 from tests.node.roles.fakes import DEADLINES, ME, entry_with
 
@@ -15,33 +15,37 @@ def phase(block, **parts):
 
 @pytest.mark.parametrize("block", [FIRST, 19, 20, LAST])
 def test_a_client_that_has_not_drawn_is_in_draw_whatever_the_block(block):
-    assert phase(block, draws=(2, 3), sealed=object(), shares=(2, 3)) is Phase.DRAW
+    assert phase(block, draws=(2, 3), sealed=object(), shares=(2, 3)) is ClientPhase.DRAW
 
 
 @pytest.mark.parametrize("block", [FIRST, 29, LAST])
 def test_a_client_that_drew_waits_for_the_order_until_it_is_sealed(block):
-    assert phase(block, draws=(ME, 2)) is Phase.SEAL
+    assert phase(block, draws=(ME, 2)) is ClientPhase.SEAL
 
 
-@pytest.mark.parametrize(("block", "due"), [(30, Phase.SHARE), (39, Phase.SHARE), (40, Phase.RECOVER)])
+@pytest.mark.parametrize(
+    ("block", "due"), [(30, ClientPhase.SHARE), (39, ClientPhase.SHARE), (40, ClientPhase.RECOVER)]
+)
 def test_a_client_shares_while_shares_are_taken(block, due):
     assert phase(block, **SEALED, shares=(2, 3)) is due
 
 
-@pytest.mark.parametrize(("block", "due"), [(30, Phase.COMMIT), (49, Phase.COMMIT), (50, Phase.RECOVER)])
+@pytest.mark.parametrize(
+    ("block", "due"), [(30, ClientPhase.COMMIT), (49, ClientPhase.COMMIT), (50, ClientPhase.RECOVER)]
+)
 def test_a_client_that_shared_commits_while_commitments_are_taken(block, due):
     assert phase(block, **SEALED, shares=(ME, 2, 3)) is due
 
 
 @pytest.mark.parametrize("block", [45, 50, LAST])
 def test_a_client_that_did_not_share_never_commits(block):
-    assert phase(block, **SEALED, shares=(2, 3)) is Phase.RECOVER
+    assert phase(block, **SEALED, shares=(2, 3)) is ClientPhase.RECOVER
 
 
 @pytest.mark.parametrize("block", [40, 50, LAST])
 def test_a_client_that_committed_publishes_before_anything_else(block):
-    assert phase(block, **SEALED, shares=(ME, 2, 3), commits=(ME, 2)) is Phase.PUBLISH
+    assert phase(block, **SEALED, shares=(ME, 2, 3), commits=(ME, 2)) is ClientPhase.PUBLISH
 
 
 def test_what_others_did_does_not_change_the_phase():
-    assert phase(45, **SEALED, shares=(ME, 2, 3), commits=(2, 3), releases=(2,)) is Phase.COMMIT
+    assert phase(45, **SEALED, shares=(ME, 2, 3), commits=(2, 3), releases=(2,)) is ClientPhase.COMMIT

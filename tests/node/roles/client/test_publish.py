@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.phase import ClientPhase
 from fedgrove.node.roles.client.publish import Publish
 
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with
@@ -21,22 +21,22 @@ def place():
 
 
 def turn(number=1):
-    entry = entry_with(number, draws=(ME,), shares=(ME,), commits=(ME,))
-    entry.commits[ME].digest = cid_of(UPDATE).digest
-    return client_turn_at(45, entry)
+    current = entry_with(number, draws=(ME,), shares=(ME,), commits=(ME,))
+    current.commits[ME].digest = cid_of(UPDATE).digest
+    return client_turn_at(45, current)
 
 
 def test_it_publishes_what_the_journal_has_and_then_recovers(place):
     step = place.unit.act(turn())
     assert isinstance(step, Step) and (step.phase, step.acted) == ("commit", "published its masked update")
     assert place.context.store.has(cid_of(UPDATE).digest)
-    assert place.unit.act(turn()) is Phase.RECOVER
+    assert place.unit.act(turn()) is ClientPhase.RECOVER
     assert place.events.names() == ["journal", "put"]
 
 
 def test_what_was_published_before_a_crash_is_pinned(place):
     place.context.store.put(UPDATE)
-    assert place.unit.act(turn()) is Phase.RECOVER
+    assert place.unit.act(turn()) is ClientPhase.RECOVER
     assert place.context.store.pinned == {cid_of(UPDATE).digest}
     assert "journal" not in place.events.names()
 
@@ -48,7 +48,7 @@ def test_each_round_has_an_update_of_its_own(place):
 
 
 def test_without_the_update_that_the_ledger_lists_it_sits_out(place):
-    place.context.disclosure.published = lambda entry, client: None
+    place.context.disclosure.published = lambda current, client: None
     step = place.unit.act(turn())
     assert step.phase == "sit out" and "gone from the journal" in step.waiting
     assert not place.context.store.blobs

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.release import ReleaseRefused
-from fedgrove.node.roles.client.recover import Recover
+from fedgrove.node.roles.client.recover import ReleaseShares
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
@@ -17,27 +17,27 @@ class Place:
 
     def __init__(self, gone=(), released=SHARES, mined=True, refuses=(), releases=()):
         self.events = Events()
-        self.entry = entry_with(draws=(ME, 2), shares=(ME, 2), commits=(ME,), releases=releases)
+        self.current = entry_with(draws=(ME, 2), shares=(ME, 2), commits=(ME,), releases=releases)
         if ME in releases:
-            self.entry.releases[ME].digest = cid_of(SHARES).digest
+            self.current.releases[ME].digest = cid_of(SHARES).digest
         self.context = context_with(
             self.events,
             view_at(52, refresh=self._refresh if mined else lambda: None),
             refuses=refuses,
             disclosure=SimpleNamespace(
-                unpublished=lambda entry, client: list(gone),
+                unpublished=lambda current, client: list(gone),
                 released=self.events.noting("journal", released),
-                listed_release=lambda entry, client: SHARES,
+                listed_release=lambda current, client: SHARES,
             ),
         )
-        self.unit = Recover(self.context)
+        self.unit = ReleaseShares(self.context)
 
     def _refresh(self):
         if "release" in self.events.names():
-            self.entry.releases[ME] = SimpleNamespace(digest=cid_of(SHARES).digest)
+            self.current.releases[ME] = SimpleNamespace(digest=cid_of(SHARES).digest)
 
     def act(self, block=52):
-        return self.unit.act(client_turn_at(block, self.entry))
+        return self.unit.act(client_turn_at(block, self.current))
 
 
 def test_it_waits_until_the_list_of_commitments_is_final():

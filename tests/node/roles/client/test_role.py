@@ -6,7 +6,7 @@ import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.phase import Phase
+from fedgrove.node.roles.client.phase import ClientPhase
 
 from tests.node.federation import Federation
 
@@ -38,7 +38,7 @@ def naming(result):
 
 
 def test_each_phase_has_a_unit(federation):
-    assert set(federation.client(1)._phases) == set(Phase)
+    assert set(federation.client(1)._phases) == set(ClientPhase)
 
 
 def test_the_unit_of_the_phase_acts(client):
@@ -46,7 +46,7 @@ def test_the_unit_of_the_phase_acts(client):
 
 
 def test_a_unit_that_names_another_phase_hands_the_turn_to_it(client):
-    client._phases[Phase.PUBLISH] = naming(Phase.RECOVER)
+    client._phases[ClientPhase.PUBLISH] = naming(ClientPhase.RECOVER)
     assert client.step().acted == "recover"
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.roles.client import seal
-from fedgrove.node.roles.client.seal import Seal, reason_to_leave
+from fedgrove.node.roles.client.seal import AwaitSeal, reason_to_leave
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
@@ -13,18 +13,18 @@ from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, contex
 def company(monkeypatch):
     """What is said of the company in the round."""
     said = SimpleNamespace(fault="")
-    monkeypatch.setattr(seal, "refusal", lambda rounds, entry, config: said.fault)
+    monkeypatch.setattr(seal, "refusal", lambda rounds, current, config: said.fault)
     return said
 
 
-def leaves(entry, note=True):
+def leaves(current, note=True):
     journal = SimpleNamespace(note=lambda number: note)
     context = context_with(Events(), view_at(35, rounds=None), journal=journal, config=None)
-    return reason_to_leave(context, client_turn_at(35, entry))
+    return reason_to_leave(context, client_turn_at(35, current))
 
 
 def test_it_waits_until_the_order_must_be_sealed():
-    step = Seal(context_with(Events())).act(client_turn_at(22, entry_with(draws=(ME,))))
+    step = AwaitSeal(context_with(Events())).act(client_turn_at(22, entry_with(draws=(ME,))))
     assert (step.phase, step.until, step.acted) == ("seal", DEADLINES.seal_end, "")
 
 

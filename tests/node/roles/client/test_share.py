@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.roles.client.share import Share
+from fedgrove.node.roles.client.share import PublishShares
 
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with
 
@@ -11,7 +11,7 @@ from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, ent
 def shared(**options):
     events = Events()
     disclosure = SimpleNamespace(shares=events.noting("journal", b"sealed"))
-    unit = Share(context_with(events, disclosure=disclosure, **options))
+    unit = PublishShares(context_with(events, disclosure=disclosure, **options))
     return unit.act(client_turn_at(35, entry_with(draws=(ME, 2)))), events
 
 

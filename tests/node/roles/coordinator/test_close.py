@@ -25,13 +25,15 @@ class Place:
         patch.setattr(close, "recovery", Events().noting("recovery", recovery))
         patch.setattr(close, "most_record_bytes", lambda graph: 100)
         recovered = SimpleNamespace(digest=cid_of(b"record").digest, at=SimpleNamespace(block=55))
-        self.entry = entry_with(draws=(1, 2, 3), sealed=object(), recovered=recovered)
+        self.current = entry_with(draws=(1, 2, 3), sealed=object(), recovered=recovered)
         self.context = context_with(
             self.events,
             view_at(BLOCK),
-            inputs=lambda entry: SimpleNamespace(entry=entry, graph=None),
+            inputs=lambda current: SimpleNamespace(current=current, graph=None),
             outcomes=SimpleNamespace(of=self.events.noting("outcome", outcome)),
-            aides=SimpleNamespace(statements=lambda round, model: None, evaluate=lambda model: (0.875, 0.5, samples)),
+            aides=SimpleNamespace(
+                statements=lambda round_number, model: None, evaluate=lambda model: (0.875, 0.5, samples)
+            ),
             method=SimpleNamespace(
                 schedule=SimpleNamespace(standing=lambda model, stated: model),
                 statement_fault=lambda model, metrics: fault,
@@ -42,7 +44,7 @@ class Place:
         self.context.store.blobs[recovered.digest] = b"record"
 
     def act(self):
-        return Close(self.context).act(turn_at(BLOCK, self.entry))
+        return Close(self.context).act(turn_at(BLOCK, self.current))
 
 
 @pytest.fixture

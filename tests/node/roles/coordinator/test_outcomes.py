@@ -17,9 +17,9 @@ def events(monkeypatch):
 
 
 def inputs(model=b"model", commits=(1, 2)):
-    entry = entry_with(draws=(1, 2, 3), commits=commits)
-    entry.opened.model_digest = model
-    return SimpleNamespace(entry=entry)
+    current = entry_with(draws=(1, 2, 3), commits=commits)
+    current.opened.model_digest = model
+    return SimpleNamespace(current=current)
 
 
 def record(data=b"record"):

@@ -1,7 +1,7 @@
 """In which phase a round is for a coordinator."""
 
 import pytest
-from fedgrove.node.roles.coordinator.phase import Phase, phase_of
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase, phase_of
 
 from tests.node.roles.fakes import DEADLINES, entry_with
 
@@ -16,11 +16,17 @@ def phase(block, **parts):
 @pytest.mark.parametrize("parts", [{}, {"sealed": SOMETHING}, {"sealed": SOMETHING, "recovered": SOMETHING}])
 @pytest.mark.parametrize("block", [0, 45, LATE])
 def test_a_round_that_ended_is_reported_whatever_came_of_it(block, parts):
-    assert phase(block, end=SOMETHING, **parts) is Phase.REPORT
+    assert phase(block, end=SOMETHING, **parts) is CoordinatorPhase.REPORT
 
 
 @pytest.mark.parametrize(
-    ("block", "due"), [(0, Phase.SEAL), (29, Phase.SEAL), (30, Phase.OVERDUE), (LATE, Phase.OVERDUE)]
+    ("block", "due"),
+    [
+        (0, CoordinatorPhase.SEAL),
+        (29, CoordinatorPhase.SEAL),
+        (30, CoordinatorPhase.OVERDUE),
+        (LATE, CoordinatorPhase.OVERDUE),
+    ],
 )
 def test_an_open_round_is_to_be_sealed_until_that_is_overdue(block, due):
     assert phase(block) is due
@@ -29,19 +35,21 @@ def test_an_open_round_is_to_be_sealed_until_that_is_overdue(block, due):
 @pytest.mark.parametrize(
     ("block", "due"),
     [
-        (22, Phase.SHARE),
-        (39, Phase.SHARE),
-        (40, Phase.COMMIT),
-        (49, Phase.COMMIT),
-        (50, Phase.RECOVER),
-        (59, Phase.RECOVER),
-        (60, Phase.OVERDUE),
+        (22, CoordinatorPhase.SHARE),
+        (39, CoordinatorPhase.SHARE),
+        (40, CoordinatorPhase.COMMIT),
+        (49, CoordinatorPhase.COMMIT),
+        (50, CoordinatorPhase.RECOVER),
+        (59, CoordinatorPhase.RECOVER),
+        (60, CoordinatorPhase.OVERDUE),
     ],
 )
 def test_a_sealed_round_follows_the_clock_until_it_is_recovered(block, due):
     assert phase(block, sealed=SOMETHING) is due
 
 
-@pytest.mark.parametrize(("block", "due"), [(50, Phase.CLOSE), (69, Phase.CLOSE), (70, Phase.OVERDUE)])
+@pytest.mark.parametrize(
+    ("block", "due"), [(50, CoordinatorPhase.CLOSE), (69, CoordinatorPhase.CLOSE), (70, CoordinatorPhase.OVERDUE)]
+)
 def test_a_recovered_round_is_to_be_closed_until_that_is_overdue(block, due):
     assert phase(block, sealed=SOMETHING, recovered=SOMETHING) is due

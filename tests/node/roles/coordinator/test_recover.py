@@ -10,7 +10,7 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import TooFewShares
 from fedgrove.node.masking.survivors import UnsafeSurvivors
 from fedgrove.node.roles.coordinator import recover
-from fedgrove.node.roles.coordinator.recover import Recover
+from fedgrove.node.roles.coordinator.recover import RecordRecovery
 
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
 
@@ -29,27 +29,27 @@ class Place:
         self, patch, unsafe=None, overspent="", lost=(), lacks=(), outcome="model", groups=(), released=(1, 2)
     ):
         self.events, lacks = Events(), list(lacks)
-        self.entry = entry_with(draws=(1, 2, 3), commits=(1, 2, 3), releases=released)
+        self.current = entry_with(draws=(1, 2, 3), commits=(1, 2, 3), releases=released)
 
-        def recovered(round, shares, left_out):
+        def recovered(inputs, shares, left_out):
             if lacks:
                 raise lacks.pop(0)
             return SimpleNamespace(to_bytes=lambda: b"record", left_out=frozenset(left_out))
 
         patch.setattr(recover, "needed_secrets", self._raising(unsafe))
-        patch.setattr(recover, "released_shares", lambda round: dict.fromkeys(released, b""))
+        patch.setattr(recover, "released_shares", lambda inputs: dict.fromkeys(released, b""))
         patch.setattr(recover, "unavailable_updates", lambda *_: list(lost))
         patch.setattr(recover, "unavailable", lambda store, digests, sizes: list(digests))
         patch.setattr(recover, "recovered", recovered)
         graph = SimpleNamespace(groups=groups, client=lambda position: position + 1)
-        round = SimpleNamespace(entry=self.entry, graph=graph, sharers=None, survivors=None)
+        inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None)
         self.context = context_with(
             self.events,
             view_at(EARLY),
-            inputs=lambda entry: round,
-            spending=lambda: SimpleNamespace(overspent=lambda entry: overspent),
+            inputs=lambda current: inputs,
+            spending=lambda: SimpleNamespace(overspent=lambda current: overspent),
             outcomes=SimpleNamespace(of=self.events.noting("outcome", outcome)),
-            method=SimpleNamespace(codec=SimpleNamespace(expected_bytes=lambda round, client: 1)),
+            method=SimpleNamespace(codec=SimpleNamespace(expected_bytes=lambda inputs, client: 1)),
         )
 
     @staticmethod
@@ -61,7 +61,7 @@ class Place:
         return call
 
     def act(self, block=EARLY):
-        return Recover(self.context).act(turn_at(block, self.entry))
+        return RecordRecovery(self.context).act(turn_at(block, self.current))
 
     def reason(self):
         """Why the round failed, and the evidence."""

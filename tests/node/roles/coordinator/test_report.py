@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.chain.ledger import MAX_REPORT
 from fedgrove.chain.records import Closed
-from fedgrove.node.roles.coordinator.phase import Phase
-from fedgrove.node.roles.coordinator.report import Report
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.report import ReportAbsences
 
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at, view_at
 
@@ -24,7 +24,7 @@ def place():
         members = {client: SimpleNamespace(account=f"account {client}") for client in range(1, MAX_REPORT + 10)}
         view = view_at(80, rounds=SimpleNamespace(members=members))
         context = context_with(events, view, refuses)
-        return SimpleNamespace(events=events, unit=Report(context))
+        return SimpleNamespace(events=events, unit=ReportAbsences(context))
 
     return made
 
@@ -37,7 +37,7 @@ def test_all_of_the_order_without_a_commitment_are_reported(place):
 
 
 @pytest.mark.parametrize(
-    "entry",
+    "current",
     [
         closed(commits=(1, 2, 3)),
         closed(absences={1}),
@@ -47,9 +47,9 @@ def test_all_of_the_order_without_a_commitment_are_reported(place):
     ],
     ids=["nobody is absent", "reported already", "void", "failed", "too many to report"],
 )
-def test_a_round_without_anything_to_report_leads_to_the_next(place, entry):
+def test_a_round_without_anything_to_report_leads_to_the_next(place, current):
     place = place()
-    assert place.unit.act(turn_at(80, entry)) is Phase.OPEN and not place.events
+    assert place.unit.act(turn_at(80, current)) is CoordinatorPhase.OPEN and not place.events
 
 
 def test_as_many_as_a_report_may_name_are_reported(place):
@@ -60,5 +60,5 @@ def test_a_report_that_the_ledger_refuses_does_not_hold_up_training(place):
     place = place(refuses=("report_absences",))
     step = place.unit.act(turn_at(80, closed()))
     assert "absences stay unreported" in step.waiting and "too late" in step.waiting and step.until == 81
-    assert place.unit.act(turn_at(81, closed())) is Phase.OPEN
+    assert place.unit.act(turn_at(81, closed())) is CoordinatorPhase.OPEN
     assert len(place.events) == 1

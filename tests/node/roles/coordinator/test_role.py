@@ -7,7 +7,7 @@ from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.coordinator.phase import Phase
+from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 from tests.node.federation import Federation
 
@@ -37,7 +37,7 @@ def naming(result):
 
 
 def test_each_phase_has_a_unit(federation):
-    assert set(federation.coordinator()._phases) == set(Phase)
+    assert set(federation.coordinator()._phases) == set(CoordinatorPhase)
 
 
 def test_the_unit_of_the_phase_acts(coordinator):
@@ -45,7 +45,7 @@ def test_the_unit_of_the_phase_acts(coordinator):
 
 
 def test_a_unit_that_names_another_phase_hands_the_turn_to_it(coordinator):
-    coordinator._phases[Phase.REPORT] = naming(Phase.OPEN)
+    coordinator._phases[CoordinatorPhase.REPORT] = naming(CoordinatorPhase.OPEN)
     assert coordinator.step().acted == "open"
 
 
@@ -53,7 +53,7 @@ def test_what_the_ledger_refuses_is_looked_at_again(coordinator):
     def refused(turn):
         raise ContractRevert("somebody was quicker")
 
-    coordinator._phases[Phase.REPORT] = SimpleNamespace(act=refused)
+    coordinator._phases[CoordinatorPhase.REPORT] = SimpleNamespace(act=refused)
     step = coordinator.step()
     assert step.phase == "refused" and step.until == coordinator.view.block + 1
 
@@ -61,5 +61,5 @@ def test_what_the_ledger_refuses_is_looked_at_again(coordinator):
 def test_it_has_finished_when_no_round_follows_and_nothing_is_left_to_report(coordinator):
     coordinator.view.refresh()
     assert coordinator.finished
-    coordinator._report.absent = lambda entry: [1]
+    coordinator._report.absent = lambda current: [1]
     assert not coordinator.finished

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.node.roles.coordinator.seal import Seal
+from fedgrove.node.roles.coordinator.seal import SealOrder
 
 from tests.node.roles.fakes import DEADLINES, Events, context_with, turn_at, view_at
 
@@ -13,8 +13,8 @@ SEED = object()
 def act(block, draws=(), seed=SEED, left=()):
     events = Events()
     rounds = SimpleNamespace(members=dict.fromkeys((1, 2, 3, 4)), left=lambda client: client in left)
-    entry = SimpleNamespace(number=1, draws=dict.fromkeys(draws), seed=seed, tickets=[5, 6])
-    return Seal(context_with(events, view_at(block, rounds=rounds))).act(turn_at(block, entry)), events
+    current = SimpleNamespace(number=1, draws=dict.fromkeys(draws), seed=seed, tickets=[5, 6])
+    return SealOrder(context_with(events, view_at(block, rounds=rounds))).act(turn_at(block, current)), events
 
 
 def test_it_waits_for_the_seed_block():

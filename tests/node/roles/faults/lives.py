@@ -43,7 +43,7 @@ from fedgrove.node.protocol.terms import FederationConfig, StrategySettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import Metrics
+from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
 from fedgrove.node.roles.standby import Standby
 
@@ -166,7 +166,7 @@ def live(life: Life) -> None:
         if life.standby:
             roles["standby"] = Standby(ledger, store, life.config, initial)
         watched = {key: Watched(role, word_of(life.root, life.name, key)) for key, role in roles.items()}
-        Service(watched, heads, ServiceLog(name, log), Metrics(), PATIENCE_SECONDS).run()
+        Service(watched, heads, ServiceLog(name, log), ServiceMetrics(), PATIENCE_SECONDS).run()
 
 
 def open_store(place: str) -> ContentStore:
@@ -422,8 +422,8 @@ class World:
 
     def skip_to(self, deadline: str) -> None:
         """Let a window of the latest round pass in which somebody will not act."""
-        entry = self.latest
-        end = getattr(Deadlines.of(entry.opened.opened_at, self.federation.config.ledger), deadline)
+        current = self.latest
+        end = getattr(Deadlines.of(current.opened.opened_at, self.federation.config.ledger), deadline)
         self.network.mine(max(0, end - self.network.block_number()))
 
     # --- what came of it --------------------------------------------------------------------------------------------
@@ -458,7 +458,7 @@ class World:
     def models(self) -> dict[int, bytes]:
         """Digest of the model of each closed round."""
         ended = self.rounds().ended()
-        return {entry.number: entry.end.model_digest for entry in ended if isinstance(entry.end, Closed)}
+        return {each.number: each.end.model_digest for each in ended if isinstance(each.end, Closed)}
 
     def violations(self) -> list[str]:
         """What clients handed out and must not have."""
@@ -467,7 +467,7 @@ class World:
         for name, keys in zip(self.clients, made.keys, strict=True):
             told += told_by(rounds.member(keys.address).client, told_of(self.root, name))
         place = (self.ledger.chain_id, self.ledger.address, made.config.masking)
-        graphs = {entry.number: entry.graph(*place) for entry in rounds.rounds.values() if entry.sealed}
+        graphs = {each.number: each.graph(*place) for each in rounds.rounds.values() if each.sealed}
         return violations(told, rounds.rounds, graphs)
 
     def __enter__(self) -> "World":

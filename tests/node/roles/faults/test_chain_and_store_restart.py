@@ -29,8 +29,8 @@ def wage(world, kill):
     for number, moment in MOMENTS:
 
         def due(number=number, moment=moment):
-            entry = world.latest
-            return entry is not None and entry.number == number and entry.end is None and moment(entry)
+            current = world.latest
+            return current is not None and current.number == number and current.end is None and moment(current)
 
         def over(number=number):
             return world.latest is not None and world.latest.number > number
@@ -49,7 +49,7 @@ def check(world):
     assert verdict.verdict == "verified", verdict
     rounds = world.rounds()
     assert len(rounds.ended()) == ROUNDS
-    assert all(fate(entry) for entry in rounds.rounds.values() if not isinstance(entry.end, Closed))
+    assert all(fate(each) for each in rounds.rounds.values() if not isinstance(each.end, Closed))
     assert world.violations() == []
     return rounds.rounds
 
@@ -74,4 +74,4 @@ def test_a_store_whose_node_is_killed_at_work_keeps_what_it_acknowledged(tmp_pat
             node.__enter__()
 
         wage(world, restart)
-        assert all(isinstance(entry.end, Closed) for entry in check(world).values())
+        assert all(isinstance(each.end, Closed) for each in check(world).values())

@@ -155,7 +155,7 @@ def wage(world):
 
 
 def has_shared_after_a_void(rounds, account):
-    voided = [entry.voided.at.block for entry in rounds.rounds.values() if entry.voided]
+    voided = [each.voided.at.block for each in rounds.rounds.values() if each.voided]
     fresh = voided and rounds.latest.opened.opened_at > max(voided)
     return fresh and rounds.member(account).client in rounds.latest.shares
 
@@ -174,16 +174,16 @@ def test_training_went_on_as_if_nothing_had_happened(campaign, undisturbed):
 
 
 def test_a_round_that_left_no_model_has_its_reason_on_the_ledger(campaign):
-    ends = [type(entry.end) for entry in campaign.rounds.rounds.values()]
+    ends = [type(each.end) for each in campaign.rounds.rounds.values()]
     assert ends[:5] == [Closed, Closed, Skipped, Failed, Closed]
     assert campaign.rounds.rounds[4].end.reason == FailureReason.TOO_FEW_SURVIVORS
     assert not campaign.rounds.rounds[5].stands
-    assert all(fate(entry) for entry in campaign.rounds.rounds.values() if not entry.stands)
+    assert all(fate(each) for each in campaign.rounds.rounds.values() if not each.stands)
 
 
 def test_who_did_not_commit_is_on_the_ledger_where_the_round_closed(campaign):
-    (entry,) = (entry for entry in campaign.rounds.rounds.values() if entry.absences)
-    assert set(entry.absences) == set(entry.order) - set(entry.commits) and len(entry.absences) == 1
+    (each,) = (each for each in campaign.rounds.rounds.values() if each.absences)
+    assert set(each.absences) == set(each.order) - set(each.commits) and len(each.absences) == 1
 
 
 def test_the_history_is_verified(campaign):

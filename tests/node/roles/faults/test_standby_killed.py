@@ -25,6 +25,6 @@ def test_a_standby_that_is_killed_at_every_step_brings_every_round_to_its_end(tm
         world.run(world.clients, until=lambda: not standby.kills)
         world.run(world.clients, until=lambda: len(world.rounds().ended()) >= 3)
         assert Counter(standby.deaths) == Counter(STEPS)
-        assert {type(entry.end) for entry in world.rounds().ended()} == {Closed}
+        assert {type(each.end) for each in world.rounds().ended()} == {Closed}
         assert world.federation.audit().verdict == "verified"
         assert world.violations() == []

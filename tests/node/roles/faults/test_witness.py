@@ -36,7 +36,7 @@ def found(federation, client):
     place = (federation.deployment.chain_id, federation.deployment.ledger, federation.config.masking)
     told = told_by(ME, federation.directory / f"told-{ME}")
     assert {kind_of(one.data) for one in told} == {"shares", "masked update", "release"}
-    return violations(told, rounds, {number: entry.graph(*place) for number, entry in rounds.items()})
+    return violations(told, rounds, {number: each.graph(*place) for number, each in rounds.items()})
 
 
 def until(federation, client, acted):

@@ -79,13 +79,13 @@ def _bad(blobs: list[Told], rounds: dict[int, RoundRecords], graph_of: dict[int,
     """What is wrong with releases that are on the ledger."""
     faults = []
     for one in blobs:
-        entry = rounds[one.round]
-        listed = entry.releases.get(one.client)
+        current = rounds[one.round]
+        listed = current.releases.get(one.client)
         if listed is None or listed.digest != cid_of(one.data).digest:
             continue
-        lists = (entry.positions(entry.shares), entry.positions(entry.commits))
+        lists = (current.positions(current.shares), current.positions(current.commits))
         try:
-            parse_release(one.data, graph_of[one.round], entry.order.index(one.client), *lists)
+            parse_release(one.data, graph_of[one.round], current.order.index(one.client), *lists)
         except InvalidRelease as fault:
             faults.append(str(fault))
     return faults

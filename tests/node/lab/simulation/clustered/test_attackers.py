@@ -9,8 +9,8 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
 from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.lab.simulation.record import Record
-from fedgrove.node.lab.simulation.uploads import Turn
+from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.lab.simulation.uploads import ClientPart
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl.settings import GlobalSettings
@@ -27,14 +27,14 @@ def attackers(kind="sign-flip", start=2, **settings) -> Attackers:
     return Attackers(frozenset({2}), AttackSettings(kind, start=start, **settings), 7)
 
 
-def turn(client: int, round: int) -> Turn:
-    return Turn(client, round, 7, 10, 30)
+def turn(client: int, number: int) -> ClientPart:
+    return ClientPart(client, number, 7, 10, 30)
 
 
 def test_honest_clients_send_what_they_trained_and_attackers_from_their_first_round_on():
     weighing = Weighing(WEIGHTS, 8.0, attackers(factor=2))
-    for client, round, sent in ((1, 5, TRAINED), (2, 1, TRAINED), (2, 2, -2 * TRAINED)):
-        words = weighing.encode(TRAINED, START, LAYOUT, turn(client, round))
+    for client, number, sent in ((1, 5, TRAINED), (2, 1, TRAINED), (2, 2, -2 * TRAINED)):
+        words = weighing.encode(TRAINED, START, LAYOUT, turn(client, number))
         weight = WEIGHTS[client]
         assert np.array_equal(words, encode(sent, LAYOUT, weight.numerator, weight.denominator, 8.0))
 
@@ -56,8 +56,8 @@ def test_a_shown_model_is_the_sent_one_with_noise_as_long_as_asked():
     assert np.array_equal(bare, -TRAINED)
     noisy = Showing(8.0, None, noise=1.0, seed=7)
     lengths = []
-    for round in range(1, 200):
-        noise = noisy.encode(TRAINED, START, LAYOUT, turn(1, round)).view("<f4") - TRAINED
+    for number in range(1, 200):
+        noise = noisy.encode(TRAINED, START, LAYOUT, turn(1, number)).view("<f4") - TRAINED
         lengths.append(float(np.square(noise).sum()))
     assert np.sqrt(np.mean(lengths)) == pytest.approx(np.linalg.norm(TRAINED), rel=0.05)
 
@@ -101,6 +101,6 @@ def test_a_run_says_how_far_a_backdoor_was_reached(digits):
     record = simulate(grouped_plan(clustering=settings, attack=attack, evaluate_every=4), digits).record
     assert [result.clustering.backdoor is None for result in record.rounds] == [True, True, True, False]
     assert record.rounds[-1].clustering.backdoor > 0.3
-    assert Record.from_json(json.loads(record.to_bytes())) == record
+    assert RunRecord.from_json(json.loads(record.to_bytes())) == record
     plain = simulate(grouped_plan(clustering=settings, evaluate_every=4), digits).record
     assert b"backdoor" not in plain.to_bytes()

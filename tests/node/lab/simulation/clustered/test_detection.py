@@ -8,11 +8,11 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.lab.simulation.clustered.attackers import Attackers
 from fedgrove.node.lab.simulation.clustered.crew import LabelScores
-from fedgrove.node.lab.simulation.clustered.detection import Trained, Watch
-from fedgrove.node.lab.simulation.clustered.methods import ProCfl
+from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
+from fedgrove.node.lab.simulation.clustered.methods import ProCflScheme
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.similarity import find_clusters
-from fedgrove.node.lab.simulation.record import ClusterResult, Judgement, RoundResult
+from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.settings import ProCflSettings
@@ -38,22 +38,22 @@ class Crew:
     def publish(self, models):
         return list(models)
 
-    def watch(self, round, models):
+    def watch(self, round_number, models):
         tested = np.full(3, 100)
         return {
             number: LabelScores(np.round(100 * each["w"][0] * np.ones(3)).astype(int), tested, 0.0)
             for number, each in models.items()
         }
 
-    def train_again(self, round, start, groups, weights):
+    def train_again(self, round_number, start, groups, weights):
         assert all(sum(weights[client] for client in group) == Fraction(1) for group in groups.values())
         return {number: model(0.2 if self.against & set(group) else 0.9) for number, group in groups.items()}
 
-    def shown(self, round, models, groups, noise):
+    def shown(self, number, models, groups, noise):
         assert noise == SETTINGS.shown_noise
         return {client: np.zeros(2, np.float32) for group in groups.values() for client in group}, []
 
-    def judging(self, round, cluster, judge, start, reference, shown, labels, rule):
+    def judging(self, number, cluster, judge, start, reference, shown, labels, rule):
         assert int(np.argmax(labels)) == (min(shown) - 1) % 3 and sum(labels) == 4 * SHARE
         self.judged.append((cluster, judge))
         return cluster, Ballot(judge, tuple(member in self.against for member in shown), bytes(32))
@@ -68,17 +68,17 @@ class Crew:
 @pytest.fixture
 def watch():
     similarity = in_the_clear(COUNTS)
-    method = ProCfl(find_clusters(similarity, SETTINGS.alpha), SETTINGS, rounds=10)
+    method = ProCflScheme(find_clusters(similarity, SETTINGS.alpha), SETTINGS, rounds=10)
     assert method.clusters == [(1, 4, 7, 10), (2, 5, 8, 11), (3, 6, 9, 12)] and method.last_global == 5
-    return Watch(SETTINGS, method, similarity, COUNTS, None, LAYOUT)
+    return ClusterWatch(SETTINGS, method, similarity, COUNTS, None, LAYOUT)
 
 
-def look(watch, crew, round, *means):
+def look(watch, crew, number, *means):
     """A round after which the models have these accuracies."""
     start = [model(0.8)] * len(means)
-    watch.enter(crew, round, start)
+    watch.enter(crew, number, start)
     groups = dict(enumerate(watch.method.clusters)) if len(means) > 1 else {0: tuple(range(1, 13))}
-    return watch.look(crew, Trained(round, groups, start, [model(mean) for mean in means]))
+    return watch.look(crew, Trained(number, groups, start, [model(mean) for mean in means]))
 
 
 def test_a_model_that_rises_is_the_next_reference_and_nobody_is_judged(watch):
@@ -154,7 +154,7 @@ def test_attackers_vote_the_wrong_way_round(watch):
 
 
 def test_a_run_that_goes_on_knows_the_verdicts(watch):
-    judgement = Judgement(1, (2, 5), (1, 3, 4), (2, 2), (2, 5))
+    judgement = CommitteeVerdict(1, (2, 5), (1, 3, 4), (2, 2), (2, 5))
     clusters = ClusterResult(((1,), (2,), (3,)), judgements=(judgement,))
     watch.resume([RoundResult(6, None, None, 1.0, (1,), 20, clustering=clusters)])
     assert watch.expelled == {2, 5} and watch.method.clusters[1] == (8, 11)

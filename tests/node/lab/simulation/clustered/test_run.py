@@ -16,7 +16,7 @@ from fedgrove.node.lab.simulation.clustered.similarity import CLUSTERS, COMPARIS
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.kinds import simulation_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.record import Record
+from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
@@ -37,7 +37,7 @@ ATTACKED = grouped_plan(
 )
 
 
-def trained(simulation, tensors, client, round):
+def trained(simulation, tensors, client, number):
     """A client's model of a round, as the node's own training gives it."""
     plan, data = simulation.record.plan, simulation.data
     update = train(
@@ -47,7 +47,7 @@ def trained(simulation, tensors, client, round):
         None,
         make_strategy("fedavg", {}),
         plan.training,
-        round=round,
+        number=number,
         rounds=plan.rounds,
         client=client,
         seed=plan.seed,
@@ -192,7 +192,7 @@ def test_a_finished_run_is_resumed_by_doing_nothing(attacked, digits, tmp_path):
 
 def test_a_record_survives_its_file(attacked):
     record = attacked[0].record
-    again = Record.from_json(json.loads(record.to_bytes()))
+    again = RunRecord.from_json(json.loads(record.to_bytes()))
     assert again == record and again.to_bytes() == record.to_bytes()
 
 
