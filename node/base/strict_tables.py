@@ -3,6 +3,7 @@
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, Literal
 
 _MAX_BITS = 256
@@ -56,6 +57,28 @@ def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
         raise InvalidConfig(f"{label}: {fault}") from None
 
 
+def build_tagged(kinds: Mapping[str, type], tag: str, table: Any, where: str) -> Any:
+    """Build the dataclass that a table's key ``tag`` names, from its other keys; None for ``none``, which has none.
+
+    Raises
+    ------
+    InvalidConfig
+        Another name, or what ``build`` refuses.
+    """
+    if not isinstance(table, dict):
+        raise InvalidConfig(f"{where} must be a table")
+    name = table.get(tag)
+    known = ("none", *kinds)
+    if not isinstance(name, str) or name not in known:
+        raise InvalidConfig(f"{join(where, tag)} must be one of {', '.join(known)}")
+    values = {key: value for key, value in table.items() if key != tag}
+    if name != "none":
+        return build(kinds[name], values, where)
+    if values:
+        raise InvalidConfig(f"{join(where, min(values))} is set, but {join(where, tag)} is none: give a {tag}")
+    return None
+
+
 def _is_required(item: dataclasses.Field) -> bool:
     return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
 
@@ -72,7 +95,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise InvalidConfig(f"{where} must be a list")
         return tuple(_convert(arguments[0], item, where) for item in value)
-    if origin is dict:
+    if origin in (dict, Mapping):
         if not isinstance(value, dict):
             raise InvalidConfig(f"{where} must be a table")
         return {str(key): _convert(arguments[1], item, join(where, key)) for key, item in value.items()}

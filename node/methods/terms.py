@@ -1,6 +1,6 @@
 """Reading a federation's terms: one TOML file, or canonical JSON from the store; unknown keys are refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.strict_tables import InvalidConfig, build, join
+from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.methods.training.terms import TrainingTerms
-from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
+from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -78,21 +78,30 @@ def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
     InvalidConfig
         Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
     """
+    return config_of(read_tables(path, "the federation's TOML file"))
+
+
+def read_tables(path: Path, what: str) -> dict[str, Any]:
+    """Read the tables of a TOML file; InvalidConfig, which asks for ``what``, if they cannot be read."""
     try:
         data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as fault:
-        raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give the federation's TOML file") from None
+        raise InvalidConfig(f"cannot read {path}: {fault.strerror}; give {what}") from None
     if len(data) > MAX_CONFIG_BYTES:
-        raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no federation configuration")
+        raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: give {what}")
     try:
-        tables = parse_toml(data)
+        return parse_toml(data)
     except ValueError as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
-    network = tables.pop("network", {})
+
+
+def config_of(tables: Mapping[str, Any]) -> tuple[FederationConfig, NetworkSettings]:
+    """The terms and this member's ``[network]`` in the tables of a federation's file; InvalidConfig as above."""
+    network = tables.get("network", {})
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):
-        network["rpc"] = [network["rpc"]] if network["rpc"] else []
-    network = build(NetworkSettings, network, "network")
-    return _parse(tables), network
+        network = {**network, "rpc": [network["rpc"]] if network["rpc"] else []}
+    settings = build(NetworkSettings, network, "network")
+    return _parse({name: table for name, table in tables.items() if name != "network"}), settings
 
 
 def _parse(tables: Any) -> FederationConfig:
@@ -104,7 +113,8 @@ def _parse(tables: Any) -> FederationConfig:
     others = {name: table for name, table in tables.items() if name not in own}
     if "privacy" not in others:
         return build(FederationConfig, others, "", method=method)
-    return build(FederationConfig, others, "", method=method, privacy=_build_privacy(others.pop("privacy")))
+    privacy = build_tagged(MECHANISMS, "mechanism", others.pop("privacy"), "privacy")
+    return build(FederationConfig, others, "", method=method, privacy=privacy)
 
 
 def _build_method(known: dict[str, type[MethodTerms]], given: dict[str, Any]) -> MethodTerms:
@@ -118,19 +128,3 @@ def _build_method(known: dict[str, type[MethodTerms]], given: dict[str, Any]) ->
 
 def _listed(names: Iterable[str]) -> str:
     return " and ".join(f"[{name}]" for name in sorted(names))
-
-
-def _build_privacy(table: Any) -> PrivacySettings | None:
-    """The ``[privacy]`` table."""
-    if not isinstance(table, dict):
-        raise InvalidConfig("privacy must be a table")
-    known = ("none", *MECHANISMS)
-    mechanism = table.get("mechanism")
-    if not isinstance(mechanism, str) or mechanism not in known:
-        raise InvalidConfig(f"privacy.mechanism must be one of {', '.join(known)}")
-    values = {key: value for key, value in table.items() if key != "mechanism"}
-    if mechanism != "none":
-        return build(MECHANISMS[mechanism], values, "privacy")
-    if values:
-        raise InvalidConfig(f"{join('privacy', min(values))} is set, but privacy.mechanism is none: give a mechanism")
-    return None

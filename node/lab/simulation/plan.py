@@ -5,13 +5,12 @@ import hashlib
 import json
 import math
 import sys
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.settings import METHODS, ClusteringSettings
@@ -20,10 +19,33 @@ from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
 _LATER = {"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"}
+# Settings of several kinds: the types, the key that tells them apart, and the kinds by its value.
+_TAGGED: dict[str, tuple[Any, str, Mapping[str, type]]] = {
+    "privacy": (PrivacySettings, "mechanism", MECHANISMS),
+    "clustering": (ClusteringSettings, "method", METHODS),
+}
+PLACES = {
+    "clients": "simulation.clients",
+    "evaluate_every": "simulation.evaluate_every",
+    "probe_every": "simulation.probe_every",
+    "device": "simulation.device",
+    "dataset": "data.dataset",
+    "train_samples": "data.train_samples",
+    "test_samples": "data.test_samples",
+    "shared_per_class": "data.shared_per_class",
+    "rounds": "federation.rounds",
+    "sampled": "federation.sampling_rate",
+    "seed": "federation.seed",
+    "model": "model.name",
+    "strategy": "strategy.name",
+    "options": "strategy.options",
+    "bound": "masking.bound",
+}
+"""Table and key of each plain value in a plan's file; the other attributes are tables of their own."""
 
 
-class InvalidPlan(ValueError):
-    """The plan cannot be run; the message names the value and says what is allowed."""
+class InvalidPlan(InvalidConfig):
+    """The plan cannot be run; the message names the value as the plan's file does, and says what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +170,17 @@ class Plan:
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
         """Parse what ``to_json`` gave; keys that are left out take their defaults, unknown ones are refused."""
-        return _build(cls, value, "the plan")
+        if not isinstance(value, dict):
+            raise InvalidPlan(f"the plan must be an object, not {value!r}")
+        try:
+            settled = {
+                name: build_tagged(kinds, tag, value[name], name)
+                for name, (_, tag, kinds) in _TAGGED.items()
+                if value.get(name) is not None
+            }
+            return build(cls, {name: entry for name, entry in value.items() if name not in _TAGGED}, "", **settled)
+        except InvalidConfig as fault:
+            raise InvalidPlan(str(fault)) from None
 
     def digest(self) -> str:
         """SHA-256, in hex, of the canonical JSON form (sorted keys, no spaces)."""
@@ -167,104 +199,26 @@ def _plain(value: Any) -> dict[str, Any]:
             plain[item.name] = _plain(entry)
         else:
             plain[item.name] = list(entry) if isinstance(entry, tuple) else entry
-    tag = next((tag for kind, (tag, _) in _TAGGED.items() if isinstance(value, kind)), None)
+    tag = next((tag for kind, tag, _ in _TAGGED.values() if isinstance(value, kind)), None)
     return {tag: getattr(value, tag), **plain} if tag else plain
-
-
-def _build(kind: type, table: Any, label: str) -> Any:
-    if not isinstance(table, dict):
-        raise InvalidPlan(f"{label} must be an object, not {table!r}")
-    types = {item.name: item.type for item in fields(kind)}
-    values = {}
-    for name, value in table.items():
-        if name not in types:
-            raise InvalidPlan(f"unknown key {name!r} in {label}: it has {', '.join(types)}")
-        values[name] = _converted(types[name], value, f"{name} in {label}")
-    try:
-        return kind(**values)
-    except InvalidPlan:
-        raise
-    except (ValueError, TypeError, AttributeError) as fault:
-        raise InvalidPlan(f"{label}: {fault}") from None
-
-
-def privacy_from_json(value: Any, label: str = "privacy") -> PrivacySettings | None:
-    """Parse a table whose ``mechanism`` says which settings its other keys are; None, or ``none``, has no others.
-
-    Raises
-    ------
-    InvalidPlan
-        An unknown mechanism or key, or a value that is not allowed.
-    """
-    return _tagged(PrivacySettings, value, label)
-
-
-def clustering_from_json(value: Any, label: str = "clustering") -> ClusteringSettings | None:
-    """Parse a table whose ``method`` says which settings its other keys are, as ``privacy_from_json``."""
-    return _tagged(ClusteringSettings, value, label)
-
-
-def attack_from_json(value: Any, label: str = "attack") -> AttackSettings | None:
-    """Parse a table of ``AttackSettings``; None is no attack.
-
-    Raises
-    ------
-    InvalidPlan
-        An unknown key, or a value that is not allowed.
-    """
-    return None if value is None else _build(AttackSettings, value, label)
-
-
-# Settings of several kinds: the key that tells them apart, and the kinds.
-_TAGGED: dict[Any, tuple[str, Mapping[str, type]]] = {
-    PrivacySettings: ("mechanism", MECHANISMS),
-    ClusteringSettings: ("method", METHODS),
-}
-
-
-def _tagged(kind: Any, value: Any, label: str) -> Any:
-    tag, kinds = _TAGGED[kind]
-    table = {tag: "none"} if value is None else value
-    chosen = table.get(tag) if isinstance(table, dict) else None
-    known = ("none", *kinds)
-    if chosen not in known:
-        raise InvalidPlan(f"{tag} in {label} must be one of {', '.join(known)}, not {chosen!r}")
-    values = {name: entry for name, entry in table.items() if name != tag}
-    if chosen == "none" and values:
-        raise InvalidPlan(f"{label} has {', '.join(values)}, but no {tag}")
-    return None if chosen == "none" else _build(kinds[chosen], values, label)
-
-
-def _converted(kind: Any, value: Any, label: str) -> Any:
-    if typing.get_origin(kind) is types.UnionType:
-        (wanted,) = (known for known in (*_TAGGED, AttackSettings) if kind == known | None)
-        return attack_from_json(value, label) if wanted is AttackSettings else _tagged(wanted, value, label)
-    if typing.get_origin(kind) is tuple:
-        if not isinstance(value, list | tuple):
-            raise InvalidPlan(f"{label} must be a list, not {value!r}")
-        return tuple(_converted(typing.get_args(kind)[0], entry, f"each of {label}") for entry in value)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _build(kind, value, label)
-    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
-        return float(value)
-    if kind in (bool, int, float, str) and type(value) is not kind:
-        raise InvalidPlan(f"{label} must be of type {kind.__name__}, not {value!r}")
-    return value  # of a Literal or mapping: the dataclass checks it
 
 
 def _check_clustering(plan: Plan) -> None:
     if plan.attack is not None and plan.clustering is None:
-        raise InvalidPlan("an attack is simulated with clustering only: set its method to procfl, ifca or global")
+        raise InvalidPlan("attack is simulated with a method for clusters only: give procfl, ifca or global, too")
     if plan.clustering is None:
         return
     if plan.privacy is not None:
-        raise InvalidPlan("privacy mechanisms and clustering are not simulated together: leave out one of them")
+        raise InvalidPlan(f"privacy and {plan.clustering.method} are not simulated together: leave out one of them")
     if plan.probe_every:
-        raise InvalidPlan("probe_every must be 0 with clustering, which measures personalised accuracy instead")
+        name, method = PLACES["probe_every"], plan.clustering.method
+        raise InvalidPlan(f"{name} must be 0 with {method}, which measures personalised accuracy instead")
     if plan.attack is not None and plan.partition.copies > 1:
-        raise InvalidPlan("copies must be 1 with an attack: samples of several owners cannot be poisoned for one")
+        raise InvalidPlan(
+            "partition.copies must be 1 with an attack: samples of several owners cannot be poisoned for one"
+        )
 
 
 def _check(fine: bool, name: str, allowed: str, value: object) -> None:
     if not fine:
-        raise InvalidPlan(f"{name} must be {allowed}, not {value!r}")
+        raise InvalidPlan(f"{PLACES[name]} must be {allowed}, not {value!r}")

@@ -1,0 +1,192 @@
+"""A plan as a TOML file, in the tables of a federation's own file; that file is a plan as well.
+
+A plan has the keys that decide what a simulation computes. A federation's file is checked as such, and of its terms
+those keys are taken; ``[simulation]``, ``[data]``, ``[partition]`` and ``[attack]`` may be added to it.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import tomli_w
+from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
+from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.plan import PLACES, InvalidPlan, Plan
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import config_of, read_tables
+from fedgrove.node.privacy.settings import MECHANISMS
+from fedgrove.node.protocol.terms import FederationConfig
+
+Tables = dict[str, Any]
+# One of these, or a model's shape, stands in a federation's own file only.
+_FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared", "kmeans"))
+_ADDED = ("simulation", "data", "partition", "attack")
+
+
+def _plain_tables() -> dict[str, type]:
+    """A dataclass for each table of plain values, with the types and defaults of the plan's attributes."""
+    hints, known = get_type_hints(Plan), {item.name: item for item in fields(Plan)}
+    keys: dict[str, list[tuple[str, Any, Any]]] = {}
+    for name, place in PLACES.items():
+        table, _, key = place.partition(".")
+        default = field(default=known[name].default, default_factory=known[name].default_factory)
+        keys.setdefault(table, []).append((key, hints[name], default))
+    return {table: make_dataclass(table, items, frozen=True) for table, items in keys.items()}
+
+
+_PLAIN = _plain_tables()
+_TABLES = (*_PLAIN, "training", "partition", "privacy", "attack", *METHODS)
+
+
+@dataclass(frozen=True)
+class GivenPlan:
+    """A plan, and the model with its shape where a federation's file names one."""
+
+    plan: Plan
+    model: ModelSpec | None = None
+
+    def check_data(self, dataset: Dataset) -> None:
+        """Raise InvalidPlan if the model is for samples of another shape or number of classes."""
+        for key in ("input_shape", "classes") if self.model else ():
+            wanted, found = getattr(self.model, key), getattr(dataset, key)
+            if wanted != found:
+                raise InvalidPlan(
+                    f"model.{key} is {wanted}, and of the data set {dataset.name} {found}: give --dataset"
+                )
+
+
+def read_plan(path: Path | None, changes: Sequence[Tables] = (), method: Tables | None = None) -> GivenPlan:
+    """Read a plan from a file, and change it.
+
+    Parameters
+    ----------
+    path : Path or None
+        A plan's or a federation's TOML file, which must be right by itself; None starts from the defaults.
+    changes : sequence of dict
+        Tables with the keys that get other values, one after the other.
+    method : dict, optional
+        A table in place of ``[procfl]``, ``[ifca]`` or ``[global]``; empty for none.
+
+    Raises
+    ------
+    InvalidConfig
+        One sentence that names the file, the table and the key.
+    """
+    tables, model = {}, None
+    if path is not None:
+        given = read_tables(path, "a plan, or a federation's TOML file")
+        try:
+            tables, model = _of_federation(given) if _is_federation(given) else (given, None)
+            plan_of(tables)
+        except InvalidConfig as fault:
+            raise InvalidPlan(f"{path}: {fault}") from None
+    if method is not None:
+        tables = {name: table for name, table in tables.items() if name not in METHODS} | method
+    return GivenPlan(plan_of(reduce(_merged, changes, tables)), model)
+
+
+def plan_of(tables: Tables) -> Plan:
+    """The plan in the tables of its file.
+
+    Raises
+    ------
+    InvalidConfig
+        An unknown table or key, or a value of the wrong type or out of range.
+    """
+    for name in tables:
+        if name not in _TABLES:
+            raise InvalidConfig(f"unknown table {join('', name)}; known in a plan: {', '.join(sorted(_TABLES))}")
+    plain = {name: build(kind, tables.get(name, {}), name) for name, kind in _PLAIN.items()}
+    values = {name: getattr(plain[table], key) for name, table, key in _places()}
+    training = tables.get("training", {})
+    if isinstance(training, dict):
+        training = dataclasses.asdict(default_settings(values["dataset"])) | training
+    return Plan(
+        **values | {"device": _device(values["device"])},
+        training=build(TrainingSettings, training, "training"),
+        partition=build(PartitionSettings, tables.get("partition", {}), "partition"),
+        privacy=build_tagged(MECHANISMS, "mechanism", tables.get("privacy", {"mechanism": "none"}), "privacy"),
+        clustering=_method_of({name: tables[name] for name in METHODS if name in tables}),
+        attack=build(AttackSettings, tables["attack"], "attack") if "attack" in tables else None,
+    )
+
+
+def plan_bytes(plan: Plan) -> bytes:
+    """The TOML file of a plan, with all keys; read again it gives an equal plan."""
+    tables: Tables = {}
+    for name, table, key in _places():
+        tables.setdefault(table, {})[key] = getattr(plan, name)
+    for name in ("training", "partition", "attack"):
+        if getattr(plan, name) is not None:
+            tables[name] = dataclasses.asdict(getattr(plan, name))
+    if plan.privacy is not None:
+        tables["privacy"] = {"mechanism": plan.privacy.mechanism, **dataclasses.asdict(plan.privacy)}
+    if plan.clustering is not None:
+        tables[plan.clustering.method] = dataclasses.asdict(plan.clustering)
+    return tomli_w.dumps(tables).encode()
+
+
+def _places() -> list[tuple[str, str, str]]:
+    """Attribute, table and key of each plain value."""
+    return [(name, *place.split(".")) for name, place in PLACES.items()]
+
+
+def _method_of(given: Tables) -> Any:
+    if len(given) > 1:
+        raise InvalidConfig(f"give one of the tables {', '.join(given)}: a plan has one method")
+    return next((build(METHODS[name], table, name) for name, table in given.items()), None)
+
+
+def _device(name: str) -> str:
+    if name == "cpu":
+        return name
+    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
+
+    try:
+        return choose(name)
+    except NoDevice as fault:
+        raise InvalidPlan(f"simulation.device: {fault}") from None
+
+
+def _is_federation(tables: Tables) -> bool:
+    model = tables.get("model")
+    return not _FEDERATIONS.isdisjoint(tables) or (isinstance(model, dict) and "input_shape" in model)
+
+
+def _of_federation(tables: Tables) -> tuple[Tables, ModelSpec]:
+    """The plan's tables in those of a federation's file, and its model."""
+    added = {name: tables[name] for name in _ADDED if name in tables}
+    config, _ = config_of({name: table for name, table in tables.items() if name not in added})
+    terms = json.loads(config.to_bytes())
+    terms["federation"]["rounds"] = _training_rounds(config)
+    known = {name: {item.name for item in fields(kind)} for name, kind in (_PLAIN | {"procfl": ProCflSettings}).items()}
+    plan = {
+        name: {key: value for key, value in table.items() if key in known.get(name, table)}
+        for name, table in terms.items()
+        if name in _TABLES
+    }
+    return plan | added, config.trained
+
+
+def _training_rounds(config: FederationConfig) -> int:
+    """The rounds that train: those of comparisons, which a simulation does without, come before them."""
+    if config.model is None:
+        raise InvalidConfig(f"{config.method.name} trains no model, and only training is simulated here")
+    first = config.method.first_rounds if isinstance(config.method, ProCflTerms) else 0
+    return config.federation.rounds - first
+
+
+def _merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> Tables:
+    both = {
+        name: _merged(tables[name], value)
+        for name, value in changes.items()
+        if isinstance(value, dict) and isinstance(tables.get(name), dict)
+    }
+    return {**tables, **changes, **both}
