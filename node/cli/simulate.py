@@ -257,7 +257,7 @@ def _setting(given: str) -> Tables:
     """The tables of a change like ``training.epochs=2``; a word that is no TOML value is a string."""
     key, equals, value = given.partition("=")
     parts = key.strip().split(".")
-    if not equals or len(parts) < 2 or not all(parts):
+    if not equals or not all(parts) or len(parts) not in (2, 3):
         raise CommandError(f"--set must be TABLE.KEY=VALUE, such as training.epochs=2, not {given!r}")
     try:
         return _nested(key.strip(), parse_toml(f"value = {value}".encode())["value"])

@@ -15,17 +15,40 @@ from fedgrove.node.lab.simulation.record import RunRecord
 from tests.node.cli.test_bad_input import fedgrove
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli import run; run()", "simulate"]
-SMALL = (
-    *("simulate", "--clients", "6", "--sampled", "0.5", "--rounds", "3", "--train-samples", "150"),
-    *("--test-samples", "60", "--epochs", "1", "--executor", "inline"),
-)
+SMALL_PLAN = """
+[simulation]
+clients = 6
+[federation]
+rounds = 3
+sampling_rate = 0.5
+[data]
+train_samples = 150
+test_samples = 60
+[training]
+epochs = 1
+"""
+SMALL = ("simulate", "--plan", "small.toml", "--executor", "inline")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with the plan of a small simulation."""
+    return with_plan(tmp_path)
+
+
+def with_plan(folder: Path) -> Path:
+    (folder / "small.toml").write_text(SMALL_PLAN)
+    return folder
+
+
+FEDAOM = ("--strategy", "fedaom", "--set", "strategy.options.q=4", "--set", "simulation.probe_every=2")
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A run of two seeds, kept; and what it printed."""
-    folder = tmp_path_factory.mktemp("simulated")
-    options = ("--strategy", "fedaom", "--option", "q=4", "--seeds", "3,5", "--probe-every", "2", "--out", "runs/a")
+    folder = with_plan(tmp_path_factory.mktemp("simulated"))
+    options = (*FEDAOM, "--seeds", "3,5", "--out", "runs/a")
     result = fedgrove(*SMALL, *options, "--json", cwd=folder)
     assert result.returncode == 0, result.stderr
     return folder, result
@@ -49,16 +72,25 @@ def test_progress_tells_round_accuracy_pace_and_time_left(kept):
     assert "rounds/min" in kept[1].stderr and "left" in kept[1].stderr
 
 
-def test_without_json_there_is_a_table(tmp_path):
-    result = fedgrove(*SMALL, "--rounds", "1", "--partition", "shards", "--seeds", "4", cwd=tmp_path)
+def test_the_plan_that_a_run_leaves_gives_the_same_bytes(kept, tmp_path):
+    run = kept[0] / "runs/a/seed-5"
+    result = fedgrove("simulate", "--plan", str(run / "plan.toml"), "--out", "again", "--workers", "2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for name in ("record.json", "checkpoint.safetensors", "plan.toml"):
+        assert (tmp_path / "again/seed-5" / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_without_json_there_is_a_table(place):
+    result = fedgrove(*SMALL, "--rounds", "1", "--set", "partition.kind=shards", "--seeds", "4", cwd=place)
     assert result.returncode == 0 and result.stdout == ""
     assert "fedavg on digits" in result.stderr and "mean of last 20" in result.stderr
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in place.iterdir()] == ["small.toml"]
 
 
-def test_privacy_is_a_mechanism_and_its_settings(tmp_path):
-    private = "client, clip = 0.5, delta = 1e-2, noise_multipliers = [1.0], epsilon = 5, participation = 'secret'"
-    result = fedgrove(*SMALL, "--rounds", "30", "--seeds", "4", "--privacy", private, cwd=tmp_path)
+def test_privacy_is_a_mechanism_and_its_settings(place):
+    private = "\n[privacy]\nmechanism = 'client'\nclip = 0.5\ndelta = 1e-2\nepsilon = 5\nparticipation = 'secret'\n"
+    (place / "small.toml").write_text(SMALL_PLAN + private)
+    result = fedgrove(*SMALL, "--rounds", "30", "--seeds", "4", cwd=place)
     assert result.returncode == 0, result.stderr
     assert "δ" in result.stderr and "protects nobody" in result.stderr
     assert "The privacy budget ends before round 30" in result.stderr
@@ -68,7 +100,7 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
     folder, _ = kept
     record = folder / "runs/a/seed-3/record.json"
     before = record.read_bytes()
-    options = ("--strategy", "fedaom", "--option", "q=4", "--probe-every", "2", "--out", "runs/a")
+    options = (*FEDAOM, "--out", "runs/a")
     for arguments, sentence in (
         (options, "holds this run up to round 3"),
         ((*options, "--rounds", "4"), "holds a run of another plan"),
@@ -84,32 +116,35 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--clients", "0"), "clients must be"),
-        (("--sampled", "1.5"), "sampled must be"),
-        (("--copies", "4"), "4 copies of the data cannot be dealt to 6 clients"),
-        (("--privacy", "secret"), "mechanism in --privacy must be one of none, client, local, signds"),
-        (("--privacy", "client, epsilon"), "--privacy must be like"),
-        (("--privacy", "client, clip = -1"), "clip must be from"),
-        (("--privacy", "client, phases = 3"), "phases in --privacy must be a list"),
-        (("--privacy", "client, epsilon = 0.01"), "does not afford a single round"),
-        (("--privacy", "signds, dimensions = 1000000"), "dimensions must be"),
-        (("--method", "magic"), "method in --method must be one of none, procfl, ifca, global"),
+        (("--clients", "0"), "simulation.clients must be"),
+        (("--rounds", "0"), "federation.rounds must be"),
+        (("--strategy", "magic"), "strategy.name must be one of"),
+        (("--alpha", "0"), "partition: alpha must be"),
+        (("--method", "magic"), "--method must be training, or one of procfl, ifca, global"),
         (("--method", "procfl, alpha"), "--method must be like"),
-        (("--attack", "label-flip"), "an attack is simulated with clustering only"),
-        (("--attack", "flip", "--method", "global"), "kind must be one of"),
-        (("--rounds", "0"), "rounds must be"),
-        (("--strategy", "magic"), "strategy must be one of"),
-        (("--option", "q=8"), "unknown option 'q' of fedavg"),
-        (("--option", "q"), "NAME=NUMBER"),
-        (("--option", "q=much"), "NAME=NUMBER"),
-        (("--strategy", "fedaom", "--option", "q=nan"), "finite"),
-        (("--partition", "random"), "kind must be one of"),
-        (("--alpha", "0"), "alpha must be"),
-        (("--partition", "shards", "--per-client", "400"), "shards"),
-        (("--learning-rate", "-1"), "learning_rate must be"),
-        (("--model", "vgg"), "model must be one of"),
-        (("--device", "tpu"), "the device must be one of cpu, cuda, auto"),
-        (("--model", "paper-cnn"), "too small"),
+        (("--method", "procfl, alpha = 0"), "procfl: "),
+        (("--plan", "none.toml"), "cannot read none.toml"),
+        (("--plan", "file"), "file is not valid TOML"),
+        (("--set", "sampled"), "--set must be TABLE.KEY=VALUE"),
+        (("--set", "rounds=3"), "--set must be TABLE.KEY=VALUE"),
+        (("--set", "a.b.c.d=3"), "--set must be TABLE.KEY=VALUE"),
+        (("--set", "privacy.phases=[1"), "--set privacy.phases must have a TOML value"),
+        (("--set", "federation.sampling_rate=1.5"), "federation.sampling_rate must be"),
+        (("--set", "federation.sampled=0.5"), "unknown key federation.sampled"),
+        (("--set", "federation=3"), "--set must be TABLE.KEY=VALUE"),
+        (("--set", "partition.copies=4"), "small.toml: the data do not suit this plan: 4 copies of the data"),
+        (("--set", "partition.kind=random"), "partition.kind must be one of"),
+        (("--set", "partition.kind=shards", "--set", "partition.per_client=400"), "shards"),
+        (("--set", "privacy.mechanism=client", "--set", "privacy.epsilon=0.01"), "does not afford a single round"),
+        (("--set", "privacy.mechanism=signds", "--set", "privacy.dimensions=1000000"), "dimensions must be"),
+        (("--set", "attack.kind=label-flip"), "attack is simulated with a method for clusters only"),
+        (("--set", "attack.kind=flip", "--method", "global"), "attack: kind must be one of"),
+        (("--set", "strategy.options.q=8"), "unknown option 'q' of fedavg"),
+        (("--strategy", "fedaom", "--set", "strategy.options.q=nan"), "finite"),
+        (("--set", "training.learning_rate=-1"), "training: learning_rate must be"),
+        (("--set", "model.name=vgg"), "model.name must be one of"),
+        (("--set", "model.name=paper-cnn"), "too small"),
+        (("--set", "simulation.device=tpu"), "the device must be one of cpu, cuda, auto"),
         (("--seeds", "1,x"), "whole numbers"),
         (("--seeds", ""), "whole numbers"),
         (("--seeds", "99999999999999999999"), "seed must be"),
@@ -122,34 +157,35 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
         (("--out", "file/below"), "cannot make the directory"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(arguments, word, tmp_path):
-    (tmp_path / "file").write_text("kept")
-    result = fedgrove(*SMALL, *arguments, cwd=tmp_path)
+def test_a_mistake_is_one_sentence_and_changes_nothing(arguments, word, place):
+    (place / "file").write_text("kept")
+    result = fedgrove(*SMALL, *arguments, cwd=place)
     assert result.returncode == 2 and word in result.stderr, result.stderr
     assert "Traceback" not in result.stderr and len(result.stderr.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert sorted(path.name for path in place.iterdir()) == ["file", "small.toml"]
 
 
-def test_training_that_diverges_is_one_sentence_with_client_and_round(tmp_path):
-    result = fedgrove(*SMALL, "--learning-rate", "90", "--epochs", "3", "--out", "run", cwd=tmp_path)
+def test_training_that_diverges_is_one_sentence_with_client_and_round(place):
+    wild = ("--set", "training.learning_rate=90", "--set", "training.epochs=3")
+    result = fedgrove(*SMALL, *wild, "--out", "run", cwd=place)
     assert result.returncode == 1
     assert "client " in result.stderr and "in round 1" in result.stderr and "--resume goes on" in result.stderr
 
 
-def test_a_damaged_checkpoint_is_one_sentence(kept, tmp_path):
-    options = ("--seeds", "1", "--out", str(tmp_path / "run"))
-    assert fedgrove(*SMALL, *options, "--rounds", "1", cwd=tmp_path).returncode == 0
-    checkpoint = tmp_path / "run/seed-1/checkpoint.safetensors"
+def test_a_damaged_checkpoint_is_one_sentence(place):
+    options = ("--seeds", "1", "--out", "run")
+    assert fedgrove(*SMALL, *options, "--rounds", "1", cwd=place).returncode == 0
+    checkpoint = place / "run/seed-1/checkpoint.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-3])
-    result = fedgrove(*SMALL, *options, "--rounds", "1", "--resume", cwd=tmp_path)
+    result = fedgrove(*SMALL, *options, "--rounds", "1", "--resume", cwd=place)
     assert result.returncode == 2 and "is damaged" in result.stderr
 
 
 # --- ends of the process ---------------------------------------------------------------------------------------------
 
 LONG = (
-    *("--strategy", "moon", "--clients", "8", "--sampled", "0.5", "--rounds", "12", "--epochs", "1", "--seeds", "2"),
-    *("--train-samples", "300", "--test-samples", "100", "--workers", "2"),
+    *("--plan", "small.toml", "--strategy", "moon", "--clients", "8", "--rounds", "12", "--seeds", "2"),
+    *("--set", "data.train_samples=300", "--set", "data.test_samples=100", "--workers", "2"),
 )
 
 
@@ -186,18 +222,18 @@ def ended(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed")
+    folder = with_plan(tmp_path_factory.mktemp("undisturbed"))
     process = started(folder)
     assert process.wait(300) == 0
     return (folder / "run/seed-2/record.json").read_bytes()
 
 
-def test_killed_at_any_time_a_run_goes_on_to_the_same_bytes(undisturbed, tmp_path):
+def test_killed_at_any_time_a_run_goes_on_to_the_same_bytes(undisturbed, place):
     chance = random.Random()  # other moments in every run of the tests
     for _ in range(3):
-        before = progress(tmp_path)
-        process = started(tmp_path, "--resume")
-        wait_until(lambda before=before: progress(tmp_path) != before, process)
+        before = progress(place)
+        process = started(place, "--resume")
+        wait_until(lambda before=before: progress(place) != before, process)
         time.sleep(chance.uniform(0, 0.3))
         workers = children(process.pid) if process.poll() is None else []
         process.kill()
@@ -206,43 +242,55 @@ def test_killed_at_any_time_a_run_goes_on_to_the_same_bytes(undisturbed, tmp_pat
         while not all(map(ended, workers)):
             assert time.monotonic() < deadline, "a worker outlived its parent"
             time.sleep(0.05)
-    assert started(tmp_path, "--resume").wait(300) == 0
-    assert (tmp_path / "run/seed-2/record.json").read_bytes() == undisturbed
+    assert started(place, "--resume").wait(300) == 0
+    assert (place / "run/seed-2/record.json").read_bytes() == undisturbed
 
 
-def test_interrupted_it_says_how_to_go_on_and_a_killed_worker_is_named(undisturbed, tmp_path):
-    process = started(tmp_path)
-    wait_until(lambda: progress(tmp_path), process)
+def test_interrupted_it_says_how_to_go_on_and_a_killed_worker_is_named(undisturbed, place):
+    process = started(place)
+    wait_until(lambda: progress(place), process)
     os.killpg(process.pid, signal.SIGINT)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume goes on" in talk and "Traceback" not in talk
-    before = progress(tmp_path)
-    process = started(tmp_path, "--resume")
-    wait_until(lambda: progress(tmp_path) != before, process)
+    before = progress(place)
+    process = started(place, "--resume")
+    wait_until(lambda: progress(place) != before, process)
     for child in children(process.pid):
         if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
             os.kill(child, signal.SIGKILL)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == 1, talk
     assert "a worker was lost in round" in talk and "--resume goes on" in talk and "Traceback" not in talk
-    assert started(tmp_path, "--resume").wait(300) == 0
-    assert (tmp_path / "run/seed-2/record.json").read_bytes() == undisturbed
+    assert started(place, "--resume").wait(300) == 0
+    assert (place / "run/seed-2/record.json").read_bytes() == undisturbed
 
 
 # --- clusters --------------------------------------------------------------------------------------------------------
 
 
-def test_a_clustered_run_leaves_its_clusters_and_pictures(tmp_path):
-    grouped = ("--clients", "9", "--sampled", "1", "--partition", "groups", "--groups", "3", "--rounds", "2")
-    clustering = "procfl, alpha = 0.5, psi = 'ecdh', seats = 3"
-    attack = "label-flip, share = 0.2, start = 2"
-    options = ("--method", clustering, "--attack", attack, "--seeds", "1", "--out", "runs")
-    result = fedgrove(*SMALL, *grouped, *options, cwd=tmp_path)
+CLUSTERED = """
+[partition]
+kind = "groups"
+groups = 3
+[global]
+[attack]
+kind = "label-flip"
+share = 0.2
+start = 2
+"""
+
+
+def test_a_clustered_run_leaves_its_clusters_and_pictures(place):
+    (place / "small.toml").write_text(SMALL_PLAN.replace("rate = 0.5", "rate = 1.0") + CLUSTERED)
+    options = ("--clients", "9", "--rounds", "2", "--seeds", "1", "--out", "runs")
+    result = fedgrove(*SMALL, "--method", "procfl, alpha = 0.5, psi = 'ecdh', seats = 3", *options, cwd=place)
     assert result.returncode == 0, result.stderr
     assert "36 of 36 pairs of clients compared" in result.stderr and "personalised accuracy 0." in result.stderr
     for picture in ("accuracy.png", "personal.png", "seed-1/clusters.png"):
-        assert (tmp_path / "runs" / picture).read_bytes().startswith(b"\x89PNG")
-    clusters = json.loads((tmp_path / "runs/seed-1/clusters.json").read_text())
+        assert (place / "runs" / picture).read_bytes().startswith(b"\x89PNG")
+    clusters = json.loads((place / "runs/seed-1/clusters.json").read_text())
     assert {client for members in clusters["clusters"] for client in members} == set(range(1, 10))
     assert len(clusters["overlaps"]) == 9 and len(clusters["attackers"]) == 2
-    assert fedgrove(*SMALL, *grouped, *options, "--resume", cwd=tmp_path).returncode == 0
+    assert (
+        fedgrove("simulate", "--plan", "runs/seed-1/plan.toml", "--out", "runs", "--resume", cwd=place).returncode == 0
+    )

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.lab.simulation import run
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.plan_file import read_plan
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.lab.simulation.work import TrainingTask, perform
@@ -53,15 +55,8 @@ STRATEGIES_OF_EACH_KIND = ("fedaom", "moon", "fedcurv")
 @pytest.mark.parametrize("strategy", STRATEGIES_OF_EACH_KIND)
 def test_a_simulation_has_the_bytes_of_a_federation(strategy, digits, tmp_path):
     run = run_federation(tmp_path / "kept", DemoPlan(clients=4, rounds=2, strategy=strategy, seed=5))
-    plan = Plan(
-        clients=4,
-        sampled=1.0,
-        rounds=2,
-        strategy=strategy,
-        training=default_settings("digits"),
-        partition=PartitionSettings(alpha=0.3),
-        seed=5,
-    )
+    (tmp_path / "federation.toml").write_text(tomli_w.dumps(run.report["config"]))
+    plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": 4}}]).plan
     simulation = simulate(plan, digits)
     closed = [record for record in run.records if isinstance(record, Closed)]
     assert run.store.fetch(closed[-1].model_digest, 1 << 26) == dump(simulation.tensors)
