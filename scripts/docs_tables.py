@@ -9,6 +9,8 @@ from pathlib import Path
 
 from fedgrove.chain.deployment import Settings
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.plan import PLACES, Plan
+from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
@@ -42,6 +44,15 @@ def network() -> str:
     return _fields(NetworkSettings)
 
 
+def plan() -> str:
+    """The plain values of a simulation's plan, by their places in its file."""
+    defaults = {item.name: item.default for item in dataclasses.fields(Plan)}
+    meanings = {name: meaning for names, meaning in _attributes(Plan.__doc__ or "") for name in names}
+    lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
+    lines += [_row([f"`{place}`", _default(defaults[name]), meanings[name]]) for name, place in PLACES.items()]
+    return "\n".join(lines)
+
+
 def clusters() -> str:
     """Keys, defaults and meaning of the ``[procfl]`` table: its own, and those of ProCFL in simulations."""
     head, line, *own = _fields(ProCflTerms).splitlines()
@@ -57,6 +68,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     **{f"clustering {name}": ("clustering.md", lambda kind=kind: _fields(kind)) for name, kind in METHODS.items()},
     "clusters": ("reference.md", clusters),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
+    "plan": ("simulate.md", plan),
+    "partition": ("simulate.md", lambda: _fields(PartitionSettings)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{
         name: ("reference.md", lambda kind=kind: _fields(kind))

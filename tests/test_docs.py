@@ -36,6 +36,8 @@ def workplace(tmp_path):
     """An empty folder that looks like the root of the repository to the commands of the docs."""
     for name in (".venv", "node_modules", "tests", "Makefile"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "plans").symlink_to(ROOT / "docs" / "plans")
     return tmp_path
 
 

@@ -109,8 +109,7 @@ class PartitionSettings:
     per_client : int
         Single-class shards per client.
     copies : int
-        So many times the data set is dealt, each time to as many clients as the others, so that each sample has so many
-        owners.
+        Repeat the partition this many times over equal subsets of the clients; each sample has this many owners.
     groups : int
         Groups of clients with main labels of their own (clustered label skew).
     others : float

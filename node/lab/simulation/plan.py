@@ -55,36 +55,36 @@ class Plan:
     Attributes
     ----------
     dataset : str
-        Name of the data set, as ``load_dataset`` takes it.
+        Name of the data set, or the user's own, as ``--dataset`` takes it.
     clients : int
-        K; they are numbered from 1, as on the ledger.
+        K, the number of clients; they are numbered from 1, as on the ledger.
     sampled : float
         r: in each round ⌊r·K⌋ clients, at least one, are drawn without replacement (FedAom, algorithm 2); with
-        client-level privacy each client with the probability r, independently (``node.lab.simulation.draws``).
+        client-level privacy each client is drawn with the probability r, independently.
     rounds : int
-        T.
+        T, the number of communication rounds.
     strategy : str
-        One of ``STRATEGIES``.
+        Local training: fedaom, fedavg, fedcurv, fedprox, moon or share.
     options : mapping of str to float
-        The strategy's.
+        Options of the strategy, by name.
     training : TrainingSettings
         Of a client's round.
     partition : PartitionSettings
         How the training samples are dealt.
     model : str
-        One of ``MODELS``; empty takes what suits the data set.
+        Name of the model; empty takes the default for the data set.
     shared_per_class : int
-        Samples a class of the shared set, where the strategy needs one.
+        Samples per class of the shared set, where the strategy needs one.
     seed : int
         Root of all randomness.
     evaluate_every : int
-        The global model is tested each so many rounds, and after the last.
+        Rounds between two tests of the global model, which is also tested after the last round.
     probe_every : int
-        Each so many rounds the drawn clients' local models are tested out of distribution (FedAom 4.5); 0 is never.
+        Rounds between two tests of the drawn clients' local models out of distribution (FedAom 4.5); 0 is never.
     test_samples : int
-        Only the first so many test samples are used; 0 uses all.
+        Use only this many test samples, the first ones; 0 uses all.
     train_samples : int
-        Only so many training samples, drawn with the seed, are dealt; 0 deals all.
+        Use only this many training samples, drawn with the seed; 0 uses all.
     bound : float
         Largest absolute value of a parameter in the fixed-point sum; more is an error, never a clip.
     privacy : PrivacySettings or None
@@ -94,7 +94,8 @@ class Plan:
     attack : AttackSettings or None
         Who poisons the training; needs ``clustering``.
     device : str
-        cpu or cuda. A GPU adds in another order than the processor, so results differ in their last bits.
+        cpu or cuda; a plan's file may say auto, for cuda if there is any. A GPU adds in another order than the
+        processor, so results differ in their last bits.
     """
 
     dataset: str = "digits"
