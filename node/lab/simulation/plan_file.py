@@ -22,7 +22,6 @@ from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.privacy.settings import MECHANISMS
-from fedgrove.node.protocol.terms import FederationConfig
 
 Tables = dict[str, Any]
 # One of these, or a model's shape, stands in a federation's own file only.
@@ -30,12 +29,16 @@ _FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared", 
 _ADDED = ("simulation", "data", "partition", "attack")
 
 
+def _places() -> list[tuple[str, str, str]]:
+    """Attribute, table and key of each plain value."""
+    return [(name, table, key) for name, place in PLACES.items() for table, key in [place.split(".")]]
+
+
 def _plain_tables() -> dict[str, type]:
     """A dataclass for each table of plain values, with the types and defaults of the plan's attributes."""
     hints, known = get_type_hints(Plan), {item.name: item for item in fields(Plan)}
     keys: dict[str, list[tuple[str, Any, Any]]] = {}
-    for name, place in PLACES.items():
-        table, _, key = place.partition(".")
+    for name, table, key in _places():
         default = field(default=known[name].default, default_factory=known[name].default_factory)
         keys.setdefault(table, []).append((key, hints[name], default))
     return {table: make_dataclass(table, items, frozen=True) for table, items in keys.items()}
@@ -104,12 +107,13 @@ def plan_of(tables: Tables) -> Plan:
         if name not in _TABLES:
             raise InvalidConfig(f"unknown table {join('', name)}; known in a plan: {', '.join(sorted(_TABLES))}")
     plain = {name: build(kind, tables.get(name, {}), name) for name, kind in _PLAIN.items()}
-    values = {name: getattr(plain[table], key) for name, table, key in _places()}
+    values: Tables = {name: getattr(plain[table], key) for name, table, key in _places()}
+    values["device"] = _device(values["device"])
     training = tables.get("training", {})
     if isinstance(training, dict):
         training = dataclasses.asdict(default_settings(values["dataset"])) | training
     return Plan(
-        **values | {"device": _device(values["device"])},
+        **values,
         training=build(TrainingSettings, training, "training"),
         partition=build(PartitionSettings, tables.get("partition", {}), "partition"),
         privacy=build_tagged(MECHANISMS, "mechanism", tables.get("privacy", {"mechanism": "none"}), "privacy"),
@@ -131,11 +135,6 @@ def plan_bytes(plan: Plan) -> bytes:
     if plan.clustering is not None:
         tables[plan.clustering.method] = dataclasses.asdict(plan.clustering)
     return tomli_w.dumps(tables).encode()
-
-
-def _places() -> list[tuple[str, str, str]]:
-    """Attribute, table and key of each plain value."""
-    return [(name, *place.split(".")) for name, place in PLACES.items()]
 
 
 def _method_of(given: Tables) -> Any:
@@ -165,22 +164,17 @@ def _of_federation(tables: Tables) -> tuple[Tables, ModelSpec]:
     added = {name: tables[name] for name in _ADDED if name in tables}
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
     terms = json.loads(config.to_bytes())
-    terms["federation"]["rounds"] = _training_rounds(config)
+    if config.model is None:
+        raise InvalidConfig(f"{config.method.name} trains no model, and only training is simulated here")
+    if isinstance(config.method, ProCflTerms):  # a simulation does without the rounds of comparisons, which come first
+        terms["federation"]["rounds"] -= config.method.first_rounds
     known = {name: {item.name for item in fields(kind)} for name, kind in (_PLAIN | {"procfl": ProCflSettings}).items()}
     plan = {
         name: {key: value for key, value in table.items() if key in known.get(name, table)}
         for name, table in terms.items()
         if name in _TABLES
     }
-    return plan | added, config.trained
-
-
-def _training_rounds(config: FederationConfig) -> int:
-    """The rounds that train: those of comparisons, which a simulation does without, come before them."""
-    if config.model is None:
-        raise InvalidConfig(f"{config.method.name} trains no model, and only training is simulated here")
-    first = config.method.first_rounds if isinstance(config.method, ProCflTerms) else 0
-    return config.federation.rounds - first
+    return plan | added, config.model
 
 
 def _merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> Tables:
