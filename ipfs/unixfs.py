@@ -97,9 +97,9 @@ def root_of(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2
 def encode_node(links: Iterable[Link]) -> bytes:
     """Return the dag-pb bytes of the file node with these children (all of them in file order)."""
     links = list(links)
-    encoded = b"".join(_field(0x12, _encode_link(link)) for link in links)
+    encoded = b"".join(field(0x12, _encode_link(link)) for link in links)
     sizes = b"".join(b"\x20" + varint(link.size) for link in links)
-    return encoded + _field(0x0A, _FILE_TYPE + b"\x18" + varint(sum(link.size for link in links)) + sizes)
+    return encoded + field(0x0A, _FILE_TYPE + b"\x18" + varint(sum(link.size for link in links)) + sizes)
 
 
 def decode_root(data: bytes, profile: Profile = UNIXFS_V1_2025) -> tuple[Link, ...] | None:
@@ -172,17 +172,18 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 def _leaf(piece: bytes | memoryview, profile: Profile) -> DagBlock:
     if profile.raw_leaves:
         return DagBlock(CID.of_block(piece, RAW, profile.cid_version), piece)
-    content = _field(0x12, bytes(piece)) if len(piece) else b""
-    data = _field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(piece)))
+    content = field(0x12, bytes(piece)) if len(piece) else b""
+    data = field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(piece)))
     return DagBlock(CID.of_block(data, DAG_PB, profile.cid_version), data)
 
 
-def _field(tag: int, value: bytes) -> bytes:
+def field(tag: int, value: bytes) -> bytes:
+    """Return a length-delimited field of protocol buffers."""
     return bytes([tag]) + varint(len(value)) + value
 
 
 def _encode_link(link: Link) -> bytes:
-    return _field(0x0A, bytes(link.cid)) + b"\x12\x00" + b"\x18" + varint(link.total_size)  # Hash, empty Name, Tsize
+    return field(0x0A, bytes(link.cid)) + b"\x12\x00" + b"\x18" + varint(link.total_size)  # Hash, empty Name, Tsize
 
 
 def _scan_node(data: bytes, profile: Profile) -> tuple[list[bytes], int]:

@@ -15,7 +15,6 @@ from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.networks import connect
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.disk import DiskReader
-from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
 from fedgrove.node.audit.auditor import Auditor
@@ -27,6 +26,7 @@ from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
 from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
+from fedgrove.node.cli.stores import open_content
 from rich.progress import Progress
 
 
@@ -148,18 +148,6 @@ def verify(
         with opened_car(file) as (history, store):
             verdict = _certified(verdict, paper, LedgerHistory.load(history), store)
     return _report(verdict, as_json)
-
-
-def open_content(store: str) -> ContentReader:
-    """The store that ``disk:PATH`` or a Kubo API's address names; a disk store must exist."""
-    if store.startswith("disk:"):
-        path = Path(store.removeprefix("disk:"))
-        if not path.is_dir():
-            raise CommandError(f"there is no store at {path}")
-        return DiskReader(path, grows=True)
-    if store.startswith(("http://", "https://", "/ip4/", "/dns")):
-        return KuboStore(store)
-    raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def _source(
 ) -> Iterator["Source"]:
     from fedgrove.chain.founding import read_deployment, verify_code
     from fedgrove.chain.networks import connect
-    from fedgrove.node.cli.audit import open_content
+    from fedgrove.node.cli.stores import open_content
     from fedgrove.node.explorer.sources import CarSource, DirectorySource, LiveSource
 
     if history is not None and history.is_file():

@@ -21,6 +21,7 @@ COMMANDS = {
     "status": "fedgrove.node.cli.status:status",
     "client": "fedgrove.node.cli.services:client",
     "coordinator": "fedgrove.node.cli.services:coordinator",
+    "task": "fedgrove.node.cli.task:app",
     "network": "fedgrove.node.cli.network:app",
     "explorer": "fedgrove.node.cli.explorer:explorer",
     "simulate": "fedgrove.node.cli.simulate:simulate",

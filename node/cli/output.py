@@ -45,8 +45,9 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from fedgrove.node.base.strict_tables import InvalidConfig
     from fedgrove.node.learning.publishers import DatasetError
     from fedgrove.node.protocol.journal import JournalDamaged
+    from fedgrove.node.tasks.names import BundleError
 
-    known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged
+    known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged | BundleError
     return isinstance(mistake, known)
 
 

@@ -1,0 +1,32 @@
+"""Stores that an option names: ``disk:PATH``, or the URL of a Kubo API."""
+
+from pathlib import Path
+
+from fedgrove.ipfs.disk import DiskReader, DiskStore
+from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.store import ContentReader, ContentStore
+from fedgrove.node.cli.output import CommandError
+
+_URLS = ("http://", "https://", "/ip4/", "/dns")
+
+
+def open_content(store: str) -> ContentReader:
+    """The store to read that ``--store`` names; a disk store must exist."""
+    if store.startswith("disk:"):
+        path = Path(store.removeprefix("disk:"))
+        if not path.is_dir():
+            raise CommandError(f"there is no store at {path}")
+        return DiskReader(path, grows=True)
+    return _kubo(store)
+
+
+def open_for_writing(store: str) -> ContentStore:
+    """The store to write to that ``--store`` names; a disk store is made when it is missing."""
+    path = store.removeprefix("disk:")
+    return DiskStore(Path(path)) if store.startswith("disk:") and path else _kubo(store)
+
+
+def _kubo(store: str) -> KuboStore:
+    if store.startswith(_URLS):
+        return KuboStore(store)
+    raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")

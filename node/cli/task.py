@@ -1,0 +1,254 @@
+"""``fedgrove task``: make a task's folder, pack it, read what others packed, and approve it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from eth_utils import is_address, to_checksum_address
+from fedgrove.chain.keys import load
+from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.stores import open_content, open_for_writing
+from fedgrove.node.methods.terms import load_config
+from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
+from fedgrove.node.tasks.beginning import KINDS, begin
+from fedgrove.node.tasks.bundle import Bundle, pack, publish
+from fedgrove.node.tasks.difference import FileChange, changes
+from fedgrove.node.tasks.fetching import fetch_bundle
+from fedgrove.node.tasks.folder import write_folder
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Make a task, pack it under one CID, read what others packed, approve it.\n\nExample: fedgrove task new mine",
+)
+
+BundleName = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle's CID, as `task pack` prints it.")]
+StoreOption = Annotated[str | None, typer.Option("--store", help="disk:PATH, or the URL of a Kubo API.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="A federation's TOML file, whose store is used if --store is not given.")
+]
+Directory = Annotated[Path, typer.Option(help="The client's directory, in which approvals are kept.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
+
+
+@app.command("new")
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
+    as_json: JsonFlag = False,
+) -> int:
+    """Write a folder that runs: a task with model and data, a test, example data, a README.
+
+    Example: fedgrove task new readmission --kind tabular
+    """
+    if kind not in KINDS:
+        raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    names = begin(folder, kind)
+    if as_json:
+        print_json({"folder": str(folder), "kind": kind, "files": names})
+    else:
+        _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
+    return 0
+
+
+@app.command("pack")
+def pack_task(
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="The task's folder, or its one Python file.")],
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    relock: Annotated[bool, typer.Option("--relock", help="Note the installed packages' versions anew.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Compute the bundle's CID and put the bundle into a store if one is given.
+
+    The same folder gives the same CID on any machine. The first time, packing writes task.lock into the folder: the
+    packages that the code imports and their versions.
+
+    Example: fedgrove task pack readmission --store disk:store
+    """
+    bundle = pack(source, relock)
+    place = _store_name(store, config, needed=False)
+    if place:
+        publish(bundle, open_for_writing(place))
+    if as_json:
+        print_json({**_described(bundle), "store": place})
+    else:
+        _say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
+        _warn_of_versions(bundle)
+        print(bundle.cid)
+    return 0
+
+
+@app.command("show")
+def show(
+    bundle: BundleName,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    directory: Directory = Path("client"),
+    account: Annotated[
+        str | None, typer.Option(help="Compare with what this account approved; needed if there are several.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show a bundle's files, sizes and packages, and the difference from the version approved before.
+
+    Nothing of the bundle runs.
+
+    Example: fedgrove task show bafybei… --store disk:store
+    """
+    content = _content(store, config)
+    found = fetch_bundle(content, _cid(bundle))
+    approvals = Approvals(directory, _account(directory, account))
+    before = approvals.previous(found.cid)
+    changed = changes(_earlier(approvals, before, content), found) if before else None
+    if as_json:
+        print_json({**_described(found), **_compared(before, changed)})
+    else:
+        _print_bundle(found)
+        _print_changes(before, changed)
+    return 0
+
+
+@app.command("approve")
+def approve(
+    bundle: BundleName,
+    keystore: Annotated[Path, typer.Option("--keystore", help="Your keystore file.")],
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    directory: Directory = Path("client"),
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Allow your client to run a bundle, after you have read it: a statement signed with your account.
+
+    Approved code can do what it likes with the data that it is shown.
+
+    Example: fedgrove task approve bafybei… --keystore alice.json --store disk:store
+    """
+    content = _content(store, config)
+    found = fetch_bundle(content, _cid(bundle))
+    keys = load(keystore, read_password(password_file))
+    approvals = Approvals(directory, keys.address)
+    before = approvals.previous(found.cid)
+    changed = changes(_earlier(approvals, before, content), found) if before else None
+    approvals.approve(keys.account, found)
+    if as_json:
+        print_json({**_described(found), **_compared(before, changed), "account": keys.address})
+    else:
+        since = f", {len(changed)} of them changed since {before.bundle}" if before and changed is not None else ""
+        _warn_of_versions(found)
+        _say(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
+    return 0
+
+
+@app.command("fetch")
+def fetch(
+    bundle: BundleName,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make; it must not exist.")],
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Fetch a bundle, check it, and write its files, read-only, into a new folder.
+
+    Example: fedgrove task fetch bafybei… received --store disk:store
+    """
+    found = fetch_bundle(_content(store, config), _cid(bundle))
+    write_folder(folder, found.contents)
+    if as_json:
+        print_json({**_described(found), "folder": str(folder)})
+    else:
+        _say(f"wrote {len(found.files)} files to {folder}")
+        _warn_of_versions(found)
+    return 0
+
+
+def _content(store: str | None, config: Path | None) -> ContentReader:
+    return open_content(_store_name(store, config, needed=True))
+
+
+def _store_name(store: str | None, config: Path | None, needed: bool) -> str:
+    """What ``--store`` says, or the store of the federation's file; empty where there is neither."""
+    name = store or (load_config(config)[1].store if config else "")
+    if needed and not name:
+        raise CommandError("give --store (disk:PATH or the URL of a Kubo API), or --config with a file that has one")
+    return name
+
+
+def _cid(text: str) -> CID:
+    try:
+        return CID.parse(text)
+    except InvalidCID as fault:
+        raise CommandError(f"BUNDLE must be the CID that `fedgrove task pack` prints: {fault}") from None
+
+
+def _account(directory: Path, given: str | None) -> str:
+    """The account whose approvals count: the one given, or the only one in the directory; empty where there is none."""
+    if given is not None:
+        if not is_address(given):
+            raise CommandError(f"--account must be an address (0x and 40 hexadecimal digits), not {given!r}")
+        return to_checksum_address(given)
+    accounts = {each.account for each in sound_approvals(directory)}
+    if len(accounts) > 1:
+        raise CommandError(f"{directory} has approvals of several accounts: name yours with --account")
+    return accounts.pop() if accounts else ""
+
+
+def _earlier(approvals: Approvals, before: TaskApproval, content: ContentReader) -> Bundle:
+    """The bundle that was approved before, as it was kept then, or else from the store."""
+    cid = CID.parse(before.bundle)
+    return approvals.kept(cid) or fetch_bundle(content, cid)
+
+
+def _described(bundle: Bundle) -> dict[str, Any]:
+    return {
+        "bundle": str(bundle.cid),
+        "bytes": bundle.size,
+        "files": [{"path": file.path, "bytes": len(file.data)} for file in bundle.files],
+        "packages": dict(bundle.lock.packages),
+        "versions": list(bundle.lock.differences()),
+    }
+
+
+def _compared(before: TaskApproval | None, changed: tuple[FileChange, ...] | None) -> dict[str, Any]:
+    if before is None or changed is None:
+        return {"approved_before": None, "changes": None}
+    table = [
+        {"path": each.path, "change": each.kind, "before": each.before, "after": each.after, "lines": list(each.lines)}
+        for each in changed
+    ]
+    return {"approved_before": {"bundle": before.bundle, "account": before.account}, "changes": table}
+
+
+def _print_bundle(bundle: Bundle) -> None:
+    print(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
+    for file in bundle.files:
+        print(f"{len(file.data):>10}  {file.path}")
+    for name, version in bundle.lock.packages:
+        print(f"package {name} {version}")
+    _warn_of_versions(bundle)
+
+
+def _print_changes(before: TaskApproval | None, changed: tuple[FileChange, ...] | None) -> None:
+    if before is None or changed is None:
+        print("no other version was approved before: read the files, which `fedgrove task fetch` writes into a folder")
+        return
+    print(f"compared with {before.bundle}, which account {before.account} approved:")
+    for each in changed:
+        print(f"{each.kind} {each.path}: {each.before} bytes before, {each.after} now")
+        for line in each.lines:
+            print(line)
+
+
+def _warn_of_versions(bundle: Bundle) -> None:
+    warning = bundle.lock.warning()
+    if warning:
+        _say(f"versions differ: {warning}")
+
+
+def _say(sentence: str) -> None:
+    console.print(sentence, soft_wrap=True, markup=False)

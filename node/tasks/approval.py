@@ -1,0 +1,214 @@
+"""Which bundles a member has approved: statements signed with the member's account, in the member's own directory.
+
+Being in a store, or in somebody else's directory, approves nothing. Layout of ``DIRECTORY/tasks``: ``CID.json`` is an
+approval, ``CID/`` the files as they were when it was given (read-only, held against the CID whenever they are used).
+
+An approval is for code, not for a federation: it counts in every federation of the account whose terms name the
+bundle. Remove its file to withdraw it. Anyone who can write to the directory can put a removed file back, but not make
+a new one.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from eth_account.signers.local import LocalAccount
+from eth_utils import is_checksum_address
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.tasks.bundle import Bundle
+from fedgrove.node.tasks.fetching import fetch_bundle
+from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
+from fedgrove.node.tasks.names import BundleError, InvalidBundle
+
+FORMAT = "fedgrove-task-approval-1"
+MAX_BYTES = 1 << 12
+FOLDER = "tasks"
+_MAX_NUMBER = 1 << 62
+
+
+class NotApproved(BundleError):
+    """The owner of this directory has not approved the bundle."""
+
+
+class InvalidApproval(ValueError):
+    """A file is no approval that counts; the message is a clause that says why."""
+
+
+@dataclass(frozen=True)
+class TaskApproval:
+    """A member says that its node may run a bundle; ``signature`` is its account's.
+
+    ``bundle`` is the CID's text, ``account`` a checksummed address, ``signature`` hexadecimal. ``number`` counts the
+    account's approvals in one directory from 1.
+    """
+
+    bundle: str
+    account: str
+    number: int
+    signature: str = ""
+
+    @classmethod
+    def sign(cls, account: LocalAccount, bundle: CID, number: int) -> "TaskApproval":
+        """Approve a bundle under an account's signature."""
+        bare = cls(str(bundle), account.address, number)
+        return replace(bare, signature=sign_message(account, bare.message()).hex())
+
+    def message(self) -> bytes:
+        """What is signed; no transaction and no other statement of fedgrove reads like it."""
+        return f"fedgrove task approval 1\nbundle {self.bundle}\nnumber {self.number}".encode()
+
+    def to_bytes(self) -> bytes:
+        """One line of canonical JSON."""
+        table = {"format": FORMAT, **asdict(self)}
+        return (json.dumps(table, sort_keys=True, separators=(",", ":")) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TaskApproval":
+        """Read what ``to_bytes`` wrote, with a signature that is the account's.
+
+        Raises
+        ------
+        InvalidApproval
+            Anything else.
+        """
+        try:
+            table = parse_json(data) if len(data) <= MAX_BYTES else {}
+            if table.pop("format", None) != FORMAT:
+                raise ValueError("another format")
+            found = cls(**table)
+            if any(type(value) is not (int if name == "number" else str) for name, value in asdict(found).items()):
+                raise ValueError("a value of another type")
+            CID.parse(found.bundle)
+            signature = bytes.fromhex(found.signature)
+        except (ValueError, TypeError, AttributeError, RecursionError, InvalidCID):
+            raise InvalidApproval("is no approval") from None
+        sound = len(signature) == SIGNATURE_BYTES and 0 < found.number < _MAX_NUMBER and found.to_bytes() == data
+        if not sound:
+            raise InvalidApproval("is no approval in canonical form")
+        if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
+            raise InvalidApproval("has a signature that is not that of the account it names")
+        return found
+
+
+class Approvals:
+    """The approvals of one account in a member's directory.
+
+    Parameters
+    ----------
+    directory : Path
+        The member's own, as ``fedgrove client --directory``.
+    account : str
+        The member's checksummed address: approvals of other accounts do not count.
+    """
+
+    def __init__(self, directory: Path, account: str) -> None:
+        self.folder = directory / FOLDER
+        self.account = account
+
+    def check(self, cid: CID) -> TaskApproval:
+        """The approval of a bundle, read and verified anew; call it at each start.
+
+        Raises
+        ------
+        NotApproved
+            There is none, or what is there is altered, another account's or for another bundle.
+        """
+        path = self._path(cid)
+        advice = f"read the code (`fedgrove task show {cid}`), then run `fedgrove task approve {cid}` if you agree"
+        try:
+            found = self._read(path)
+        except FileNotFoundError:
+            raise NotApproved(f"account {self.account} has not approved the task {cid}: {advice}") from None
+        except OSError as fault:
+            raise NotApproved(f"the approval {path} cannot be read ({fault.strerror}): {advice}") from None
+        except InvalidApproval as fault:
+            raise NotApproved(f"{path} {fault}, so the task is not approved: {advice}") from None
+        if found.bundle != str(cid):
+            raise NotApproved(f"{path} approves another bundle ({found.bundle}): {advice}")
+        return found
+
+    def previous(self, cid: CID) -> TaskApproval | None:
+        """The newest approval of another bundle; files that do not count are passed over."""
+        others = [each for each in self._all() if each.bundle != str(cid)]
+        return max(others, key=lambda each: each.number, default=None)
+
+    def approve(self, account: LocalAccount, bundle: Bundle) -> TaskApproval:
+        """Note that the account's holder approves a bundle, and keep its files; a second time makes it the newest."""
+        if account.address != self.account:
+            raise ValueError("these approvals are another account's")
+        number = 1 + max((each.number for each in self._all()), default=0)
+        approval = TaskApproval.sign(account, bundle.cid, number)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.keep(bundle)
+            write_atomically(self._path(bundle.cid), approval.to_bytes(), 0o600)
+        except OSError as fault:
+            raise BundleError(f"cannot write to {self.folder}: {fault.strerror}; give another --directory") from None
+        return approval
+
+    def keep(self, bundle: Bundle) -> Path:
+        """The read-only folder of a bundle's files here, made where it is missing or was altered."""
+        folder = self._folder(bundle.cid)
+        if self.kept(bundle.cid) is None:
+            remove_folder(folder)
+            write_folder(folder, bundle.contents)
+        return folder
+
+    def open(self, cid: CID, store: ContentReader) -> Path:
+        """The read-only folder of an approved bundle, checked anew; fetched again where what was kept was altered.
+
+        Raises
+        ------
+        NotApproved, InvalidBundle, StoreError
+        """
+        self.check(cid)
+        return self._folder(cid) if self.kept(cid) else self.keep(fetch_bundle(store, cid))
+
+    def kept(self, cid: CID) -> Bundle | None:
+        """The bundle as it was kept, hashed anew; None where a file is missing, altered or added."""
+        if self._folder(cid).is_symlink():
+            return None
+        try:
+            bundle = Bundle.of(read_folder(self._folder(cid), leave_out=lambda name: False))
+        except InvalidBundle:
+            return None
+        return bundle if bundle.cid == cid else None
+
+    def _folder(self, cid: CID) -> Path:
+        return self.folder / str(cid)
+
+    def _path(self, cid: CID) -> Path:
+        return self.folder / f"{cid}.json"
+
+    def _read(self, path: Path) -> TaskApproval:
+        found = _read(path)
+        if found.account != self.account:
+            raise InvalidApproval(f"is signed by {found.account}, not by {self.account}")
+        return found
+
+    def _all(self) -> Iterator[TaskApproval]:
+        return (each for each in sound_approvals(self.folder.parent) if each.account == self.account)
+
+
+def sound_approvals(directory: Path) -> Iterator[TaskApproval]:
+    """The approvals in a member's directory, of whichever account, each in the file named after its bundle.
+
+    Files that are none are passed over. Only ``Approvals.check`` says what may run.
+    """
+    for path in sorted((directory / FOLDER).glob("*.json")):
+        try:
+            found = _read(path)
+        except (InvalidApproval, OSError):
+            continue
+        if path.stem == found.bundle:
+            yield found
+
+
+def _read(path: Path) -> TaskApproval:
+    return TaskApproval.from_bytes(read_regular(path, MAX_BYTES, follow=False))

@@ -1,0 +1,29 @@
+"""A folder to begin with: a model, a reader of data, a test and a README, for one kind of data."""
+
+from importlib import resources
+from pathlib import Path
+
+from fedgrove.node.tasks.names import BundleError
+
+KINDS = ("tabular", "text", "images")
+
+
+def begin(folder: Path, kind: str) -> list[str]:
+    """Write the files of a kind (one of ``KINDS``) into a folder, made when missing, and return their names.
+
+    Raises
+    ------
+    BundleError
+        The folder is not empty, or cannot be written to.
+    """
+    source = resources.files("fedgrove.node.tasks") / "templates" / kind
+    files = {each.name: each.read_bytes() for each in source.iterdir() if each.is_file()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BundleError(f"{folder} is not empty and was not changed: give another folder")
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+    except OSError as fault:
+        raise BundleError(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
+    return sorted(files)

@@ -1,0 +1,136 @@
+"""Bundles: a task's files under one CID, the same for the same files on any machine; times and owners do not count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.directory import FolderNode, folder_nodes
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.files import write_atomically
+from fedgrove.node.tasks.folder import read_file, read_folder
+from fedgrove.node.tasks.lock import LOCK_NAME, PackageLock, check_lock, make_lock
+from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_FILE_BYTES, InvalidBundle, check_paths
+
+
+@dataclass(frozen=True)
+class BundleFile:
+    """A file of a bundle: its path (``/`` between names) and its bytes."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of a task, sorted by path, within the bounds of ``names``, with a lock of what they import.
+
+    Raises
+    ------
+    InvalidBundle
+    """
+
+    files: tuple[BundleFile, ...]
+
+    def __post_init__(self) -> None:
+        paths = [file.path for file in self.files]
+        check_paths(paths)
+        if paths != sorted(set(paths)):
+            raise InvalidBundle("a path occurs twice, or the files are not sorted")
+        sizes = [len(file.data) for file in self.files]
+        if max(sizes, default=0) > MAX_FILE_BYTES or sum(sizes) > MAX_BUNDLE_BYTES:
+            raise InvalidBundle(f"a bundle has at most {MAX_BUNDLE_BYTES >> 20} MiB, {MAX_FILE_BYTES >> 20} MiB a file")
+        if not any(path.endswith(".py") and "/" not in path for path in paths):
+            raise InvalidBundle("it has no Python file beside its other files: a task is a class in a .py file")
+        if LOCK_NAME not in paths:
+            raise InvalidBundle(f"it has no {LOCK_NAME}: make it with `fedgrove task pack`")
+        PackageLock.from_bytes(self.contents[LOCK_NAME])
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes]) -> "Bundle":
+        """The bundle of these contents by path."""
+        return cls(tuple(BundleFile(path, files[path]) for path in sorted(files)))
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """The files' bytes by path."""
+        return {file.path: file.data for file in self.files}
+
+    @cached_property
+    def cid(self) -> CID:
+        """The bundle's name: of the UnixFS directory with these files."""
+        return self.nodes[-1].entry.cid
+
+    @cached_property
+    def nodes(self) -> tuple[FolderNode, ...]:
+        """What a store holds of the bundle: files and directories, the root last."""
+        return tuple(folder_nodes(self.contents))
+
+    @cached_property
+    def lock(self) -> PackageLock:
+        """The packages that its code imports."""
+        return PackageLock.from_bytes(self.contents[LOCK_NAME])
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(len(file.data) for file in self.files)
+
+
+def pack(source: Path, relock: bool = False) -> Bundle:
+    """Make the bundle of a folder, or of one Python file.
+
+    Where there is no lock yet (``task.lock`` in the folder; ``NAME.lock`` next to ``NAME.py``), it is written there.
+    From then on it belongs to the sources, so that they give the same bundle on machines with other versions.
+
+    Parameters
+    ----------
+    source : Path
+    relock : bool
+        Write the lock anew, from what is installed here.
+
+    Raises
+    ------
+    InvalidBundle
+    """
+    place, files = _sources(source)
+    check_paths(files)
+    if relock or LOCK_NAME not in files:
+        lock = make_lock(files)
+        files[LOCK_NAME] = lock.to_bytes()
+        bundle = Bundle.of(files)
+        _write_lock(place, lock)
+        return bundle
+    check_lock(PackageLock.from_bytes(files[LOCK_NAME]), files)
+    return Bundle.of(files)
+
+
+def publish(bundle: Bundle, store: ContentStore) -> CID:
+    """Put a bundle into a store, the root last; each part is pinned, so that it stays readable file by file."""
+    for node in bundle.nodes:
+        store.put(node.data)
+    return bundle.cid
+
+
+def _sources(source: Path) -> tuple[Path, dict[str, bytes]]:
+    """Where the lock belongs, and the files by path, with the lock if there is one."""
+    if source.is_dir():
+        return source / LOCK_NAME, read_folder(source)
+    if source.suffix != ".py":
+        raise InvalidBundle(f"{source} is neither a folder nor a Python file: give the folder of your task")
+    place = source.with_suffix(".lock")
+    try:
+        files = {source.name: read_file(source)}
+        if place.exists():
+            files[LOCK_NAME] = read_file(place)
+    except OSError as fault:
+        raise InvalidBundle(f"cannot read {fault.filename or source}: {fault.strerror}") from None
+    return place, files
+
+
+def _write_lock(place: Path, lock: PackageLock) -> None:
+    try:
+        write_atomically(place, lock.to_bytes())
+    except OSError as fault:
+        raise InvalidBundle(f"cannot write {place} ({fault.strerror}): the lock belongs to the task's files") from None

@@ -1,0 +1,129 @@
+"""A folder of this machine as contents by path, and back: regular files only, no link is followed, all is bounded."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from fedgrove.chain.regular_file import NotRegular, read_regular
+from fedgrove.node.base.files import sync_directory
+from fedgrove.node.tasks.names import (
+    MAX_BUNDLE_BYTES,
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    InvalidBundle,
+    is_left_out,
+)
+
+_FILE_MODE, _FOLDER_MODE = 0o444, 0o555
+
+
+def read_folder(folder: Path, leave_out: Callable[[str], bool] = is_left_out) -> dict[str, bytes]:
+    """The contents of a folder's files by path (``/`` between names).
+
+    Raises
+    ------
+    InvalidBundle
+        There is no such folder, it cannot be read, it holds a link or a special file, or too much.
+    """
+    files: dict[str, bytes] = {}
+    left = MAX_BUNDLE_BYTES
+    try:
+        for path in _walk(folder, "", leave_out, 0):
+            files[path] = read_file(folder / path, min(left, MAX_FILE_BYTES))
+            left -= len(files[path])
+    except OSError as fault:
+        raise InvalidBundle(f"cannot read {fault.filename or folder}: {fault.strerror}") from None
+    return files
+
+
+def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a regular file, at most ``limit``; InvalidBundle for anything else, OSError where it is missing."""
+    try:
+        data = read_regular(path, limit, follow=False)
+    except NotRegular:
+        raise InvalidBundle(f"{path} is a link or no regular file: put a copy of the file in its place") from None
+    if len(data) > limit:
+        raise InvalidBundle(
+            f"{path} makes the bundle too large (at most {MAX_FILE_BYTES >> 20} MiB a file, "
+            f"{MAX_BUNDLE_BYTES >> 20} MiB in all): keep data and weights out of it"
+        )
+    return data
+
+
+def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
+    """Make a folder with these files, all read-only; it appears as a whole, or not at all.
+
+    Parameters
+    ----------
+    target : Path
+        Must not exist.
+    files : mapping
+        Contents by paths that have been checked (``check_paths``).
+
+    Raises
+    ------
+    InvalidBundle
+    """
+    if os.path.lexists(target):
+        raise InvalidBundle(f"{target} exists already and was not changed: give another folder")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        try:
+            _fill(part, files)
+            part.rename(target)
+        except BaseException:
+            remove_folder(part)
+            raise
+        sync_directory(target.parent)
+    except OSError as fault:
+        raise InvalidBundle(f"cannot write {target}: {fault.strerror}; choose another place") from None
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that ``write_folder`` made, or whatever has its place; no link is followed, no folder is fine."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    for place, _, _ in os.walk(folder):
+        os.chmod(place, 0o700)  # nothing can be removed from a read-only folder
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _walk(folder: Path, below: str, leave_out: Callable[[str], bool], depth: int) -> Iterator[str]:
+    """Yield the paths of all files, sorted in each folder."""
+    with os.scandir(folder) as entries:
+        found = sorted((entry for entry in entries if not leave_out(entry.name)), key=lambda entry: entry.name)
+    if len(found) > MAX_FILES:
+        raise InvalidBundle(f"{folder} holds more than {MAX_FILES} files: keep data and environments out of the folder")
+    if depth > MAX_DEPTH:
+        raise InvalidBundle(f"{folder} lies in more than {MAX_DEPTH} folders: flatten them")
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(folder / entry.name, f"{below}{entry.name}/", leave_out, depth + 1)
+        else:
+            yield below + entry.name
+
+
+def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files durably, then close the folders to writers, the innermost first."""
+    folders = {folder}
+    folder.mkdir(mode=0o700)
+    for path, data in files.items():
+        place = folder / path
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folders.update(parent for parent in place.parents if parent.is_relative_to(folder))
+        _write(place, data)
+    for each in sorted(folders, key=lambda each: len(each.parts), reverse=True):
+        sync_directory(each)
+        each.chmod(_FOLDER_MODE)
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
