@@ -83,11 +83,12 @@ def decode_directory(data: bytes) -> tuple[DirectoryEntry, ...]:
     """
     try:
         entries = tuple(_scan_entries(data))
-        if encode_directory(entries) == data:
-            return entries
+        canonical = encode_directory(entries) == data
     except (InvalidCID, ValueError):
-        raise InvalidDirectory("the block is no directory, or one of its entries is malformed") from None
-    raise InvalidDirectory("the directory is not in its canonical form")
+        canonical, entries = False, ()
+    if not canonical:
+        raise InvalidDirectory("the block is no directory, or not in its canonical form")
+    return entries
 
 
 def _file_node(name: str, data: bytes) -> FolderNode:
@@ -112,7 +113,7 @@ def _scan_entries(data: bytes) -> Iterator[DirectoryEntry]:
         length, start = read_varint(data, position + 1)
         link, position = data[start : start + length], start + length
         if not link.startswith(_CID_FIELD):
-            raise InvalidDirectory("an entry is named by another kind of CID")
+            raise ValueError("an entry is named by another kind of CID")
         after = len(_CID_FIELD) + _CID_BYTES
         name_length, start = read_varint(link, after + 1)
         total_size, _ = read_varint(link, start + name_length + 1)

@@ -88,8 +88,8 @@ class TaskApproval:
             signature = bytes.fromhex(found.signature)
         except (ValueError, TypeError, AttributeError, RecursionError, InvalidCID):
             raise InvalidApproval("is no approval") from None
-        sound = len(signature) == SIGNATURE_BYTES and 0 < found.number < _MAX_NUMBER and found.to_bytes() == data
-        if not sound:
+        plain = len(signature) == SIGNATURE_BYTES and signature.hex() == found.signature
+        if not (plain and 0 < found.number < _MAX_NUMBER and found.to_bytes() == data):
             raise InvalidApproval("is no approval in canonical form")
         if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
             raise InvalidApproval("has a signature that is not that of the account it names")

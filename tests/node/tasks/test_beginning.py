@@ -1,0 +1,83 @@
+"""A folder to begin with runs: its data are read, its model learns, and it packs."""
+
+import importlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fedgrove.node.tasks.beginning import KINDS, begin
+from fedgrove.node.tasks.bundle import pack
+from fedgrove.node.tasks.names import BundleError
+
+import fedgrove
+
+MODULES = ("task", "example_data", "test_task")
+
+
+@dataclass(frozen=True)
+class StandInData:
+    """As ``fedgrove.Data``."""
+
+    train: Any
+    held_out: Any = None
+
+
+class StandInTask:
+    """As ``fedgrove.Task``, with its default loss for labels."""
+
+    def loss(self, output, target):
+        from torch.nn import functional
+
+        return functional.cross_entropy(output, target)
+
+
+@pytest.fixture
+def interface(monkeypatch):
+    """What a task needs of the public interface, where this version has none."""
+    for name, stand_in in (("Task", StandInTask), ("Data", StandInData)):
+        if not hasattr(fedgrove, name):
+            monkeypatch.setattr(fedgrove, name, stand_in, raising=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_folder_passes_its_own_test(tmp_path, monkeypatch, interface, kind):
+    begin(tmp_path / "mine", kind)
+    monkeypatch.syspath_prepend(tmp_path / "mine")
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    test = importlib.import_module("test_task")
+    try:
+        assert Path(test.__file__).parent == tmp_path / "mine"
+        test.test_the_loss_falls(tmp_path)
+    finally:
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_folder_packs_with_all_of_its_files(tmp_path, kind):
+    names = begin(tmp_path / "mine", kind)
+    bundle = pack(tmp_path / "mine")
+    assert {"task.py", "example_data.py", "test_task.py", "README.md"} == set(names)
+    assert [file.path for file in bundle.files] == sorted([*names, "task.lock"])
+    assert {name for name, _ in bundle.lock.packages} == {"fedgrove", "numpy", "torch"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_example_data_are_written_from_the_command_line(tmp_path, kind):
+    begin(tmp_path / "mine", kind)
+    command = [sys.executable, "example_data.py", str(tmp_path / "data.npz")]
+    subprocess.run(command, cwd=tmp_path / "mine", check=True, timeout=120)
+    assert (tmp_path / "data.npz").stat().st_size > 1000
+
+
+def test_files_that_are_there_are_kept(tmp_path):
+    (tmp_path / "task.py").write_text("mine")
+    with pytest.raises(BundleError, match="is not empty"):
+        begin(tmp_path, "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["task.py"]
+    with pytest.raises(BundleError, match="cannot write"):
+        begin(tmp_path / "task.py" / "below", "text")
