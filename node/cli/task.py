@@ -10,7 +10,6 @@ from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
-from fedgrove.node.methods.terms import load_config
 from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
@@ -68,13 +67,16 @@ def pack_task(
 
     Example: fedgrove task pack readmission --store disk:store
     """
-    bundle = pack(source, relock)
     place = _store_name(store, config, needed=False)
+    _check_apart(place, source)
+    bundle = pack(source, relock)
     if place:
         publish(bundle, open_for_writing(place))
     if as_json:
         print_json({**_described(bundle), "store": place})
     else:
+        for file in bundle.files:
+            _say(f"{len(file.data):>10}  {file.path}")
         _say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
         print(bundle.cid)
@@ -173,10 +175,21 @@ def _content(store: str | None, config: Path | None) -> ContentReader:
 
 def _store_name(store: str | None, config: Path | None, needed: bool) -> str:
     """What ``--store`` says, or the store of the federation's file; empty where there is neither."""
-    name = store or (load_config(config)[1].store if config else "")
+    name = store or (_store_of(config) if config else "")
     if needed and not name:
         raise CommandError("give --store (disk:PATH or the URL of a Kubo API), or --config with a file that has one")
     return name
+
+
+def _store_of(config: Path) -> str:
+    from fedgrove.node.methods.terms import load_config  # brings every method, which the other options do without
+
+    return load_config(config)[1].store
+
+
+def _check_apart(store: str, source: Path) -> None:
+    if store.startswith("disk:") and Path(store.removeprefix("disk:")).resolve().is_relative_to(source.resolve()):
+        raise CommandError(f"{store} lies in {source} and would be a part of the next bundle: give a store elsewhere")
 
 
 def _cid(text: str) -> CID:

@@ -10,6 +10,7 @@ a new one.
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -144,20 +145,19 @@ class Approvals:
             raise ValueError("these approvals are another account's")
         number = 1 + max((each.number for each in self._all()), default=0)
         approval = TaskApproval.sign(account, bundle.cid, number)
-        try:
+        with self._changes():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.keep(bundle)
             write_atomically(self._path(bundle.cid), approval.to_bytes(), 0o600)
-        except OSError as fault:
-            raise BundleError(f"cannot write to {self.folder}: {fault.strerror}; give another --directory") from None
         return approval
 
     def keep(self, bundle: Bundle) -> Path:
         """The read-only folder of a bundle's files here, made where it is missing or was altered."""
         folder = self._folder(bundle.cid)
         if self.kept(bundle.cid) is None:
-            remove_folder(folder)
-            write_folder(folder, bundle.contents)
+            with self._changes():
+                remove_folder(folder)
+                write_folder(folder, bundle.contents)
         return folder
 
     def open(self, cid: CID, store: ContentReader) -> Path:
@@ -179,6 +179,13 @@ class Approvals:
         except InvalidBundle:
             return None
         return bundle if bundle.cid == cid else None
+
+    @contextmanager
+    def _changes(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise BundleError(f"cannot write to {self.folder}: {fault.strerror}; give another --directory") from None
 
     def _folder(self, cid: CID) -> Path:
         return self.folder / str(cid)

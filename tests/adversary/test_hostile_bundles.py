@@ -13,16 +13,25 @@ from collections.abc import Iterable
 import pytest
 from eth_account import Account
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
-from fedgrove.ipfs.directory import DirectoryEntry, encode_directory, folder_nodes
+from fedgrove.ipfs.directory import (
+    DirectoryEntry,
+    InvalidDirectory,
+    decode_directory,
+    encode_directory,
+    folder_nodes,
+)
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Link, encode_node, field, varint
-from fedgrove.node.tasks.approval import Approvals
+from fedgrove.node.tasks.approval import Approvals, InvalidApproval, TaskApproval
 from fedgrove.node.tasks.bundle import Bundle, publish
-from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, fetch_bundle
+from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, _Fetching, fetch_bundle
+from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.lock import PackageLock
 from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, BundleError, InvalidBundle
 
 from tests.adversary.bounded import Raised, bounded
+from tests.adversary.mutation import COUNTS, faults
 from tests.node.tasks.folders import FILES, bundle
 
 MIB = 1 << 20
@@ -268,3 +277,72 @@ def test_a_bundle_that_is_refused_says_so_by_its_cid(store):
     cid = published(store, {**FLAT, "Task.py": b""})
     with pytest.raises(InvalidBundle, match=str(cid)):
         fetch_bundle(store, cid)
+
+
+# --- without what stops it --------------------------------------------------------------------------------------------
+
+
+def test_without_checks_of_names_a_bundle_writes_outside_of_its_folder(store, tmp_path, monkeypatch):
+    entries = entries_of(store, FLAT)
+    cid = put_directory(store, [*entries, DirectoryEntry("../outside.py", entries[0].cid, entries[0].total_size)])
+    for module, check in (("fetching", "check_name"), ("fetching", "check_paths"), ("bundle", "check_paths")):
+        monkeypatch.setattr(f"fedgrove.node.tasks.{module}.{check}", lambda *_: None)
+    monkeypatch.setattr(Bundle, "cid", cid)
+    write_folder(tmp_path / "received", fetch_bundle(store, cid).contents)
+    assert (tmp_path / "outside.py").exists()
+
+
+def test_without_a_count_of_entries_few_blocks_are_read_without_end(store, monkeypatch):
+    leaf = DirectoryEntry("x", store.put(b"x"), 1)
+    for _ in range(3):
+        leaf = DirectoryEntry("x", put_directory(store, [DirectoryEntry(f"{n:02}", leaf.cid, 1) for n in range(20)]), 1)
+    cid = put_directory(store, [*entries_of(store, FLAT), leaf])
+    monkeypatch.setattr("fedgrove.node.tasks.fetching.MAX_ENTRIES", 1 << 30)
+    paths = list(_Fetching(store).walk(cid))
+    assert len(paths) == 20**3 + len(FLAT)
+
+
+def test_without_the_last_comparison_one_bundle_has_two_names(store, monkeypatch):
+    entries = entries_of(store, FLAT)
+    other = [DirectoryEntry(entries[0].name, entries[0].cid, 1), *entries[1:]]
+    cids = [put_directory(store, each) for each in (entries, other)]
+    assert cids[0] != cids[1]
+    monkeypatch.setattr(Bundle, "cid", cids[1])
+    assert fetch_bundle(store, cids[1]).files == Bundle.of(FLAT).files
+
+
+def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
+    member, stranger = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+    Approvals(tmp_path, stranger.address).approve(stranger, bundle())
+    approvals = Approvals(tmp_path, member.address)
+    with pytest.raises(BundleError, match="is signed by"):
+        approvals.check(bundle().cid)
+    monkeypatch.setattr(approvals, "_read", lambda path: TaskApproval.from_bytes(path.read_bytes()))
+    assert approvals.check(bundle().cid).account == stranger.address
+
+
+# --- changed at random ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_directories_locks_and_approvals_changed_at_random(count):
+    packed = bundle()
+    approval = TaskApproval.sign(Account.from_key(bytes([1]) * 32), packed.cid, 1)
+    readers = (
+        (decode_directory, packed.nodes[-1].data, InvalidDirectory),
+        (PackageLock.from_bytes, packed.lock.to_bytes(), InvalidBundle),
+        (TaskApproval.from_bytes, approval.to_bytes(), InvalidApproval),
+    )
+    for read, data, declared in readers:
+        assert faults(read, data, count, (declared,)) == []
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_root_changed_at_random_is_never_the_bundle(store, count):
+    packed = bundle()
+    publish(packed, store)
+
+    def read(changed: bytes) -> None:
+        assert fetch_bundle(store, put_block(store, changed)).nodes[-1].data == changed
+
+    assert faults(read, packed.nodes[-1].data, count, (InvalidBundle, TooLarge, Corrupt, NotFound)) == []

@@ -64,6 +64,12 @@ def test_from_a_new_folder_to_a_bundle_that_others_fetch(tmp_path):
     assert done("pack", "received", place=tmp_path).strip() == cid
 
 
+def test_pack_lists_what_it_takes_so_that_data_are_not_published_by_accident(place):
+    write(place / "mine", {"patients.csv": b"1,2\n"})
+    result = fedgrove("task", "pack", "mine", cwd=place)
+    assert "         4  patients.csv" in result.stderr and "5 files" in result.stderr
+
+
 def test_show_lists_files_packages_and_versions(place):
     cid = packed(place)
     text = done("show", cid, *STORE, place=place)
@@ -137,6 +143,7 @@ CID_TEXT = "bafybeic255teqai7yisxkttf7nfr4d4qyhyifnf4tlpz43rkmzcecujbii"
         (("pack", "nowhere"), "neither a folder nor a Python file"),
         (("pack", "mine", "--store", "ftp://x"), "--store must be disk:PATH"),
         (("pack", "mine", "--store", "disk:"), "--store must be disk:PATH"),
+        (("pack", "mine", "--store", "disk:mine/store"), "give a store elsewhere"),
         (("show", CID_TEXT), "give --store"),
         (("show", "bafk", *STORE), "BUNDLE must be the CID"),
         (("show", CID_TEXT, "--store", "disk:nowhere"), "there is no store"),

@@ -1,4 +1,4 @@
-"""Invented images to try the task with: ``python example_data.py train.npz``."""
+"""Invented images to try the task with: ``python example_data.py ../train.npz``."""
 
 import sys
 from pathlib import Path

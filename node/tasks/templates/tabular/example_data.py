@@ -1,4 +1,4 @@
-"""An invented table to try the task with: ``python example_data.py train.csv``."""
+"""An invented table to try the task with: ``python example_data.py ../train.csv``."""
 
 import sys
 from pathlib import Path

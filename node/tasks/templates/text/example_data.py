@@ -1,4 +1,4 @@
-"""Invented texts to try the task with: ``python example_data.py train.tsv``."""
+"""Invented texts to try the task with: ``python example_data.py ../train.tsv``."""
 
 import sys
 from pathlib import Path
