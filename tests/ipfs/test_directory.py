@@ -1,4 +1,7 @@
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
@@ -9,12 +12,13 @@ from fedgrove.ipfs.directory import (
     encode_directory,
     folder_nodes,
 )
+from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.unixfs import build, chunks, cid_of, decode_root, field, varint
+from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, build, chunks, cid_of, decode_root, field, varint
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from hypothesis import given
 from hypothesis import strategies as st
-from kubo_nodes import needs_kubo, quiet
+from kubo_nodes import needs_kubo, needs_library, quiet
 
 pytestmark = quiet
 
@@ -146,3 +150,38 @@ def test_a_real_node_keeps_a_folder_whose_parts_are_pinned_and_reads_its_files(t
         found = {each.name for each in decode_directory(store.root(root.digest).data)}
         assert found == {"ą", "api", "ipfs", "ipns"}
         assert store._client.cat(str(cid_of(KUBO_FOLDER["api/file.txt"]))) == KUBO_FOLDER["api/file.txt"]
+
+
+def as_kubo_names_it(folder: Path) -> DirectoryEntry:
+    """The entry of a folder under Kubo's defaults, whose leaves are dag-pb and whose CIDs have version 0."""
+    entries = []
+    for path in folder.iterdir():
+        if path.is_dir():
+            entries.append(as_kubo_names_it(path))
+            continue
+        blocks = list(build(chunks(path.read_bytes(), UNIXFS_V0_2015), UNIXFS_V0_2015))
+        entries.append(DirectoryEntry(path.name, blocks[-1].cid, sum(len(block.data) for block in blocks)))
+    block = encode_directory(entries)
+    size = len(block) + sum(entry.total_size for entry in entries)
+    return DirectoryEntry(folder.name, CID.of_block(block, DAG_PB, 0), size)
+
+
+@needs_library
+def test_kubo_writes_the_folder_out_of_its_blocks_and_names_one_alike(tmp_path):
+    files = {**KUBO_FOLDER, "a.py": b"", "B.py": b"x", "b/c/d.bin": random.Random(1).randbytes(3 << 20)}
+    for path, data in files.items():
+        (tmp_path / "folder" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "folder" / path).write_bytes(data)
+    store = DiskStore(tmp_path / "store")
+    for node in folder_nodes(files):
+        store.put(node.data)
+    with LocalKubo(tmp_path / "repo"):
+        pass  # its repository remains
+    names = ("repo", "store/blocks", "folder", "written")
+    repo, blocks, folder, target = (str(tmp_path / name) for name in names)
+    command = [sys.executable, Path(__file__).with_name("kubo_folder.py"), repo, blocks, str(node.entry.cid)]
+    done = subprocess.run([*command, folder, target], cwd=repo, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    written = {path.relative_to(target).as_posix(): path for path in Path(target).rglob("*") if path.is_file()}
+    assert {path: place.read_bytes() for path, place in written.items()} == files
+    assert done.stdout.split()[-1] == str(as_kubo_names_it(tmp_path / "folder").cid)
