@@ -1,14 +1,18 @@
-"""``fedgrove bench``: figures that anyone can repeat, each beside a named rival or a physical limit of the same run."""
+"""``fedgrove bench``: figures that anyone can repeat, compared with a rival or a physical limit of the same run."""
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from rich.progress import track
 from rich.table import Table
+
+Item = TypeVar("Item")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,9 +29,9 @@ def vrf(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench vrf
     """
-    from fedgrove.node.cli import bench_vrf
+    from fedgrove.node.lab.bench.vrf import run
 
-    return _show("VRF", bench_vrf.run, as_json)
+    return _show("VRF", run, as_json)
 
 
 @app.command("chain")
@@ -39,9 +43,9 @@ def chain(
 
     Example: fedgrove bench chain --clients 100
     """
-    from fedgrove.node.cli import bench_chain
+    from fedgrove.node.lab.bench.chain import run
 
-    return _show("Ledger", lambda: bench_chain.run(clients), as_json)
+    return _show("Ledger", lambda: run(clients, _tracked), as_json)
 
 
 @app.command("masking")
@@ -53,9 +57,9 @@ def masking(
 
     Example: fedgrove bench masking
     """
-    from fedgrove.node.cli import bench_masking
+    from fedgrove.node.lab.bench.masking import run
 
-    return _show("Masking", lambda: bench_masking.run(parameters), as_json)
+    return _show("Masking", lambda: run(parameters), as_json)
 
 
 @app.command("privacy")
@@ -67,9 +71,9 @@ def privacy(
 
     Example: fedgrove bench privacy
     """
-    from fedgrove.node.cli import bench_privacy
+    from fedgrove.node.lab.bench.privacy import run
 
-    return _show("Privacy", lambda: bench_privacy.run(parameters), as_json)
+    return _show("Privacy", lambda: run(parameters), as_json)
 
 
 @app.command("ipfs")
@@ -78,9 +82,9 @@ def ipfs(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench ipfs
     """
-    from fedgrove.node.cli import bench_ipfs
+    from fedgrove.node.lab.bench.ipfs import run
 
-    return _show("Store", bench_ipfs.run, as_json)
+    return _show("Store", run, as_json)
 
 
 @app.command("dropouts")
@@ -94,11 +98,11 @@ def dropouts(
 
     Example: fedgrove bench dropouts --clients 10 --drop 0.2
     """
-    from fedgrove.node.cli import bench_dropouts
+    from fedgrove.node.lab.bench.dropouts import run
 
     if not 0 < drop < 1:
         raise CommandError(f"--drop must be above 0 and below 1, not {drop}")
-    return _show("Dropouts", lambda: bench_dropouts.run(clients, rounds, drop), as_json)
+    return _show("Dropouts", lambda: run(clients, rounds, drop), as_json)
 
 
 @app.command("engine")
@@ -112,11 +116,11 @@ def engine(
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
-    from fedgrove.node.cli import bench_engine
+    from fedgrove.node.lab.bench.engine import run
     from fedgrove.node.learning.datasets import load_dataset
 
     data = load_dataset("mnist", data_dir)
-    return _show("Engine", lambda: bench_engine.run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
+    return _show("Engine", lambda: run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
 
 
 @app.command("unlearn")
@@ -141,30 +145,24 @@ def unlearn(
 
     Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
-    try:
-        from fedgrove.node.cli import bench_removals, bench_unlearn, unlearn_report
-    except ImportError:
-        raise CommandError(
-            "this needs python-flint and scikit-learn: pip install 'fedgrove[kmeans,learning]'"
-        ) from None
-    known = bench_removals.ORDERS
-    if order not in (*known, "all"):
-        raise CommandError(f"--order must be {', '.join(known)} or all, not {order!r}")
-    orders = list(known.values()) if order == "all" else [known[order]]
-    if out is not None:
-        from fedgrove.node.lab.simulation.figures import FiguresUnavailable, require_matplotlib
+    from fedgrove.node.lab.bench.removals import ORDERS
+    from fedgrove.node.lab.bench.unlearn import load, run
+    from fedgrove.node.lab.bench.unlearn_report import write_report
+    from fedgrove.node.methods.kmeans.datasets import PointsError
 
-        try:
-            require_matplotlib()
-        except FiguresUnavailable as fault:
-            raise CommandError(str(fault)) from None
-    points = bench_unlearn.load(dataset, data_dir, clusters_each)
+    if order not in (*ORDERS, "all"):
+        raise CommandError(f"--order must be {', '.join(ORDERS)} or all, not {order!r}")
+    orders = list(ORDERS.values()) if order == "all" else [ORDERS[order]]
+    try:
+        points = load(dataset, data_dir, clusters_each)
+    except PointsError as fault:
+        raise CommandError(str(fault)) from None
     decoding = (1_000, 10_000) if large else (1_000,)
 
-    def measure() -> dict:
-        result, courses = bench_unlearn.run(points, orders, removals, repeats, decoding)
+    def measure() -> BenchResult:
+        result, courses = run(points, orders, removals, repeats, decoding)
         if out is not None:
-            unlearn_report.write_report(out, result, courses)
+            write_report(out, result, courses)
         return result
 
     return _show("Unlearning", measure, as_json)
@@ -184,8 +182,8 @@ def similarity(
 
     Example: fedgrove bench similarity --data-dir data --psi ecdh
     """
-    from fedgrove.node.cli import bench_similarity
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
+    from fedgrove.node.lab.bench.similarity import run
     from fedgrove.node.learning.datasets import load_dataset
 
     choices: dict[str, tuple[Literal["ecdh", "rsa"], ...]] = {
@@ -203,9 +201,7 @@ def similarity(
             display.begin(name, 0)
             display.compared(done, total)
 
-        return _show(
-            "Similarity", lambda: bench_similarity.run(labels, clients, protocols, workers, out, told), as_json
-        )
+        return _show("Similarity", lambda: run(labels, clients, protocols, workers, out, told), as_json)
 
 
 @app.command("explorer")
@@ -222,32 +218,39 @@ def explorer(
     from fedgrove.node.cli.explorer import check_installed
 
     check_installed()
-    from fedgrove.node.cli import bench_explorer
+    from fedgrove.node.lab.bench.explorer import find_chromium, run
 
-    found = bench_explorer.find_chromium() if browser else None
+    found = find_chromium() if browser else None
     if browser and (found is None or importlib.util.find_spec("playwright") is None):
         raise CommandError("--browser needs Chromium, on the PATH or named by FEDGROVE_CHROMIUM, and pip's playwright")
-    return _show("Explorer", lambda: bench_explorer.run(rounds, clients, found), as_json)
+    return _show("Explorer", lambda: run(rounds, clients, found), as_json)
 
 
-def _show(title: str, work: Callable[[], dict], as_json: bool) -> int:
+def _tracked(members: Iterable[Item], what: str) -> Iterable[Item]:
+    """Show a bar while something is done for each member."""
+    return track(members, what, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _show(title: str, work: Callable[[], BenchResult], as_json: bool) -> int:
     result = work()
     if as_json:
-        print_json(result)
+        print_json(result.to_json())
         return 0
     table = Table(title=title)
     for heading in ("what", "measured", "unit", "beside"):
         table.add_column(heading, justify="right" if heading == "measured" else "left")
-    for row in result["rows"]:
-        value = row["value"]
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
-        table.add_row(row["name"], shown, row.get("unit", ""), _beside(row))
+    for row in result.rows:
+        table.add_row(row.name, _figure(row.value), row.unit or "", _beside(row))
     console.print(table)
     return 0
 
 
-def _beside(row: dict) -> str:
+def _figure(value: float | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else value
+
+
+def _beside(row: BenchRow) -> str:
     """The rival or limit of a row, and how the figure compares."""
-    if "limit" not in row:
-        return str(row.get("beside", ""))
-    return f"{row['limit']:,} {row.get('unit', '')} {row['limit_name']} (ratio {row['ratio']})"
+    if row.limit is None:
+        return row.beside or ""
+    return f"{row.limit:,} {row.unit or ''} {row.limit_name} (ratio {row.ratio})"

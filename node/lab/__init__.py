@@ -4,5 +4,6 @@ simulation     the algorithms without chain and store
 experiments    the papers' experiments
 attacks        what an attacker reads off uploads
 kmeans         federated K-means in one process, its baselines
+bench          figures of speed and cost, compared with rivals; of the lab, it alone knows chain, store and roles
 paper_masking  the paper's own masking, for comparisons
 """

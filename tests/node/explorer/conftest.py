@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from fedgrove.node.cli.bench_explorer import find_chromium
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.lab.bench.explorer import find_chromium
 
 HOME = "http://127.0.0.1"
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"

@@ -1,4 +1,4 @@
-"""Figures of the VRF: time of a proof in Python, gas of its verification on chain, beside known verifiers."""
+"""Time of a VRF proof in Python and gas of its verification on chain, compared with known verifiers."""
 
 import time
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from fedgrove.chain.contract import Contract
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.transactions import sender_of
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 
 _PROOFS = 24
 _ON_CHAIN = 200
@@ -25,41 +26,29 @@ KNOWN = (
 )
 
 
-def run() -> dict:
-    """Measure; rows are {name, value, unit, beside}. Gas is measured inside a real EVM, without the transaction's."""
-    rows = []
+def run() -> BenchResult:
+    """Measure; gas inside a real EVM, without the transaction's."""
+    rows: list[BenchRow] = []
     for name, backend in (("coincurve", curve.Secp256k1()), ("ecdsa, pure Python", curve.EcdsaCurve())):
         rows += _times(name, vrf.Suite(vrf.SUITE_SECP256K1, backend))
     by_roots, sizes = _gas()
     for roots, gas in sorted(by_roots.items()):
-        rows.append(
-            {
-                "name": f"verify on chain, {roots} roots",
-                "value": round(mean(gas)),
-                "unit": "gas",
-                "beside": f"{len(gas)} proofs",
-            }
-        )
+        rows.append(BenchRow(f"verify on chain, {roots} roots", round(mean(gas)), "gas", f"{len(gas)} proofs"))
     overall = [gas for each in by_roots.values() for gas in each]
-    rows.append(
-        {"name": "verify on chain, mean", "value": round(mean(overall)), "unit": "gas", "beside": f"goal {_GOAL:,}"}
-    )
-    rows += [{"name": name, "value": gas, "unit": "gas", "beside": note} for name, gas, note in KNOWN]
-    rows.append({"name": "message, mean", "value": round(mean(sizes)), "unit": "bytes", "beside": "goal 345"})
-    return {"rows": rows}
+    rows.append(BenchRow("verify on chain, mean", round(mean(overall)), "gas", f"goal {_GOAL:,}"))
+    rows += [BenchRow(name, gas, "gas", note) for name, gas, note in KNOWN]
+    rows.append(BenchRow("message, mean", round(mean(sizes)), "bytes", "goal 345"))
+    return BenchResult(tuple(rows))
 
 
-def _times(name: str, suite: vrf.Suite) -> list[dict]:
+def _times(name: str, suite: vrf.Suite) -> list[BenchRow]:
     secret = Keys.generate().vrf
     public = suite.public_key(secret)
     inputs = [number.to_bytes(32, "big") for number in range(_PROOFS)]
     proving, proofs = _milliseconds(lambda alpha: suite.prove(secret, alpha), inputs)
     pairs = list(zip(inputs, proofs, strict=True))
     verifying, _ = _milliseconds(lambda pair: suite.verify(public, pair[1], pair[0]), pairs)
-    return [
-        {"name": f"prove, {name}", "value": proving, "unit": "ms"},
-        {"name": f"verify, {name}", "value": verifying, "unit": "ms"},
-    ]
+    return [BenchRow(f"prove, {name}", proving, "ms"), BenchRow(f"verify, {name}", verifying, "ms")]
 
 
 def _milliseconds(work: Callable, inputs: list) -> tuple[float, list]:

@@ -1,6 +1,7 @@
-"""Gas of every transaction of a round, on a real EVM, beside the goals of the ledger's specification."""
+"""Gas of every transaction of a round, on a real EVM, compared with the goals of the ledger's specification."""
 
 import os
+from collections.abc import Callable, Iterable
 from statistics import mean
 
 from fedgrove.chain import tree, vrf
@@ -12,30 +13,33 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Drawn
 from fedgrove.chain.transactions import Receipt
-from fedgrove.node.cli.output import console
-from rich.progress import track
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 
 # Whole transactions of a client that has taken part before; order: per client at 1,000 clients. Half of all VRF
 # messages hold one root; each further one costs about 1,100.
 GOALS = {"register": 120_000, "draw, one root": 65_000, "share": 32_000, "commit": 35_200, "seal, per client": 1_500}
 
 
-def run(clients: int) -> dict:
-    """Register ``clients`` clients, run two whole rounds, report the second; rows are {name, value, unit, beside}."""
+Track = Callable[[Iterable[Keys], str], Iterable[Keys]]
+"""Shows how far an iteration is, under a name."""
+
+
+def run(clients: int, track: Track = lambda members, what: members) -> BenchResult:
+    """Register ``clients`` clients, run two whole rounds, report the second."""
     with embedded() as network:
-        bench = _Bench(network, clients)
+        bench = _Bench(network, clients, track)
         bench.register()
         bench.round()
         bench.gas = {"register": bench.gas["register"]}
         bench.round()
     rows = [_row(name, costs) for name, costs in bench.gas.items()]
     rows.append(_row("seal, per client", [bench.gas["seal"][0] / clients]))
-    return {"clients": clients, "rows": rows}
+    return BenchResult(tuple(rows), {"clients": clients})
 
 
-def _row(name: str, costs: list[float]) -> dict:
+def _row(name: str, costs: list[float]) -> BenchRow:
     goal = f"goal {GOALS[name]:,}" if name in GOALS else ""
-    return {"name": name, "value": round(mean(costs)), "unit": "gas", "beside": goal}
+    return BenchRow(name, round(mean(costs)), "gas", goal)
 
 
 def _roots(keys: Keys, alpha: bytes) -> int:
@@ -46,7 +50,7 @@ def _roots(keys: Keys, alpha: bytes) -> int:
 class _Bench:
     """A federation of keys without models: digests are random, everything else is what real clients send."""
 
-    def __init__(self, network: Network, clients: int) -> None:
+    def __init__(self, network: Network, clients: int, track: Track) -> None:
         founder = Keys.generate()
         network.fund(founder.address, 100)
         window = clients + 10
@@ -59,7 +63,7 @@ class _Bench:
             quorum=1,
             max_clients=clients,
         )
-        self.network = network
+        self.network, self._track = network, track
         self._model, config = os.urandom(32), os.urandom(32)
         terms = Terms(config.hex(), self._model.hex(), rounds=2)
         self.deployment: Deployment = deploy(network, founder.account, founder.address, settings, terms)
@@ -115,5 +119,5 @@ class _Bench:
     def _note(self, call: str, receipt: Receipt) -> None:
         self.gas.setdefault(call, []).append(receipt.gas_used)
 
-    def _each(self, what: str):
-        return track(self.members, what, console=console, transient=True, disable=not console.is_terminal)
+    def _each(self, what: str) -> Iterable[Keys]:
+        return self._track(self.members, what)

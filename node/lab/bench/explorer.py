@@ -1,5 +1,7 @@
-"""What the explorer's pages cost over a long, made-up history: CPU seconds to render, and seconds until a browser shows
-them, beside the goal of one."""
+"""CPU seconds to render the explorer's pages over a long, made-up history, and seconds until a browser shows them.
+
+Both are compared with the goal of one second.
+"""
 
 import hashlib
 import json
@@ -36,6 +38,7 @@ from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import Progress
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.protocol.content import Metrics
 
 _GOAL_SECONDS = 1.0
@@ -56,7 +59,7 @@ def find_chromium() -> str | None:
     return next((found for name in named if name and (found := shutil.which(name))), None)
 
 
-def run(rounds: int, clients: int, browser: str | None = None) -> dict:
+def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
     """Fill an index with so many rounds of so many clients, and render pages out of it.
 
     Parameters
@@ -87,11 +90,14 @@ def run(rounds: int, clients: int, browser: str | None = None) -> dict:
             spent |= _in_browser(watch, browser)
         size = path.stat().st_size
         index.close()
-    goal = {"unit": "s", "limit": _GOAL_SECONDS, "limit_name": "goal"}
-    rows = [{"name": name, "value": value, **goal, "ratio": round(value, 3)} for name, value in spent.items()]
-    rows.append({"name": f"indexing {len(records):,} records, once", "value": filling, "unit": "s"})
-    rows.append({"name": "the index", "value": size, "unit": "bytes"})
-    return {"rounds": rounds, "clients": clients, "records": len(records), "rows": rows}
+    rows = [_page_row(name, value) for name, value in spent.items()]
+    rows.append(BenchRow(f"indexing {len(records):,} records, once", filling, "s"))
+    rows.append(BenchRow("the index", size, "bytes"))
+    return BenchResult(tuple(rows), {"rounds": rounds, "clients": clients, "records": len(records)})
+
+
+def _page_row(name: str, value: float) -> BenchRow:
+    return BenchRow(name, value, "s", limit=_GOAL_SECONDS, limit_name="goal", ratio=round(value / _GOAL_SECONDS, 3))
 
 
 def _in_browser(watch: IndexWatch, browser: str) -> dict[str, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.bench_removals import (
+from fedgrove.node.lab.bench.removals import (
     BY_THE_PAPER,
     METHODS,
     ON_LEDGER,
@@ -16,6 +16,7 @@ from fedgrove.node.cli.bench_removals import (
     WELL_WRITTEN,
     RemovalRun,
 )
+from fedgrove.node.lab.bench.rows import BenchResult
 from fedgrove.node.lab.simulation.figures import SERIES, drawing
 
 README = "README.md"
@@ -33,7 +34,7 @@ well-written one is this program's, on weighted bins.
 """
 
 
-def write_report(out: Path, result: Mapping, runs: Sequence[RemovalRun]) -> None:
+def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun]) -> None:
     """Write one data set's figures, and the page of all that lie in the folder.
 
     Raises
@@ -42,8 +43,9 @@ def write_report(out: Path, result: Mapping, runs: Sequence[RemovalRun]) -> None
         matplotlib is not installed.
     """
     out.mkdir(parents=True, exist_ok=True)
-    removal_figure(runs, out / f"{result['dataset']}.png")
-    write_atomically(out / f"{result['dataset']}.json", (json.dumps(result, indent=1) + "\n").encode())
+    dataset = result.setting["dataset"]
+    removal_figure(runs, out / f"{dataset}.png")
+    write_atomically(out / f"{dataset}.json", (json.dumps(result.to_json(), indent=1) + "\n").encode())
     documents = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
     write_atomically(out / README, page(documents).encode())
 

@@ -1,4 +1,4 @@
-"""Seconds a round of the simulation engine, beside the floor at matmul peak, a plain loop and Flower's simulation."""
+"""Seconds a round of the simulation engine, compared with the floor at matmul peak, a plain loop and Flower."""
 
 import tempfile
 import time
@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.cli.bench_rivals import FLOWER_VARIABLE, RivalFailed, Work, flower_simulation, plain_round
 from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.lab.bench.engine_rivals import Work, flower_simulation, plain_round
+from fedgrove.node.lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.run import Simulation
@@ -37,8 +39,8 @@ _PEAK_SIDE, _PEAK_SECONDS = 1024, 1.5
 _REPEATS = 3
 
 
-def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = TRIVIAL) -> dict:
-    """Measure and return ``{"rounds", "workers", "rows": [{"name", "value", "unit", …}, …]}``.
+def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = TRIVIAL) -> BenchResult:
+    """Measure.
 
     Parameters
     ----------
@@ -56,14 +58,14 @@ def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = 
     this run, on all processes at once.
     """
     started = time.perf_counter()
-    rows = []
+    rows: list[BenchRow] = []
     with open_executor("processes", workers) as (pool, _):
         for label, model in MODELS.items():
             rows += _work_rows(label, model, dataset, rounds, pool, workers, started if not rows else None)
         rows += _trivial_rows(trivial, rounds, pool, workers)
     rows += _strategy_rows(dataset)
     rows += _federation_rows(dataset)
-    return {"rounds": rounds, "workers": workers, "rows": rows}
+    return BenchResult(tuple(rows), {"rounds": rounds, "workers": workers})
 
 
 # --- the work, and its rivals -----------------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ def run(dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = 
 
 def _work_rows(
     label: str, model: str, dataset: Dataset, rounds: int, pool: Executor, workers: int, started: float | None
-) -> list[dict]:
+) -> list[BenchRow]:
     """A round of the engine and its rivals; with ``started``, when the pool was, also the engine's first round."""
     plan = Plan(
         dataset.name,
@@ -93,23 +95,23 @@ def _work_rows(
     parts = _equal_parts(dataset)
     rows = [_row(f"{label}: engine", engine, floor, "floor at matmul peak")]
     if started is not None:
-        rows.append({"name": f"{label}: engine, start and first round", "value": marks[0] - started, "unit": "s"})
+        rows.append(BenchRow(f"{label}: engine, start and first round", marks[0] - started, "s"))
     rows.append(_row(f"{label}: plain loop, {workers} threads", plain_round(work, parts), engine, "engine"))
     return rows + _flower_rows(label, work, parts, engine)
 
 
-def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: float) -> list[dict]:
+def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: float) -> list[BenchRow]:
     try:
         flower = flower_simulation(work, parts)
-    except RivalFailed as fault:
-        return [{"name": f"{label}: Flower", "value": "failed", "beside": f"check {FLOWER_VARIABLE}: {fault}"}]
+    except FlowerFailed as fault:
+        return [BenchRow(f"{label}: Flower", "failed", beside=f"check {FLOWER_VARIABLE}: {fault}")]
     if flower is None:
         beside = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"
-        return [{"name": f"{label}: Flower", "value": "not measured", "beside": beside}]
+        return [BenchRow(f"{label}: Flower", "not measured", beside=beside)]
     name = f"{label}: Flower {flower.version}"
     return [
         _row(name, median(flower.rounds), engine, "engine"),
-        {"name": f"{name}, start and first round", "value": flower.start, "unit": "s"},
+        BenchRow(f"{name}, start and first round", flower.start, "s"),
     ]
 
 
@@ -154,7 +156,7 @@ def _equal_parts(dataset: Dataset) -> list[Samples]:
 # --- what a strategy costs --------------------------------------------------------------------------------------------
 
 
-def _strategy_rows(dataset: Dataset) -> list[dict]:
+def _strategy_rows(dataset: Dataset) -> list[BenchRow]:
     """CPU seconds of a client's round of FedAom, beside FedAvg's."""
     training = dataset.train()
     samples = training.take(np.arange(len(training) // CLIENTS))
@@ -193,19 +195,17 @@ def _cpu_seconds(*calls: Callable[[], object]) -> list[float]:
 # --- many clients, and a real round -----------------------------------------------------------------------------------
 
 
-def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers: int) -> list[dict]:
+def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers: int) -> list[BenchRow]:
     """Rounds of clients that have one sample each, all drawn."""
-    rows = []
     training = TrainingSettings(epochs=1, batch_size=1, learning_rate=0.01)
+    partitioned = PartitionSettings("iid")
+    seconds = []
     for clients in numbers:
-        dataset = _tiny(clients)
-        plan = Plan(
-            "tiny", clients, 1.0, rounds + 1, training=training, partition=PartitionSettings("iid"), model="small-cnn"
-        )
-        seconds = _median_round(_marks(plan, dataset, pool, workers))
-        rows.append({"name": f"{clients:,} trivial clients", "value": seconds, "unit": "s"})
+        plan = Plan("tiny", clients, 1.0, rounds + 1, training=training, partition=partitioned, model="small-cnn")
+        seconds.append(_median_round(_marks(plan, _tiny(clients), pool, workers)))
+    rows = [BenchRow(f"{clients:,} trivial clients", each, "s") for clients, each in zip(numbers, seconds, strict=True)]
     work = Work(numbers[0], numbers[0], rounds + 1, training, 0, workers)
-    flower = _flower_rows(f"{numbers[0]:,} clients that train nothing", work, None, rows[0]["value"])
+    flower = _flower_rows(f"{numbers[0]:,} clients that train nothing", work, None, seconds[0])
     return rows[:1] + flower + rows[1:]
 
 
@@ -217,7 +217,7 @@ def _tiny(samples: int) -> Loaded:
     return Loaded("tiny", 10, both, both.take(np.arange(10)))
 
 
-def _federation_rows(dataset: Dataset) -> list[dict]:
+def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     """A round of a federation on the embedded chain, beside the same training without chain, store and masks."""
     training = dataset.train()
     part = Loaded(
@@ -240,7 +240,7 @@ def _federation_rows(dataset: Dataset) -> list[dict]:
     )
     alone = _median_round(_marks(plan, part, InlineExecutor(), 1))
     whole = median(federation.seconds[number] for number in range(2, demo.rounds + 1))
-    share = {"name": "share of chain, store and masks", "value": round(100 * (1 - alone / whole), 1), "unit": "%"}
+    share = BenchRow("share of chain, store and masks", round(100 * (1 - alone / whole), 1), "%")
     return [_row(f"a federation's round, {FEDERATED} clients", whole, alone, "simulated in one process"), share]
 
 
@@ -254,12 +254,5 @@ def _median_round(marks: list[float]) -> float:
     return median(after - before for before, after in pairwise(marks))
 
 
-def _row(name: str, value: float, limit: float, limit_name: str) -> dict:
-    return {
-        "name": name,
-        "value": value,
-        "unit": "s",
-        "limit": round(limit, 4),
-        "limit_name": limit_name,
-        "ratio": round(value / limit, 2),
-    }
+def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
+    return BenchRow(name, value, "s", limit=round(limit, 4), limit_name=limit_name, ratio=round(value / limit, 2))

@@ -1,4 +1,4 @@
-"""What dropouts cost: seconds a round of one federation, undisturbed and with silent clients, run by run in turn."""
+"""Seconds of a round with clients that drop out, compared with the same federation without dropouts, in turns."""
 
 import tempfile
 from dataclasses import replace
@@ -8,13 +8,14 @@ from statistics import median
 from fedgrove.chain.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 
 _REPEATS = 3
 
 
-def run(clients: int, rounds: int, drop: float) -> dict:
+def run(clients: int, rounds: int, drop: float) -> BenchResult:
     """Measure on a chain and a store of their own, in this process; the first round of each run warms it up."""
     dataset = load_dataset("digits")
     plain = DemoPlan(clients, rounds + 1, strategy="fedavg")
@@ -24,18 +25,12 @@ def run(clients: int, rounds: int, drop: float) -> dict:
             found += _seconds(replace(plain, drop=fraction), dataset)
     without, with_drop = median(seconds[0.0]), median(seconds[drop])
     ratio = round(with_drop / without, 2)
-    rows = [
-        {"name": f"a round of {clients} clients", "value": without, "unit": "s"},
-        {
-            "name": f"a round in which {int(drop * clients)} of them drop out",
-            "value": with_drop,
-            "unit": "s",
-            "limit": round(without, 3),
-            "limit_name": "without",
-            "ratio": ratio,
-        },
-    ]
-    return {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio, "rows": rows}
+    dropping = f"a round in which {int(drop * clients)} of them drop out"
+    rows = (
+        BenchRow(f"a round of {clients} clients", without, "s"),
+        BenchRow(dropping, with_drop, "s", limit=round(without, 3), limit_name="without", ratio=ratio),
+    )
+    return BenchResult(rows, {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio})
 
 
 def _seconds(plan: DemoPlan, dataset: Dataset) -> list[float]:

@@ -1,4 +1,7 @@
-"""Figures of federated K-means that forgets: losses, removals, decoding, bytes (seed 000, section 6)."""
+"""Federated K-means that forgets: losses compared with K-FED and DC-K-means, removals with retraining, decoding, bytes.
+
+The figures of the paper (seed 000, section 6) stand beside them.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,8 +9,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
-from fedgrove.node.cli.bench_removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
-from fedgrove.node.cli.output import CommandError
+from fedgrove.node.lab.bench.removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
 from fedgrove.node.lab.kmeans.simulation import Federation
 from fedgrove.node.methods.kmeans.code import Code
@@ -33,20 +36,17 @@ def load(name: str, directory: Path, clusters_each: int) -> Points:
 
     Raises
     ------
-    CommandError
+    PointsError
         There is none of this name, or its file cannot be used.
     """
-    try:
-        match name:
-            case "gaussian":
-                return gaussian(clusters_each=clusters_each)
-            case "celltype":
-                return celltype(directory)
-            case "covtype":
-                return covtype(directory, clusters_each=clusters_each)
-    except PointsError as fault:
-        raise CommandError(str(fault)) from None
-    raise CommandError(f"unknown data set {name!r}: choose gaussian, celltype or covtype")
+    match name:
+        case "gaussian":
+            return gaussian(clusters_each=clusters_each)
+        case "celltype":
+            return celltype(directory)
+        case "covtype":
+            return covtype(directory, clusters_each=clusters_each)
+    raise PointsError(f"unknown data set {name!r}: choose gaussian, celltype or covtype")
 
 
 def run(
@@ -55,7 +55,7 @@ def run(
     count: int = 100,
     repeats: int = 5,
     decoding: tuple[int, ...] = (1_000,),
-) -> tuple[dict, list[RemovalRun]]:
+) -> tuple[BenchResult, list[RemovalRun]]:
     """Measure.
 
     Parameters
@@ -71,9 +71,8 @@ def run(
 
     Returns
     -------
-    dict
-        ``{"dataset", "split", "kinds", "rows": [{"name", "value", "unit", "beside"}, …]}``; rows on removals are named
-        by their kind first.
+    BenchResult
+        Rows on removals are named by their kind first.
     list of RemovalRun
         One for each kind.
     """
@@ -85,13 +84,13 @@ def run(
         rows += _byte_rows(points)
         rows += [_decoding_row(bins) for bins in decoding]
     kinds = [removals.text for removals in orders]
-    return {"dataset": points.name, "split": points.split, "kinds": kinds, "rows": rows}, runs
+    return BenchResult(tuple(rows), {"dataset": points.name, "split": points.split, "kinds": kinds}), runs
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 
-def _loss_rows(points: Points, repeats: int) -> Iterator[dict]:
+def _loss_rows(points: Points, repeats: int) -> Iterator[BenchRow]:
     reference = reference_loss(points.points, points.k)
     ours, full, theirs, divided = LOSS_RATIOS.get(points.name, (None,) * 4)
 
@@ -100,7 +99,7 @@ def _loss_rows(points: Points, repeats: int) -> Iterator[dict]:
         running.train()
         return running
 
-    yield {"name": "loss of central K-means", "value": reference, "unit": "", "beside": points.split}
+    yield BenchRow("loss of central K-means", reference, "", points.split)
     for name, iterations, paper in (("MUFC", 0, ours), ("MUFC, full clustering at clients", _FULL, full)):
         trained = [federation(seed, iterations) for seed in range(repeats)]
         yield _ratio_row(f"induced loss ratio: {name}", [one.induced_loss() / reference for one in trained], paper)
@@ -116,16 +115,16 @@ def _loss_rows(points: Points, repeats: int) -> Iterator[dict]:
         yield _ratio_row(f"induced loss ratio: {name}", ratios, paper)
 
 
-def _ratio_row(name: str, ratios: list[float], paper: float | None = None) -> dict:
+def _ratio_row(name: str, ratios: list[float], paper: float | None = None) -> BenchRow:
     spread = stdev(ratios) if len(ratios) > 1 else 0.0
     beside = f"± {spread:.3f}" + (f", paper {paper}" if paper else "")
-    return {"name": name, "value": round(mean(ratios), 4), "unit": f"mean of {len(ratios)}", "beside": beside}
+    return BenchRow(name, round(mean(ratios), 4), f"mean of {len(ratios)}", beside)
 
 
 # --- decoding and bytes -----------------------------------------------------------------------------------------------
 
 
-def _decoding_row(bins: int) -> dict:
+def _decoding_row(bins: int) -> BenchRow:
     """Decode a sum that occupies all the bins of its capacity."""
     rng = np.random.default_rng(0)
     grid = BinGrid(5, 0.01, 50)
@@ -138,10 +137,10 @@ def _decoding_row(bins: int) -> dict:
         raise AssertionError("the decoded sum is not the sum")
     goal = DECODING_GOALS.get(bins)
     beside = f"goal {goal} s: {'met' if seconds < goal else 'missed'}" if goal else ""
-    return {"name": f"decoding, {bins:,} occupied bins", "value": round(seconds, 6), "unit": "s", "beside": beside}
+    return BenchRow(f"decoding, {bins:,} occupied bins", round(seconds, 6), "s", beside)
 
 
-def _byte_rows(points: Points) -> Iterator[dict]:
+def _byte_rows(points: Points) -> Iterator[BenchRow]:
     grid, clients, n = settings(points).grid, len(points.parts), sum(map(len, points.parts))
     key = _KEY if grid.piece_count > 1 else b""
     training = Code(grid, points.k * clients, n, key)
@@ -153,5 +152,5 @@ def _byte_rows(points: Points) -> Iterator[dict]:
     yield _byte_row("its bins and counts in the clear", sparse, "what a server that may see them would be sent")
 
 
-def _byte_row(name: str, count: int, beside: str) -> dict:
-    return {"name": name, "value": count, "unit": "bytes", "beside": beside}
+def _byte_row(name: str, count: int, beside: str) -> BenchRow:
+    return BenchRow(name, count, "bytes", beside)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 import numpy as np
+from fedgrove.node.lab.bench.rows import BenchRow
 from fedgrove.node.lab.kmeans.baselines import DCKMeans
 from fedgrove.node.lab.kmeans.simulation import Federation, SimulatedRound, SimulationSettings
 from fedgrove.node.methods.kmeans.counts import BinCounts
@@ -130,13 +131,13 @@ def run_removals(points: Points, removals: Removals, count: int) -> RemovalRun:
     return RemovalRun(removals, seconds, hits, running.induced_loss() / best, ledger.induced_loss() / best)
 
 
-def rows_of(dataset: str, run: RemovalRun) -> Iterator[dict]:
+def rows_of(dataset: str, run: RemovalRun) -> Iterator[BenchRow]:
     """Rows for the table, all named by the kind of requests."""
     taken, what = run.seconds, run.removals.text
     exact, plain, well_written = taken[REMOVAL], taken[PLAIN], taken[WELL_WRITTEN]
 
-    def row(name: str, value: float, unit: str, beside: str) -> dict:
-        return {"name": f"{what}: {name}", "value": value, "unit": unit, "beside": beside}
+    def row(name: str, value: float, unit: str, beside: str) -> BenchRow:
+        return BenchRow(f"{what}: {name}", value, unit, beside)
 
     yield row("full retraining, plain", _digits(mean(plain)), "s", "scikit-learn, as many points at the server")
     yield row("full retraining, well written", _digits(mean(well_written)), "s", "this program's, weighted bins")

@@ -1,22 +1,12 @@
 """The benchmarks run and say what they compare with; gas, which does not depend on the machine, meets its goals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.node.cli import (
-    bench_chain,
-    bench_engine,
-    bench_explorer,
-    bench_ipfs,
-    bench_masking,
-    bench_privacy,
-    bench_similarity,
-    bench_unlearn,
-    bench_vrf,
-    unlearn_report,
-)
-from fedgrove.node.cli.bench_removals import REMOVAL, Removals
+from fedgrove.node.lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
+from fedgrove.node.lab.bench.removals import REMOVAL, Removals
 from fedgrove.node.learning.models import ARCHITECTURES
 from fedgrove.node.learning.samples import Loaded, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
@@ -25,51 +15,49 @@ from tests.node.cli.test_bad_input import fedgrove
 
 
 def by_name(result):
-    return {row["name"]: row for row in result["rows"]}
+    return {row.name: row for row in result.rows}
 
 
 def test_gas_of_a_round_meets_its_goals():
-    rows = by_name(bench_chain.run(40))
-    assert rows["register"]["value"] <= 120_000
-    assert rows["share"]["value"] <= 32_000
-    assert rows["commit"]["value"] <= 35_200
-    assert rows["draw, one root"]["value"] <= 65_000
+    rows = by_name(chain.run(40))
+    assert rows["register"].value <= 120_000
+    assert rows["share"].value <= 32_000
+    assert rows["commit"].value <= 35_200
+    assert rows["draw, one root"].value <= 65_000
 
 
 def test_gas_of_a_proof_meets_its_goal_and_contract_and_python_agree():
-    rows = by_name(bench_vrf.run())
-    assert rows["verify on chain, 1 roots"]["value"] < rows["verify on chain, mean"]["value"] <= 16_000
-    assert rows["message, mean"]["value"] <= 345
+    rows = by_name(vrf.run())
+    assert rows["verify on chain, 1 roots"].value < rows["verify on chain, mean"].value <= 16_000
+    assert rows["message, mean"].value <= 345
     assert {"prove, coincurve", "verify, ecdsa, pure Python", "Chainlink VRF.sol"} <= set(rows)
 
 
 def test_pages_of_a_long_history_are_measured_beside_their_goal():
-    result = bench_explorer.run(3, 5, bench_explorer.find_chromium())
+    result = explorer.run(3, 5, explorer.find_chromium())
     rows = by_name(result)
-    assert result["records"] == 5 + 3 * (5 + 4 * 5) and rows["the index"]["value"] > 0
-    assert all(rows[name]["limit"] == 1 for name in ("the overview", "a round of 5 clients", "a search"))
-    if bench_explorer.find_chromium():
-        assert rows["the overview in Chromium, first painted"]["value"] > 0
+    assert result.setting["records"] == 5 + 3 * (5 + 4 * 5) and rows["the index"].value > 0
+    assert all(rows[name].limit == 1 for name in ("the overview", "a round of 5 clients", "a search"))
+    if explorer.find_chromium():
+        assert rows["the overview in Chromium, first painted"].value > 0
 
 
 def test_masking_names_its_limit_and_its_rival():
-    rows = by_name(bench_masking.run(20_000))
-    assert rows["client: mask, 7 partners"]["limit_name"].startswith("raw AES-CTR")
-    upload = rows["client: upload"]["value"]
+    rows = by_name(masking.run(20_000))
+    assert rows["client: mask, 7 partners"].limit_name.startswith("raw AES-CTR")
+    upload = rows["client: upload"].value
     assert 4 * 20_000 < upload < 4 * 20_000 + 25_000
     assert any("Flower" in name for name in rows)
 
 
 def test_privacy_is_measured_beside_the_masks_of_the_same_run():
-    rows = by_name(bench_privacy.run(20_000))
-    noise, plain = (
-        rows[f"client: {name}"]["value"] for name in ("clipping, rounding, noise", "encoding without privacy")
-    )
-    streams, secrets = (rows[f"client: {name}"]["value"] for name in ("masks, 7 partners", "secrets of the round"))
+    rows = by_name(privacy.run(20_000))
+    noise, plain = (rows[f"client: {name}"].value for name in ("clipping, rounding, noise", "encoding without privacy"))
+    streams, secrets = (rows[f"client: {name}"].value for name in ("masks, 7 partners", "secrets of the round"))
     extra = noise - plain
-    assert rows["overhead over encoding and masks"]["value"] == round(extra / (plain + streams), 3)
-    assert rows["overhead over all of a round's masking"]["value"] == round(extra / (plain + streams + secrets), 3)
-    assert rows["goal"]["beside"] in ("met", "missed")
+    assert rows["overhead over encoding and masks"].value == round(extra / (plain + streams), 3)
+    assert rows["overhead over all of a round's masking"].value == round(extra / (plain + streams + secrets), 3)
+    assert rows["goal"].beside in ("met", "missed")
 
 
 def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_stopped(tmp_path):
@@ -78,41 +66,38 @@ def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_
     def tell(psi, done, total):
         told.append((psi, done, total))
 
-    rows = by_name(bench_similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell))
+    rows = by_name(similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell))
     assert told == [("rsa", 10, 10)]
-    assert rows["RSA-2048: equal to the formula"]["value"] == "every pair"
-    assert "× the floor of" in rows["RSA-2048: processor time"]["beside"]
+    assert rows["RSA-2048: equal to the formula"].value == "every pair"
+    assert "× the floor of" in rows["RSA-2048: processor time"].beside
     told.clear()
-    bench_similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell)
+    similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell)
     assert not told, "all pairs were compared"
 
 
 def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):
     monkeypatch.setenv("FEDGROVE_FLOWER_PYTHON", "/bin/false")
     images = Samples(np.random.default_rng(0).random((600, 1, 28, 28), dtype=np.float32), np.arange(600) % 10)
-    rows = by_name(bench_engine.run(Loaded("mnist", 10, images, images), rounds=1, workers=1, trivial=(20, 30)))
+    rows = by_name(engine.run(Loaded("mnist", 10, images, images), rounds=1, workers=1, trivial=(20, 30)))
     for label in ("no padding", "same"):
-        assert rows[f"{label}: engine"]["limit_name"] == "floor at matmul peak"
-        assert rows[f"{label}: plain loop, 1 threads"]["limit"] == round(rows[f"{label}: engine"]["value"], 4)
-        assert rows[f"{label}: Flower"]["value"] == "failed"
+        assert rows[f"{label}: engine"].limit_name == "floor at matmul peak"
+        assert rows[f"{label}: plain loop, 1 threads"].limit == round(rows[f"{label}: engine"].value, 4)
+        assert rows[f"{label}: Flower"].value == "failed"
     assert {"20 trivial clients", "30 trivial clients"} <= set(rows)
-    assert rows["FedAom, 5 local epochs"]["limit_name"] == "FedAvg"
-    assert rows["share of chain, store and masks"]["value"] < 100
+    assert rows["FedAom, 5 local epochs"].limit_name == "FedAvg"
+    assert rows["share of chain, store and masks"].value < 100
 
 
 def test_the_floor_counts_each_layers_products_three_times_but_the_first_ones_input():
     """By hand: 24² · 32 · 25, 8² · 64 · 800, 1024 · 512 and 512 · 10 products a sample."""
     first, others = 24**2 * 32 * 25, 8**2 * 64 * 800 + 1024 * 512 + 512 * 10
-    counted = bench_engine.training_operations(ARCHITECTURES["paper-cnn"], (1, 28, 28), 10)
+    counted = engine.training_operations(ARCHITECTURES["paper-cnn"], (1, 28, 28), 10)
     assert counted == 2 * (2 * first + 3 * others)
 
 
-def test_the_store_names_its_limit(tmp_path):
-    for row in bench_ipfs.run(2_000_000, tmp_path)["rows"]:
-        assert row["value"] > 0 and "sha2-256" in row["limit_name"]
-
-
-@pytest.mark.parametrize("line", ["bench masking --parameters 20000", "bench chain --clients 3"])
+@pytest.mark.parametrize(
+    "line", ["bench masking --parameters 20000", "bench chain --clients 3", "bench unlearn --removals 1 --repeats 1"]
+)
 def test_the_command_prints_a_table_or_json(tmp_path, line):
     shown = fedgrove(*line.split(), cwd=tmp_path)
     assert shown.returncode == 0 and "measured" in shown.stderr and not shown.stdout
@@ -126,26 +111,26 @@ def test_unlearning_is_measured_beside_retraining(tmp_path):
     points = rng.uniform(-0.7, 0.7, (3, 2))[clusters] + rng.normal(0, 0.02, (300, 2))
     data = Points("tiny", split_by_cluster(points, clusters, 6, 2, rng), 3, "six clients")
     orders = [Removals("random"), Removals("adversarial", 3)]
-    result, courses = bench_unlearn.run(data, orders, count=6, repeats=2, decoding=(50,))
+    result, courses = unlearn.run(data, orders, count=6, repeats=2, decoding=(50,))
     rows = by_name(result)
     for method in ("MUFC", "MUFC without privacy", "K-FED", "DC-KM"):
-        assert rows[f"induced loss ratio: {method}"]["value"] >= 1 - 1e-6
+        assert rows[f"induced loss ratio: {method}"].value >= 1 - 1e-6
     for removals, course in zip(orders, courses, strict=True):
         what = removals.text
-        assert rows[f"{what}: removal"]["value"] > 0 and rows[f"{what}: hit a centroid"]["unit"] == "of 6"
+        assert rows[f"{what}: removal"].value > 0 and rows[f"{what}: hit a centroid"].unit == "of 6"
         for where in ("", ", on a ledger"):
-            assert rows[f"{what}: induced loss ratio at the end{where}"]["value"] >= 1 - 1e-6
-        assert rows[f"{what}: removal on a ledger"]["value"] > 0
+            assert rows[f"{what}: induced loss ratio at the end{where}"].value >= 1 - 1e-6
+        assert rows[f"{what}: removal on a ledger"].value > 0
         assert {len(seconds) for seconds in course.seconds.values()} == {6} == {len(course.hits)}
         assert all(map(float.__le__, course.seconds["removal, as the paper counts"], course.seconds[REMOVAL]))
-    assert rows["upload of a client: removal"]["value"] < rows["upload of a client: training"]["value"]
+    assert rows["upload of a client: removal"].value < rows["upload of a client: training"].value
     assert "decoding, 50 occupied bins" in rows
 
     for name in ("tiny", "also"):
-        unlearn_report.write_report(tmp_path, result | {"dataset": name}, courses)
+        unlearn_report.write_report(tmp_path, replace(result, setting={**result.setting, "dataset": name}), courses)
     page = (tmp_path / "README.md").read_text()
     assert page.index("## also") < page.index("## tiny") and "six clients." in page and "(tiny.png)" in page
-    assert json.loads((tmp_path / "tiny.json").read_text())["rows"] == result["rows"]
+    assert json.loads((tmp_path / "tiny.json").read_text())["rows"] == result.to_json()["rows"]
     assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
 
 

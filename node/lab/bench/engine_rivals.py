@@ -1,8 +1,5 @@
-"""What `fedgrove bench engine` compares itself with: a plain training loop, and Flower's simulation."""
+"""Rivals of the simulation engine: a plain training loop, and Flower's simulation."""
 
-import json
-import os
-import subprocess
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -10,14 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fedgrove.node.cli.bench_masking import FLOWER_VARIABLE
+from fedgrove.node.lab.bench.flower import ask_flower
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from torch import nn
 
-__all__ = ["FLOWER_VARIABLE", "FlowerTimes", "RivalFailed", "Work", "flower_simulation", "plain_round"]
-
-_FLOWER_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_flower_simulation.py"
+_FLOWER_SCRIPT = "bench_flower_simulation.py"
 _FLOWER_SECONDS = 1800
 
 
@@ -31,10 +26,6 @@ class Work:
     training: TrainingSettings
     padding: int
     processes: int
-
-
-class RivalFailed(RuntimeError):
-    """A rival did not give its times; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +91,8 @@ def flower_simulation(work: Work, parts: list[Samples] | None) -> FlowerTimes | 
 
     Raises
     ------
-    RivalFailed
-        It did not come to its end.
+    FlowerFailed
     """
-    python = os.environ.get(FLOWER_VARIABLE)
-    if not python or not _FLOWER_SCRIPT.exists():
-        return None
     settings = work.training
     asked = {
         **{name: value for name, value in asdict(work).items() if name != "training"},
@@ -115,28 +102,11 @@ def flower_simulation(work: Work, parts: list[Samples] | None) -> FlowerTimes | 
         "momentum": settings.momentum,
         "decay": settings.weight_decay,
     }
-    with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder:
-        asked["data"] = _written(parts, Path(folder)) if parts else ""
-        return _times([python, str(_FLOWER_SCRIPT)], asked, folder)
-
-
-def _times(command: list[str], asked: dict, folder: str) -> FlowerTimes:
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-            timeout=_FLOWER_SECONDS,
-            cwd=folder,
-            check=True,
-        )
-        return FlowerTimes(**json.loads(done.stdout.splitlines()[-1]))
-    except subprocess.CalledProcessError as failure:
-        lines = failure.stderr.strip().splitlines() or ["no message"]
-        raise RivalFailed(lines[-1]) from None
-    except (OSError, subprocess.TimeoutExpired, ValueError, TypeError, IndexError) as failure:
-        raise RivalFailed(str(failure)) from None
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as name:
+        folder = Path(name)
+        asked["data"] = _written(parts, folder) if parts else ""
+        figures = ask_flower(_FLOWER_SCRIPT, asked, _FLOWER_SECONDS, folder)
+    return None if figures is None else FlowerTimes(**figures)
 
 
 def _written(parts: list[Samples], folder: Path) -> str:

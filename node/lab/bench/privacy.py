@@ -1,11 +1,12 @@
-"""What client-level privacy costs a client in the ring, beside its masks of the same run."""
+"""What client-level privacy costs a client in the ring, compared with its masks of the same run."""
 
 import os
 import time
 from collections.abc import Callable
 
 import numpy as np
-from fedgrove.node.cli.bench_masking import MaskingRound
+from fedgrove.node.lab.bench.masking_round import MaskingRound
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.masking.client import RoundSecrets, mask_words, seal_shares
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.release import held_shares, release
@@ -20,8 +21,8 @@ _MEMBERS, _RATE = 1000, 0.1
 _GOAL = 0.2
 
 
-def run(parameters: int = 1_600_000) -> dict:
-    """Measure and return ``{"parameters", "rows": [{"name", "value", "unit", …}, ...]}``.
+def run(parameters: int = 1_600_000) -> BenchResult:
+    """Measure.
 
     Parameters
     ----------
@@ -40,17 +41,17 @@ def run(parameters: int = 1_600_000) -> dict:
         lambda: _plain(bench), lambda: encode_update(grid, bench.vector, os.urandom), _masks(bench), _shared(bench)
     )
     extra, masking = private - plain, plain + streams + secrets
-    rows = [
+    rows = (
         _row("client: encoding without privacy", plain, "scaled and rounded to integers"),
         _row("client: masks, 7 partners", streams, "key agreement and AES-CTR streams"),
         _row("client: secrets of the round", secrets, "made, shared, opened, released; the mask graph"),
         _row("client: clipping, rounding, noise", private, "in place of the encoding"),
         _ratio("overhead over encoding and masks", extra, plain + streams),
         _ratio("overhead over all of a round's masking", extra, masking),
-        {"name": "goal", "value": _GOAL, "beside": "met" if extra <= _GOAL * masking else "missed"},
+        BenchRow("goal", _GOAL, beside="met" if extra <= _GOAL * masking else "missed"),
         _row("table of the noise", _table_seconds(grid), "once for each number of clients"),
-    ]
-    return {"parameters": parameters, "rows": rows}
+    )
+    return BenchResult(rows, {"parameters": parameters})
 
 
 def _plain(bench: MaskingRound) -> np.ndarray:
@@ -94,9 +95,9 @@ def _timed(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def _row(name: str, value: float, beside: str) -> dict:
-    return {"name": name, "value": value, "unit": "s", "beside": beside}
+def _row(name: str, value: float, beside: str) -> BenchRow:
+    return BenchRow(name, value, "s", beside)
 
 
-def _ratio(name: str, extra: float, whole: float) -> dict:
-    return {"name": name, "value": round(extra / whole, 3), "beside": f"{extra:.4f} s of {whole:.4f} s"}
+def _ratio(name: str, extra: float, whole: float) -> BenchRow:
+    return BenchRow(name, round(extra / whole, 3), beside=f"{extra:.4f} s of {whole:.4f} s")

@@ -1,4 +1,4 @@
-"""What private comparisons of all pairs of clients cost, beside the arithmetic that they cannot do without."""
+"""Private comparisons of all pairs of clients, compared with the arithmetic that they cannot avoid."""
 
 import os
 import resource
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.lab.simulation.clustered.similarity import compare_all
 from fedgrove.node.lab.simulation.clustered.work import RSA_BITS
 from fedgrove.node.lab.simulation.executors import open_executor
@@ -35,8 +36,8 @@ Told = Callable[[str, int, int], None]
 
 def run(
     labels: np.ndarray, clients: int, protocols: Sequence[Psi], workers: int, keep: Path | None, told: Told
-) -> dict:
-    """Compare all pairs by their real messages; return ``{"pairs", "rows": [{"name", "value", "unit", …}, ...]}``.
+) -> BenchResult:
+    """Compare all pairs by their real messages.
 
     Parameters
     ----------
@@ -47,13 +48,13 @@ def run(
     """
     parts = partition(labels, clients, PartitionSettings(alpha=_ALPHA), _SEED)
     counts = np.array([label_counts(labels[part], int(labels.max()) + 1) for part in parts])
-    rows = [_row("elements of a client, mean", float(counts.sum(axis=1).mean()), "")]
+    rows = [BenchRow("elements of a client, mean", float(counts.sum(axis=1).mean()), "", "")]
     for psi in protocols:
         rows += _measured(counts, psi, workers, keep, told)
-    return {"pairs": clients * (clients - 1) // 2, "rows": rows}
+    return BenchResult(tuple(rows), {"pairs": clients * (clients - 1) // 2})
 
 
-def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, told: Told) -> list[dict]:
+def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, told: Told) -> list[BenchRow]:
     with _folder(keep, psi) as folder:
         wall, processor = time.perf_counter(), _seconds_of_all()
         with open_executor("processes", workers) as (executor, running):
@@ -61,13 +62,12 @@ def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, tol
         wall, processor = time.perf_counter() - wall, _seconds_of_all() - processor
     floor = {"ecdh": _ecdh_floor, "rsa": _rsa_floor}[psi](counts)
     name = {"ecdh": "Diffie–Hellman", "rsa": f"RSA-{RSA_BITS}"}[psi]
+    goal = f"goal for 4,950 on two cores {GOALS[psi]:.0f} s"
     equal = np.array_equal(found.overlaps, in_the_clear(counts).overlaps)
     return [
-        _row(
-            f"{name}: all pairs", wall, "s", f"on {running} processes; goal for 4,950 on two cores {GOALS[psi]:.0f} s"
-        ),
-        _row(f"{name}: processor time", processor, "s", f"{processor / floor:.2f} × the floor of {floor:.4g} s"),
-        _row(f"{name}: equal to the formula", "every pair" if equal else "NO", ""),
+        BenchRow(f"{name}: all pairs", wall, "s", f"on {running} processes; {goal}"),
+        BenchRow(f"{name}: processor time", processor, "s", f"{processor / floor:.2f} × the floor of {floor:.4g} s"),
+        BenchRow(f"{name}: equal to the formula", "every pair" if equal else "NO", "", ""),
     ]
 
 
@@ -114,7 +114,3 @@ def _seconds_of_all() -> float:
     """Processor seconds of this process and of those that it started and that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
-
-
-def _row(name: str, value: float | str, unit: str, beside: str = "") -> dict:
-    return {"name": name, "value": value, "unit": unit, "beside": beside}
