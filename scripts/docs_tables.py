@@ -9,12 +9,13 @@ from pathlib import Path
 
 from fedgrove.chain.deployment import Settings
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -54,10 +55,13 @@ def plan() -> str:
 
 
 def clusters() -> str:
-    """Keys, defaults and meaning of the ``[procfl]`` table: its own, and those of ProCFL in simulations."""
-    head, line, *own = _fields(ProCflTerms).splitlines()
-    inherited = _fields(ProCflSettings).splitlines()[2:]
-    return "\n".join([head, line, *own, *(row for row in inherited if not row.startswith("| `psi`"))])
+    """Keys, defaults and meaning of the ``[procfl]`` table."""
+    return _procfl(ProCflTerms)
+
+
+def _procfl(kind: type[ProCflSettings]) -> str:
+    """What federations or simulations add to the settings of ProCFL, and these."""
+    return "\n".join([_fields(kind), *_fields(ProCflSettings).splitlines()[2:]])
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -65,7 +69,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
-    **{f"clustering {name}": ("clustering.md", lambda kind=kind: _fields(kind)) for name, kind in METHODS.items()},
+    **{
+        f"clustering {kind.method}": ("clustering.md", lambda kind=kind: _fields(kind))
+        for kind in (IfcaSettings, GlobalSettings)
+    },
+    "clustering procfl": ("clustering.md", lambda: _procfl(SimulatedProCfl)),
     "clusters": ("reference.md", clusters),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
     "plan": ("simulate.md", plan),

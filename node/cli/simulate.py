@@ -15,13 +15,14 @@ from fedgrove.node.base.inline import inline_table
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, check_directory
+from fedgrove.node.lab.simulation.clustered.settings import METHODS
 from fedgrove.node.lab.simulation.executors import NoExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.plan_file import GivenPlan, Tables, plan_bytes, read_plan
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
-from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from rich import box
 from rich.table import Table
 

@@ -5,5 +5,5 @@ experiments    the papers' experiments
 attacks        what an attacker reads off uploads
 kmeans         federated K-means in one process, its baselines
 bench          figures of speed and cost, compared with rivals; of the lab, it alone knows chain, store and roles
-paper_masking  the paper's own masking, for comparisons
+paper_masking, paper_intersection  the papers' own masking and private intersection, for comparisons
 """

@@ -73,7 +73,7 @@ def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) 
     seconds = training_seconds(config, parts, shared)
     clusters = config.method if isinstance(config.method, ProCflTerms) else None
     if clusters is not None:
-        seconds = max(judging_seconds(clusters, seconds), comparing_seconds(clusters, parts))
+        seconds = max(judging_seconds(clusters, seconds), comparing_seconds(parts))
     test = dataset.test()
     return Beginning(
         replace(

@@ -14,7 +14,7 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig
 
 _PROBE_SAMPLES = 64
-_ELEMENT_SECONDS = {"ecdh": 1e-4, "rsa": 1e-3}  # to answer one element of a partner's set, on a slow machine
+_ELEMENT_SECONDS = 1e-4  # to answer one element of a partner's set, on a slow machine
 _SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
 _AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
@@ -57,10 +57,10 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
     )
 
 
-def comparing_seconds(terms: ProCflTerms, parts: list[Samples]) -> float:
+def comparing_seconds(parts: list[Samples]) -> float:
     """About how long it takes on this machine that clients answer each other's sets, all clients together."""
     answered = sum(map(len, parts)) * (len(parts) - 1)
-    return _ELEMENT_SECONDS[terms.psi] * answered / (os.cpu_count() or 1)
+    return _ELEMENT_SECONDS * answered / (os.cpu_count() or 1)
 
 
 def judging_seconds(terms: ProCflTerms, training: float) -> float:

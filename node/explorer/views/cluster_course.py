@@ -65,7 +65,7 @@ def _mark(step: ClusterStep, client: int, showed: Iterable[int], voted: Iterable
         )
     if stage == "vote" and client in voted:
         return CourseMark("V", "voted", "judge")
-    compared = stage in ("blind", "ask", "answer", "report") and client in (state.clients or state.sets)
+    compared = stage in ("blind", "answer") and client in (state.clients or state.sets)
     summed = stage == "labels" and any(client in members for members in state.clusters)
     return CourseMark("·", "compared, or was counted") if compared or summed else CourseMark()
 
@@ -102,9 +102,9 @@ def _said(step: ClusterStep, state: ClusterState) -> list[str]:
         case "blind":
             sizes = tuple(state.sizes.values()) or (0,)
             return [f"{len(state.sets)} sets can be compared; they have {min(sizes)} to {max(sizes)} elements."]
-        case "answer" | "report" if state.stage == "blind":
+        case "answer" if state.stage == "blind":
             return ["Too few answered: all begin anew."]
-        case "answer" | "report" if state.clusters:
+        case "answer" if state.clusters:
             answered = f"{len(state.clients)} compared their sets."
             return [
                 answered,

@@ -157,7 +157,7 @@ class ClustersView:
 
     def _stated(self) -> ClusterStep | None:
         """The round after which all knew the clusters."""
-        ended = (step for step in self.steps if step.row.stage in ("answer", "report"))
+        ended = (step for step in self.steps if step.row.stage == "answer")
         return next((step for step in ended if step.left and step.left.state.clusters), None)
 
     def _home(self, client: int) -> int:

@@ -75,9 +75,7 @@ OUTCOMES = {
 
 STAGES = {
     "blind": "blinded sets",
-    "ask": "questions",
     "answer": "answers",
-    "report": "reports",
     "labels": "label shares",
     "train": "training",
     "show": "showing",
@@ -87,9 +85,7 @@ STAGES = {
 
 UPLOADS = {
     "blind": ("blinded set", "Its set of label counts, blinded: without its secret nobody can tell what is in it."),
-    "ask": ("questions", "Its set, blinded for each partner to sign."),
     "answer": ("answers", "Its answers to the others’ sets, which tell whoever can open them how much is in common."),
-    "report": ("reported overlaps", "How much it has in common with each of those that it asked."),
     "labels": ("masked label shares", "Its label shares under masks, which only the sum of its group loses."),
     "show": ("sealed for its judges", "What judges need in order to see what it sent, sealed to each of them."),
     "vote": ("ballot", "Its votes, which are on the page of their round, and the evidence that they follow from."),

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from fedgrove.node.lab.paper_intersection import EXPONENT, RsaKey, asker_of
+from fedgrove.node.lab.simulation.clustered.all_pairs import Psi
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.clustered.similarity import compare_all
 from fedgrove.node.lab.simulation.clustered.work import RSA_BITS
 from fedgrove.node.lab.simulation.executors import open_executor
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.methods.procfl.all_pairs import Psi
-from fedgrove.node.methods.procfl.rsa import EXPONENT, RsaKey, asker_of
 from fedgrove.node.methods.procfl.sets import label_counts
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.similarity import in_the_clear, pairs
 from gmpy2 import invert, mpz, powmod_sec
 
@@ -58,7 +58,7 @@ def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, tol
     with _folder(keep, psi) as folder:
         wall, processor = time.perf_counter(), _seconds_of_all()
         with open_executor("processes", workers) as (executor, running):
-            found = compare_all(counts, ProCflSettings(psi=psi), executor, running, folder, partial(told, psi))
+            found = compare_all(counts, SimulatedProCfl(psi=psi), executor, running, folder, partial(told, psi))
         wall, processor = time.perf_counter() - wall, _seconds_of_all() - processor
     floor = {"ecdh": _ecdh_floor, "rsa": _rsa_floor}[psi](counts)
     name = {"ecdh": "Diffie–Hellman", "rsa": f"RSA-{RSA_BITS}"}[psi]

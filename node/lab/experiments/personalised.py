@@ -9,18 +9,23 @@ from typing import Any
 from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
 from fedgrove.node.lab.experiments.measures import Spread, circumstances, diverged
 from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
+from fedgrove.node.lab.simulation.clustered.settings import (
+    ClusteringSettings,
+    GlobalSettings,
+    IfcaSettings,
+    SimulatedProCfl,
+)
 from fedgrove.node.lab.simulation.figures import personal_figure
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
-from fedgrove.node.methods.procfl.settings import ClusteringSettings, GlobalSettings, IfcaSettings, ProCflSettings
 
 # The end of a run: the mean of its last evaluations.
 LAST = 5
 GROUPS = 5
 
 METHODS: dict[str, tuple[str, ClusteringSettings]] = {
-    "procfl": ("ProCFL", ProCflSettings(alpha=0.5, global_share=0.5)),
+    "procfl": ("ProCFL", SimulatedProCfl(alpha=0.5, global_share=0.5)),
     "ifca": ("IFCA", IfcaSettings(GROUPS)),
     "ifca3": ("IFCA, k = 3", IfcaSettings(3)),
     "ifca10": ("IFCA, k = 10", IfcaSettings(10)),

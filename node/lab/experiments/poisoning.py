@@ -10,10 +10,10 @@ from fedgrove.node.lab.experiments.measures import Spread
 from fedgrove.node.lab.experiments.personalised import GROUPS, MODELS, NAMES, TRAINING, end_personal
 from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import ClusteringSettings, GlobalSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.methods.procfl.settings import ClusteringSettings, GlobalSettings, ProCflSettings
 
 ROUNDS = {"mnist": 20, "cifar10": 32}
 # Attackers behave until models are good, as a drop is what raises suspicion.
@@ -22,7 +22,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4)
 PLACEMENTS = ("concentrated", "spread")
 ALPHA = 0.5
 
-GUARDED = ProCflSettings(alpha=ALPHA, seats=5)
+GUARDED = SimulatedProCfl(alpha=ALPHA, seats=5)
 METHODS: dict[str, tuple[str, ClusteringSettings]] = {
     "guarded": ("ProCFL with committees", GUARDED),
     "procfl": ("ProCFL without", replace(GUARDED, seats=0)),

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import METHODS, ClusteringSettings
 from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
-from fedgrove.node.methods.procfl.settings import METHODS, ClusteringSettings
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000

@@ -15,10 +15,11 @@ from typing import Any, get_type_hints
 import tomli_w
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import METHODS
 from fedgrove.node.lab.simulation.plan import PLACES, InvalidPlan, Plan
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
-from fedgrove.node.methods.procfl.settings import METHODS, ProCflSettings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.privacy.settings import MECHANISMS

@@ -1,13 +1,11 @@
 """Clustered federated learning with private similarity (ProCFL, Xu et al. 2025; spec 05). Pure: no chain, no store.
 
-settings       methods and their settings, checked
+settings       what is agreed on, checked
 sets           χ: what a client's samples become before they are compared
 similarity     ISM: the matrix of similarities, from private comparisons or, as their oracle, in the clear
 messages       the frame of all messages of a private comparison
 hash_to_curve  hashing to Curve25519 (RFC 9380)
 ecdh           private intersection by Diffie–Hellman: how many elements are common, for a third party that counts
-rsa            private intersection by blind RSA signatures: the paper's, whose asker learns which are common
-all_pairs      all clients in one process, for simulations
 cover          clusters as a weighted set cover, greedy and best (algorithm 2)
 leaders        the leader of a cluster, by the members' verifiable random functions
 training       the two stages: who averages what, and what sums over overlapping clusters would give away

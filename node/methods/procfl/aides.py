@@ -23,9 +23,9 @@ def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> 
     terms = terms_of(config)
     if keys is None:
         return Aides() if test is None else Aides(mean_evaluator(config, split_public(config, test)[0]))
-    if terms.psi == "ecdh" and terms.counter_key not in map(public_key, (keys.mailbox, *keys.past_mailboxes)):
+    if terms.counter_key not in map(public_key, (keys.mailbox, *keys.past_mailboxes)):
         raise InvalidConfig("procfl.counter is not the mailbox key of the coordinator: see fedgrove keys show")
-    if terms.states and terms.signer.lower() != keys.address.lower():
+    if terms.signer.lower() != keys.address.lower():
         raise InvalidConfig("procfl.signer is not the account of the coordinator: see fedgrove keys show")
     if test is None:
         if terms.seats:

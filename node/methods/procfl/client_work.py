@@ -18,7 +18,7 @@ from fedgrove.node.learning.training import evaluate
 from fedgrove.node.masking.keys import SECRET_BYTES
 from fedgrove.node.methods.procfl.codec import ClusterUpdate
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork
-from fedgrove.node.methods.procfl.comparing import Comparing, Party, Received, comparing, part_of, upload
+from fedgrove.node.methods.procfl.comparing import Party, answer_lengths, answers, blinded_set
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.labels import label_shares
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
@@ -34,7 +34,6 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
-from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -112,7 +111,7 @@ class LocalClusters:
         match state.stage:
             case "blind":
                 return self._first(inputs, client)
-            case "ask" | "answer" | "report":
+            case "answer":
                 return self._answers(inputs, state, client)
         if self._journal.kept(_SECRET):
             self._journal.keep(_SECRET, b"")
@@ -151,41 +150,25 @@ class LocalClusters:
         if secret is None:
             secret = os.urandom(SECRET_BYTES)
             self._journal.keep(_SECRET, session + secret)
-        return self._computed(inputs, lambda: (_first, self._course.terms.psi, self._party(session, client, secret)))
+        return self._computed(inputs, lambda: (blinded_set, self._party(session, client, secret)))
 
     def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
-        """What follows from others' messages, sealed to the counter if it is for nobody else."""
+        """What follows from others' blinded sets, sealed to the counter."""
         if client not in state.sets:
             return b""
-        session, psi = bytes.fromhex(state.session), self._course.terms.psi
+        session = bytes.fromhex(state.session)
         secret = self._secret(session)
         if secret is None:
             raise CannotTakePart("its journal has lost the secret of its comparisons")
-        protocol = comparing(psi)
 
         def work() -> Work:
-            partners = protocol.lengths(state.stage, state.sizes, client)
-            received = {partner: self._received(inputs, state, protocol, client, partner) for partner in partners}
-            return upload, psi, self._party(session, client, secret), state.stage, state.sizes, received
+            blinded = {partner: first_message(inputs, partner) for partner in answer_lengths(state.sizes, client)}
+            return answers, self._party(session, client, secret), state.sizes, blinded
 
         plain = self._computed(inputs, work)
-        if plain is None or not protocol.sealed:
-            return plain
+        if plain is None:
+            return None
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
-
-    def _received(
-        self, inputs: RoundInputs[ClusterState], state: ClusterState, protocol: Comparing, client: int, partner: int
-    ) -> Received:
-        first = first_message(inputs, partner)
-        before = protocol.stages[protocol.stages.index(state.stage) - 1]
-        if before == "blind":
-            return Received(first)
-        base = inputs.rounds.base_before(inputs.current.number)
-        if partner not in base.commits:
-            return Received(first)
-        lengths = protocol.lengths(before, state.sizes, partner)
-        found = fetch_available(self._store, {partner: base.commits[partner].digest}, sum(lengths.values()))
-        return Received(first, part_of(lengths, client, found.get(partner, b"")))
 
     def _party(self, session: bytes, client: int, secret: bytes) -> Party:
         counts = label_counts(self._samples.y, self._course.labels)
@@ -225,7 +208,3 @@ class LocalClusters:
             for rank, number in enumerate(options)
         }
         return options[choose_cluster(losses)]
-
-
-def _first(psi: str, party: Party) -> bytes:
-    return comparing(psi).first(party)

@@ -18,7 +18,7 @@ from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
-from fedgrove.node.methods.procfl.comparing import Rsa, comparing
+from fedgrove.node.methods.procfl.comparing import answer_lengths, blinded_bytes, set_size
 from fedgrove.node.methods.procfl.course import FEWEST
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
@@ -37,7 +37,6 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.sums import GroupSum, checked, group_sums, share_of, together
 from fedgrove.node.methods.procfl.suspicion import shown, without
-from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available
@@ -55,7 +54,6 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._course = course_of(config)
-        self._comparing = comparing(terms_of(config).psi)
 
     def check_model(self, model: ClusterState, number: int) -> None:
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
@@ -66,9 +64,9 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
             case "blind":
-                return self._comparing.first_bytes(min(inputs.current.draws[client].samples, MAX_ELEMENTS))
-            case "ask" | "answer" | "report":
-                return self._answer_bytes(state, client)
+                return blinded_bytes(min(inputs.current.draws[client].samples, MAX_ELEMENTS))
+            case "answer":
+                return _answer_bytes(state, client)
             case "show":
                 return len(case.committee) * shown_bytes(self.config, state.layout) if case else 0
             case "vote":
@@ -96,7 +94,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         match state.stage:
             case "blind":
                 return Outcome(self._blinded(inputs, state))
-            case "ask" | "answer" | "report":
+            case "answer":
                 return Outcome(self._answered(inputs, state))
             case "labels":
                 return Outcome(self._labelled(inputs, state, record))
@@ -145,35 +143,20 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         session, sets = session_of(inputs), {}
         for client, data in _read(inputs, self).items():
             try:
-                sets[client] = (
-                    inputs.current.commits[client].digest.hex(),
-                    self._comparing.size(data, session, client),
-                )
+                sets[client] = (inputs.current.commits[client].digest.hex(), set_size(data, session, client))
             except InvalidMessage:
                 continue
         if len(sets) < FEWEST:
             return state
         found = dict(sorted(sets.items()))
-        return replace(state, stage=self._comparing.stages[1], session=session.hex(), sets=found, clients=tuple(found))
-
-    def _answer_bytes(self, state: ClusterState, client: int) -> int:
-        if client not in state.sets:
-            return 0
-        size = sum(self._comparing.lengths(state.stage, state.sizes, client).values())
-        return size + OVERHEAD if self._comparing.sealed else size
+        return replace(state, stage="answer", session=session.hex(), sets=found, clients=tuple(found))
 
     def _answered(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
-        """Who answered. What sealed answers say only the counter can tell; reports say it to all."""
-        stages = self._comparing.stages
-        if state.stage != stages[-1]:
-            return replace(state, stage=stages[stages.index(state.stage) + 1])
-        found = {client: data for client, data in _read(inputs, self).items() if client in state.sets}
+        """Who answered. What the answers say only the counter can tell."""
+        found = sorted(client for client in _read(inputs, self) if client in state.sets)
         if len(found) < FEWEST:
             return ClusterState.first(state.models[0])
-        answered = replace(state, stage="count", clients=tuple(sorted(found)))
-        if not isinstance(self._comparing, Rsa):
-            return answered
-        return self._course.clustered(answered, self._comparing.overlaps(found, state.sizes))
+        return replace(state, stage="count", clients=tuple(found))
 
     def _labelled(self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
         """The label shares of each part together, if they add up to what its members' come to.
@@ -237,6 +220,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     def _weights(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
         return self._course.weights(state, [clients_at(inputs, positions) for positions in inputs.graph.groups])
+
+
+def _answer_bytes(state: ClusterState, client: int) -> int:
+    if client not in state.sets:
+        return 0
+    return sum(answer_lengths(state.sizes, client).values()) + OVERHEAD
 
 
 def _masks(inputs: RoundInputs[ClusterState], client: int) -> bool:

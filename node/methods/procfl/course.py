@@ -1,7 +1,7 @@
 """What a federation with clusters does next, and with whom: all of it follows from the state and what is stated.
 
-    blind → … → [labels] → train → … → train
-                             ↑ (watch) → show → vote
+    blind → answer → [labels] → train → … → train
+                                  ↑ (watch) → show → vote
 
 First comparisons (``node.methods.procfl.comparing``), then a round of label counts if there are committees, then
 training. Where a model fell on the public set, members show what they sent, and committees vote (Xu et al. 2025,
@@ -17,7 +17,6 @@ from fractions import Fraction
 
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.committee import Ballot, Opens
-from fedgrove.node.methods.procfl.comparing import comparing
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.labels import contradicts
 from fedgrove.node.methods.procfl.similarity import Inconsistent
@@ -85,8 +84,6 @@ class Course:
             raise InvalidStatement(f"the state counts other than {self.labels} labels")
         if bool(state.clusters) != bool(state.overlaps):
             raise InvalidStatement("the state has clusters, or overlaps, without the other")
-        if state.stage in ("ask", "answer", "report") and state.stage not in comparing(self.terms.psi).stages:
-            raise InvalidStatement(f"by these terms nothing is compared in a stage '{state.stage}'")
         if stated is None:
             return state
         if state.stage == "count":

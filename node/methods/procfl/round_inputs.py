@@ -14,7 +14,7 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import summed_groups
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, Opens, opened_ballot, vote_bytes
-from fedgrove.node.methods.procfl.comparing import comparing
+from fedgrove.node.methods.procfl.comparing import blinded_bytes
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
@@ -211,7 +211,7 @@ def first_message(inputs: RoundInputs[ClusterState], client: int) -> bytes:
     StoreError
     """
     digest, size = inputs.previous.sets[client]
-    most = comparing(terms_of(inputs.config).psi).first_bytes(size)
+    most = blinded_bytes(size)
     if inputs.current.number == inputs.rounds.base_before(inputs.current.number).number + 1:
         return inputs.store.fetch(bytes.fromhex(digest), most)
     return fetch_available(inputs.store, {client: bytes.fromhex(digest)}, most).get(client, b"")

@@ -49,7 +49,7 @@ class ClusterSchedule(Schedule[ClusterState]):
         except (TooLarge, Malformed, InvalidBlob, InvalidModel):
             return True  # whatever it is, it does not follow
         match state.stage:
-            case "ask" | "answer" | "report":
+            case "answer":
                 return client in state.sets
             case "show" | "vote":
                 return any(client in case.named for case in state.cases)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from fedgrove.node.methods.procfl.cases import Case
-from fedgrove.node.methods.procfl.comparing import comparing
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.round_inputs import numbers_in
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -91,7 +90,7 @@ def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -
     match state.stage:
         case "blind":
             return tuple(sorted(drawn))
-        case "ask" | "answer" | "report":
+        case "answer":
             return tuple(sorted(state.sets))
         case "show":
             return tuple(sorted({client for case in state.cases for client in case.members}))
@@ -105,7 +104,7 @@ def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -
 
 def _stated(course: Course, state: ClusterState) -> str:
     """What the coordinator states when it closes a round that began with this state."""
-    if state.stage == "answer" and comparing(course.terms.psi).sealed:
+    if state.stage == "answer":
         return "how much sets have in common"
     watched = state.stage == "train" and course.terms.seats
     return "what models get right on its public samples" if watched else ""
@@ -116,13 +115,8 @@ def _doing(course: Course, state: ClusterState) -> str:
     match state.stage:
         case "blind":
             return "members blind the sets of their label counts, to be compared"
-        case "ask":
-            return "members ask each other what their sets have in common"
         case "answer":
-            counts = ", and the coordinator counts" if comparing(course.terms.psi).sealed else ""
-            return f"members answer each other's sets{counts}"
-        case "report":
-            return "members report how much their sets have in common"
+            return "members answer each other's sets, and the coordinator counts"
         case "labels":
             return "label counts are added up, each part by itself"
         case "show":

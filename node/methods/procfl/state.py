@@ -20,11 +20,10 @@ from fedgrove.node.methods.procfl.similarity import Inconsistent, Similarity
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.training import Cluster
 
-STAGES = ("blind", "ask", "answer", "report", "count", "labels", "train", "watch", "show", "vote")
+STAGES = ("blind", "answer", "count", "labels", "train", "watch", "show", "vote")
 """What the next round does. ``count`` and ``watch`` wait for what the coordinator states first."""
 
 _UNGROUPED = STAGES[: STAGES.index("labels")]
-_COMPARING = ("ask", "answer", "report")
 _MODELS = ("models", "references", "trials")
 _LENGTH_BYTES = 8
 MAX_HEAD_BYTES = 1 << 24
@@ -279,7 +278,7 @@ def _compares(state: ClusterState) -> bool:
     """Whether there are sets to compare, the overlaps are of them, and there are clusters where they are needed."""
     if not all(digest and 0 < size <= MAX_ELEMENTS for digest, size in state.sets.values()):
         return False
-    if state.stage in _COMPARING and not (state.session and state.sets):
+    if state.stage == "answer" and not (state.session and state.sets):
         return False
     diagonal = [row[place] for place, row in enumerate(state.overlaps)]
     if state.overlaps and diagonal != [state.sizes[client] for client in state.clients]:

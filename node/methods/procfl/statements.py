@@ -11,7 +11,7 @@ from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.store import BlobError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.methods.procfl.comparing import Ecdh, part_of
+from fedgrove.node.methods.procfl.comparing import answer_lengths, part_of
 from fedgrove.node.methods.procfl.ecdh import Comparison
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD, NotForReader, unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
@@ -39,7 +39,6 @@ class ClusterStatements:
         self._account = keys.account
         self._mailboxes = (keys.mailbox, *keys.past_mailboxes)
         self._test = test
-        self._comparing = Ecdh()
 
     def __call__(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[str, Any] | None:
         """What is to be stated of a round that ends with this state, signed, JSON-ready; None where nothing is."""
@@ -74,7 +73,7 @@ class ClusterStatements:
 
     def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> dict[int, bytes]:
         """A client's answers by partner; none if they cannot be opened."""
-        lengths = self._comparing.lengths("answer", state.sizes, client)
+        lengths = answer_lengths(state.sizes, client)
         digest, size = inputs.current.commits[client].digest, OVERHEAD + sum(lengths.values())
         try:
             plain = unseal(self._mailboxes, inputs.store.fetch(digest, size), bytes.fromhex(state.session))

@@ -9,16 +9,16 @@ SIGNER = "0x" + 20 * "a5"
 
 
 def test_settings_are_those_of_the_terms_and_who_counts_and_signs_is_whom_one_says():
-    terms = cluster_terms("procfl, seats = 3, psi = 'rsa', rule = { test = 'gap' }", KEY, SIGNER)
+    terms = cluster_terms("procfl, seats = 3, rule = { test = 'gap' }", KEY, SIGNER)
     assert terms.signer == SIGNER
-    assert (terms.alpha, terms.seats, terms.psi, terms.rule.test, terms.counter_key) == (0.5, 3, "rsa", "gap", KEY)
+    assert (terms.alpha, terms.seats, terms.rule.test, terms.counter_key) == (0.5, 3, "gap", KEY)
     assert cluster_terms("procfl, alpha = 1", KEY).alpha == 1.0
     assert cluster_terms("training") is None and cluster_terms("") is None
 
 
 def test_comparisons_come_before_the_rounds_that_train():
-    asked = ("training", "procfl", "procfl, seats = 3", "procfl, psi = 'rsa'", "procfl, psi = 'rsa', seats = 1")
-    assert [ledger_rounds(10, each) for each in asked] == [10, 12, 13, 14, 15]
+    asked = ("training", "procfl", "procfl, seats = 3")
+    assert [ledger_rounds(10, each) for each in asked] == [10, 12, 13]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_comparisons_come_before_the_rounds_that_train():
         ("procfl, seats = 'all'", "seats must be of type int"),
         ("procfl, chairs = 3", "unknown key --method.chairs"),
         ("procfl, seats = -1", "seats must be from 0"),
-        ("procfl, psi = 'clear'", "psi must be one of ecdh, rsa"),
+        ("procfl, psi = 'rsa'", "unknown key --method.psi"),
         ("procfl, counter = 'ab'", "unknown key --method.counter; known in --method: alpha, global_share"),
     ],
 )

@@ -22,6 +22,7 @@ from fedgrove.node.lab.simulation.clustered.attackers import attackers_of
 from fedgrove.node.lab.simulation.clustered.crew import Crew
 from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
 from fedgrove.node.lab.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
+from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings
 from fedgrove.node.lab.simulation.clustered.similarity import (
     CLUSTERS,
     InitialClusters,
@@ -38,7 +39,7 @@ from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
-from fedgrove.node.methods.procfl.settings import GlobalSettings, IfcaSettings, ProCflSettings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
 
 # The matrix of overlaps, and robust means, hold something of all clients at once.

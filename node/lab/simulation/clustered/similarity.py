@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.clustered.work import ComparisonTask, Sets, perform
 from fedgrove.node.lab.simulation.run import windowed
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.similarity import (
     Inconsistent,
     Intersection,
@@ -102,7 +102,7 @@ def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ())
 
 def compare_all(
     counts: np.ndarray,
-    settings: ProCflSettings,
+    settings: SimulatedProCfl,
     executor: Executor,
     workers: int,
     directory: Path,

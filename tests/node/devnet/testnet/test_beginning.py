@@ -1,7 +1,5 @@
 """What a testnet begins with, where clients cluster points or find who is alike; ``test_setup`` looks at all others."""
 
-from dataclasses import replace
-
 import numpy as np
 from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.layout import TestnetPlan
@@ -25,10 +23,10 @@ def test_who_clusters_has_points_and_nobody_evaluates():
 
 
 def test_who_is_to_find_who_is_alike_comes_in_groups_and_the_coordinator_counts():
-    plan = TestnetPlan(clients=8, rounds=4, strategy="fedavg", method="procfl, seats = 3, psi = 'rsa'")
-    begun = beginning(replace(plan, method="procfl, seats = 3"), load_dataset("digits"), bytes(range(32)), SIGNER)
+    plan = TestnetPlan(clients=8, rounds=4, strategy="fedavg", method="procfl, seats = 3")
+    begun = beginning(plan, load_dataset("digits"), bytes(range(32)), SIGNER)
     assert begun.config.method == ProCflTerms(alpha=0.5, seats=3, counter=bytes(range(32)).hex(), signer=SIGNER)
-    assert begun.config.federation.rounds == 4 + 3 and plan.ledger_rounds == 4 + 5  # RSA takes four rounds, not two
+    assert begun.config.federation.rounds == 4 + 3 and plan.ledger_rounds == 4 + 3
     assert parse_config(begun.config.to_bytes()) == begun.config
     common = [{label for label in range(10) if (arrays["y_train"] == label).sum() > 10} for arrays in begun.parts]
     assert common == [set(range(5)), set(range(5, 10))] * 4

@@ -11,9 +11,9 @@ from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, Workshop
 from fedgrove.node.lab.experiments.store import RunStore
 from fedgrove.node.lab.simulation import run
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.executors import open_executor
 from fedgrove.node.learning.training import DivergedTraining
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 
 from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
 
@@ -111,7 +111,7 @@ def test_a_model_is_the_one_that_the_record_names(tmp_path):
         assert sha256(dump(workshop.model(record.plan))).hexdigest() == record.model_digest
 
 
-GUARDED = ProCflSettings(alpha=0.5, seats=3, tolerance=0.0, pause=1)
+GUARDED = SimulatedProCfl(alpha=0.5, seats=3, tolerance=0.0, pause=1)
 ATTACKS = [AttackSettings(kind, 0.3, "concentrated", start=3) for kind in ("sign-flip", "label-flip")]
 ATTACKED = [
     grouped_plan(rounds=5, evaluate_every=5, clustering=GUARDED, attack=attack, strategy="moon") for attack in ATTACKS

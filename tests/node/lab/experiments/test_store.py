@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from fedgrove.node.lab.experiments.base import InvalidExperiment
 from fedgrove.node.lab.experiments.store import RunStore, read_record
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 
 from tests.node.lab.experiments.records import record_of
 
@@ -33,7 +33,7 @@ def test_a_run_of_another_experiment_is_taken_over(tmp_path):
 
 def test_a_record_of_before_there_was_a_setting_is_not_used_again(tmp_path):
     """What the setting's default does now was not done then."""
-    plan = replace(PLAN, clustering=ProCflSettings(seats=3))
+    plan = replace(PLAN, clustering=SimulatedProCfl(seats=3))
     store = RunStore(tmp_path / "a")
     store.put("guarded", record_of([0.1, 0.2], plan))
     assert store.find("guarded", plan) and RunStore(tmp_path / "b").find("guarded", plan)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.record import (
     ClusterResult,
@@ -16,7 +17,6 @@ from fedgrove.node.lab.simulation.record import (
 )
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.methods.procfl.settings import GlobalSettings, IfcaSettings, ProCflSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 
 RESULTS = (
@@ -173,7 +173,7 @@ def test_unusable_privacy_is_refused(table, sentence):
 
 def test_clustering_and_attacks_survive_json_and_change_the_digest():
     plan = Plan(
-        clustering=ProCflSettings(alpha=1, rule=Rule(margin=0.2)),
+        clustering=SimulatedProCfl(alpha=1, rule=Rule(margin=0.2)),
         attack=AttackSettings("sign-flip", factor=4),
         partition=PartitionSettings("groups", others=0.5),
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.plan_file import GivenPlan, plan_bytes, read_plan
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.methods.procfl.settings import IfcaSettings, ProCflSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "plans"
@@ -28,7 +28,6 @@ mode = "approved"
 [ledger]
 max_clients = 9
 [procfl]
-psi = "ecdh"
 seats = 3
 counter = "{64 * "a"}"
 signer = "0x{40 * "1"}"
@@ -60,7 +59,7 @@ def test_every_example_is_a_plan_and_shows_its_command(path, read):
     [
         Plan(sampled=1, options={"q": 4}, strategy="fedaom", training=TrainingSettings(flip=True), model="small-cnn"),
         Plan(privacy=ClientLevelSettings(noise_multipliers=(1.0, 2.0), phases=(5,)), seed=9, dataset="my.npz"),
-        Plan(clustering=ProCflSettings(rule=Rule(margin=0.2)), attack=AttackSettings("sign-flip", factor=4)),
+        Plan(clustering=SimulatedProCfl(rule=Rule(margin=0.2)), attack=AttackSettings("sign-flip", factor=4)),
         Plan(clustering=IfcaSettings(3), partition=PartitionSettings("groups", copies=2)),
     ],
 )
@@ -78,7 +77,7 @@ def test_left_out_keys_take_the_defaults_and_training_those_of_the_data(read):
 def test_changes_come_one_after_the_other_and_a_method_replaces_another(read):
     text = "[federation]\nrounds = 2\nseed = 5\n[procfl]\nalpha = 0.5\n"
     plan = read(text, {"federation": {"rounds": 3}}, {"federation": {"rounds": 4}, "procfl": {"seats": 3}})
-    assert (plan.rounds, plan.seed, plan.clustering) == (4, 5, ProCflSettings(alpha=0.5, seats=3))
+    assert (plan.rounds, plan.seed, plan.clustering) == (4, 5, SimulatedProCfl(alpha=0.5, seats=3))
     assert read(text, method={"ifca": {"models": 3}}).clustering == IfcaSettings(3)
     assert read(text, method={}).clustering is None
 
@@ -96,7 +95,7 @@ def test_a_federations_file_gives_its_terms_and_takes_tables_of_a_simulation(rea
 
 def test_a_federation_with_clusters_trains_in_the_rounds_after_its_comparisons(read):
     plan = read(CLUSTERS)
-    assert plan.rounds == 4 and plan.clustering == ProCflSettings(psi="ecdh", seats=3, rule=Rule(margin=0.25))
+    assert plan.rounds == 4 and plan.clustering == SimulatedProCfl(seats=3, rule=Rule(margin=0.25))
 
 
 def test_data_of_another_shape_than_the_federations_model_are_refused(digits, tmp_path):

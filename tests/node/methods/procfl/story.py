@@ -25,12 +25,12 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
 from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
 from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.executors import InlineExecutor
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.committee import drawn_members
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
@@ -165,7 +165,7 @@ def _tell(directory: Path) -> Iterator[Story]:
         train_samples=500,
         test_samples=500,
         seed=SEED,
-        clustering=ProCflSettings(**{**SETTINGS, "seats": 0}),
+        clustering=SimulatedProCfl(**{**SETTINGS, "seats": 0}),
     )
     simulation = ClusteredSimulation(plan, load_dataset("digits"), InlineExecutor(), 1, directory / "simulated")
     results = simulation.run()

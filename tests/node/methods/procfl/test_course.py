@@ -518,9 +518,9 @@ def test_a_tensor_of_no_model_is_refused(label):
 
 
 @pytest.mark.parametrize("stage", ["ask", "report"])
-def test_a_stage_of_another_protocol_is_refused(stage):
-    with pytest.raises(InvalidStatement, match="nothing is compared"):
-        COURSE.heard(replace(compared(), stage=stage), None)
+def test_a_stage_that_there_is_not_is_refused(stage):
+    with pytest.raises(InvalidModel):
+        ClusterState.from_bytes(replace(compared(), stage=stage).to_bytes())
 
 
 def test_clusters_that_follow_from_nothing_are_refused():

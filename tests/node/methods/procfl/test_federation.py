@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded
 from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
@@ -25,18 +24,14 @@ from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.training import weighted_mean
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.terms import FederationSettings
-from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.status.report import build_report
 
-from tests.node.federation import Federation
-from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, QUICK, ROUNDS, Story
+from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, ROUNDS, Story
 
 RULE = Rule()
 
@@ -354,27 +349,6 @@ def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(
         method_of(federation.config).aides(stranger, federation.test)
     with pytest.raises(InvalidConfig, match="give test data"):
         method_of(federation.config).aides(federation.coordinator_keys, None)
-
-
-def test_rsa_finds_the_overlaps_with_no_counter(tmp_path):
-    """The paper's protocol among three members: all of it follows from the ledger, and is verified."""
-    with embedded() as network:
-        settings = FederationSettings(rounds=5)
-        clusters = ProCflTerms(alpha=0.3, psi="rsa")
-        made = Federation.found(network, tmp_path, 3, federation=settings, training=QUICK, method=clusters)
-        made.samples = [samples.take(np.arange(12)) for samples in made.samples]
-        made.register()
-        tasks = method_of(made.config).aides(made.coordinator_keys, made.test)
-        role = Coordinator(
-            made.ledger(made.coordinator_keys), made.store, made.config, method_of(made.config).first_model(), tasks
-        )
-        made.run(role)
-        story = Story(made, None, {})
-        counts = np.array([label_counts(samples.y, 10) for samples in made.samples])
-        states = story.states()
-        assert [state.stage for state in states] == ["ask", "answer", "report", "train", "train"]
-        assert (np.array(states[3].overlaps) == in_the_clear(counts).overlaps).all() and states[4].trained == 1
-        assert made.audit().verdict == "verified" and not any(metrics.stated for metrics in story.stated())
 
 
 def _opened(story: Story, keys: Keys, member: int, judge: int, sealed: bytes) -> bytes:

@@ -27,13 +27,12 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.explorer.clusters import Left, hear
 from fedgrove.node.methods.procfl.codec import ClusterCodec
-from fedgrove.node.methods.procfl.comparing import Party, comparing
+from fedgrove.node.methods.procfl.comparing import Party
 from fedgrove.node.methods.procfl.ecdh import Comparison, read_points
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule
 from fedgrove.node.methods.procfl.mailbox import NotForReader, unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import accepted, ballots_in, course_of, numbers_in, state_after
-from fedgrove.node.methods.procfl.rsa import asker_of
 from fedgrove.node.methods.procfl.standing import cluster_standing
 from fedgrove.node.methods.procfl.state import STAGES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
@@ -443,17 +442,15 @@ def test_closings_in_an_audit(arena):
 
 
 @pytest.fixture(scope="module")
-def parties() -> dict[str, list[Party]]:
-    counts = [(3, 2, 0), (2, 2, 1), (0, 4, 1)]
-    return {
-        psi: [Party(bytes(32), client, each, bytes([client]) * 32) for client, each in enumerate(counts, 1)]
-        for psi in ("ecdh", "rsa")
-    }
+def parties() -> list[Party]:
+    return [
+        Party(bytes(32), client, each, bytes([client]) * 32) for client, each in enumerate([(3, 2, 0), (2, 2, 1)], 1)
+    ]
 
 
 def test_comparisons_by_diffie_hellman(arena, parties):
     """Blinded sets and answers, to partners and to the counter."""
-    left, right, _ = parties["ecdh"]
+    left, right = parties
     blinded = [party.blinder.blinded for party in (left, right)]
     answers = [left.blinder.answer(2, blinded[1]), right.blinder.answer(1, blinded[0])]
     for random in arena.mutants():
@@ -462,26 +459,6 @@ def test_comparisons_by_diffie_hellman(arena, parties):
             lambda sent=sent: read_points(sent[0], bytes(32), 1),
             lambda sent=sent: Party(bytes(32), 2, (2, 2, 1), b"\2" * 32).blinder.answer(1, sent[0]),
             lambda sent=sent: Comparison(bytes(32), 1, 2, *sent[:2]).count(*sent[2:]),
-        ):
-            arena.used += _refused(use, InvalidMessage)
-    assert arena.used
-
-
-def test_comparisons_by_blind_signatures(arena, parties):
-    protocol = comparing("rsa")
-    left, right, _ = parties["rsa"]
-    asker, signer = (left, right) if asker_of(left.client, right.client) == left.client else (right, left)
-    offer = signer.signer.offer
-    question = asker.asker.ask(signer.client, offer)
-    signed = signer.signer.sign(asker.client, question)
-    for random in arena.mutants():
-        odd = [flipped(data, random) if random.random() < 0.5 else data for data in (offer, question, signed)]
-        fresh = Party(bytes(32), asker.client, asker.counts, asker.secret)
-        for use in (
-            lambda odd=odd: protocol.size(odd[0], bytes(32), signer.client),
-            lambda odd=odd, fresh=fresh: fresh.asker.ask(signer.client, odd[0]),
-            lambda odd=odd: signer.signer.sign(asker.client, odd[1]),
-            lambda odd=odd: asker.asker.count(signer.client, odd[0], question, odd[2]),
         ):
             arena.used += _refused(use, InvalidMessage)
     assert arena.used

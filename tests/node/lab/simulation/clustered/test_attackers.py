@@ -9,11 +9,11 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
 from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.uploads import ClientPart
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import encode
-from fedgrove.node.methods.procfl.settings import GlobalSettings
 
 from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
 

@@ -11,17 +11,17 @@ from fedgrove.node.lab.simulation.clustered.crew import LabelScores
 from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
 from fedgrove.node.lab.simulation.clustered.methods import ProCflScheme
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.clustered.similarity import find_clusters
 from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.labels import SHARE
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 
 # Three groups of four clients: 1, 4, 7, 10 and so on, one label each, and a little of the others.
 COUNTS = np.eye(3, dtype=np.int64)[np.arange(12) % 3] * 20 + 2
 LAYOUT = Layout(("w",), ((2,),))
-SETTINGS = ProCflSettings(alpha=0.5, seats=3, tolerance=0.1, pause=2, global_share=0.5)
+SETTINGS = SimulatedProCfl(alpha=0.5, seats=3, tolerance=0.1, pause=2, global_share=0.5)
 
 
 def model(accuracy: float, *own: float) -> dict:

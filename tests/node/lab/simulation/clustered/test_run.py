@@ -12,6 +12,7 @@ from fedgrove.node.lab.simulation.checkpoint import CHECKPOINT, RECORD, InvalidC
 from fedgrove.node.lab.simulation.clustered import ifca
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.lab.simulation.clustered.settings import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.clustered.similarity import CLUSTERS, COMPARISONS
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.kinds import simulation_of
@@ -21,13 +22,12 @@ from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import evaluate, train
-from fedgrove.node.methods.procfl.settings import MEANS, GlobalSettings, IfcaSettings, ProCflSettings
 from fedgrove.node.methods.procfl.training import cluster_mean, global_weights, personal_accuracy, weighted_mean
 
 from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
 
-PROCFL = ProCflSettings(alpha=0.6)
-WATCHED = ProCflSettings(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
+PROCFL = SimulatedProCfl(alpha=0.6)
+WATCHED = SimulatedProCfl(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
 ATTACKED = grouped_plan(
     clustering=WATCHED,
     attack=AttackSettings("scaled", 0.23, "concentrated", majority=0.6, alpha=0.6, factor=60, start=5),
@@ -129,7 +129,7 @@ def test_personalised_accuracy_is_that_of_the_clients_models_on_data_like_their_
 
 def test_a_client_in_several_clusters_takes_the_model_that_suits_it(digits):
     skewed = PartitionSettings("dirichlet", alpha=0.3)
-    settings = ProCflSettings(alpha=0.35, global_share=0.3)
+    settings = SimulatedProCfl(alpha=0.35, global_share=0.3)
     simulation = simulate(grouped_plan(rounds=3, partition=skewed, clustering=settings), digits)
     clusters = simulation.clusters.members
     assert sum(map(len, clusters)) > 9

@@ -8,8 +8,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
+from fedgrove.node.lab.paper_intersection import (
+    EXPONENT,
+    RsaAsker,
+    RsaKey,
+    RsaSigner,
+    _PrivatePower,
+    _PublicKey,
+    asker_of,
+)
 from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
-from fedgrove.node.methods.procfl.rsa import EXPONENT, RsaAsker, RsaKey, RsaSigner, _PrivatePower, _PublicKey, asker_of
 from fedgrove.node.methods.procfl.similarity import Intersection
 from gmpy2 import is_prime, mpz, next_prime, powmod
 from hypothesis import given, settings

@@ -9,7 +9,7 @@ A signer has a key (n, e, d) for one clustering, an asker queries it. H hashes t
 
 **What it leaks.** The asker must unblind element by element, so it learns *which* are common, not only how many. As χ
 has a prefix of 1, 2, 3 … for each label, that is min(X_signer, X_asker) for every label: just what the paper wants to
-hide. ``ecdh`` is the default for that reason.
+hide. Federations compare by Diffie–Hellman for that reason (``node.methods.procfl.ecdh``).
 
 **What a key may serve for.** One key serves all partners of one clustering; colluding askers learn what one asker with
 all their elements would. It must not sign in a second clustering: old answers would unmask the new set.
@@ -63,23 +63,6 @@ _SPARE_BYTES = 16  # more than the modulus has, so that a hash reduced modulo n 
 def asker_of(left: int, right: int) -> int:
     """Which client of a pair asks: by turns, so that everybody asks about half of its partners."""
     return min(left, right) if (left + right) % 2 else max(left, right)
-
-
-def offer_bytes(size: int, bits: int) -> int:
-    """Length of a signer's message 1 about a set of so many elements."""
-    return message_bytes(1 + ROOTS, bits // 8) + message_bytes(size, TAG_BYTES)
-
-
-def offered(offer: bytes, session: bytes, signer: int, bits: int) -> int:
-    """Elements of the set behind a signer's message 1.
-
-    Raises
-    ------
-    InvalidMessage
-        The offer is malformed, or its key is not proven to hide what is asked under it.
-    """
-    nobody = RsaAsker(session, signer, np.empty(0, np.uint64), bytes(SECRET_BYTES), bits)
-    return len(nobody._read(signer, offer)[1])
 
 
 @dataclass(frozen=True)

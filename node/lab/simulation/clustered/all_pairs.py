@@ -4,9 +4,9 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+from fedgrove.node.lab.paper_intersection import RsaAsker, RsaKey, RsaSigner, asker_of
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
 from fedgrove.node.methods.procfl.ecdh import Comparison, EcdhClient, new_secret
-from fedgrove.node.methods.procfl.rsa import RsaAsker, RsaKey, RsaSigner, asker_of
 from fedgrove.node.methods.procfl.sets import elements
 from fedgrove.node.methods.procfl.similarity import Intersection
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedgrove.node.lab.simulation.clustered.all_pairs import AllPairs
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.idx import parse_idx
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.methods.procfl.all_pairs import AllPairs
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import assemble, in_the_clear, pairs
 
 from tests.node.methods.procfl.clients import seeded
 
-MNIST_LABELS = Path(__file__).parents[5] / "shared" / "data" / "mnist" / "train-labels-idx1-ubyte.gz"
+MNIST_LABELS = Path(__file__).parents[6] / "shared" / "data" / "mnist" / "train-labels-idx1-ubyte.gz"
 SPLITS = [PartitionSettings(alpha=0.3), PartitionSettings(kind="shards", per_client=2), PartitionSettings(kind="iid")]
 FULL = "FEDGROVE_TEST_ALL_PAIRS" in os.environ
 
