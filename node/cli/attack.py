@@ -26,20 +26,15 @@ def attack(
 
     Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
     """
-    try:
-        from fedgrove.node.lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
-        from fedgrove.node.lab.attacks.scene import make_scene
-        from fedgrove.node.learning.training import reproducible
-    except ImportError:
-        raise CommandError("attacks need torch and scikit-learn: pip install 'fedgrove[learning]'") from None
+    from fedgrove.node.lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
+    from fedgrove.node.lab.attacks.scene import make_scene
     from fedgrove.node.lab.attacks.uploads import Noise
-    from fedgrove.node.lab.simulation.figures import FiguresUnavailable, require_matplotlib
     from fedgrove.node.learning.datasets import load_dataset
+    from fedgrove.node.learning.training import reproducible
 
     if name != ALL and name not in TRIALS:
         raise CommandError(f"there is no attack {name!r}: choose one of {', '.join(TRIALS)}, {ALL}")
     try:
-        require_matplotlib()
         noise = Noise(noise_multiplier, noise_clients)
         scene = make_scene(load_dataset(dataset, data_dir), seed, quick=quick, noise=noise)
         out.mkdir(parents=True, exist_ok=True)
@@ -53,7 +48,7 @@ def attack(
             results[chosen] = finding.results
             write_report(out, scene, {chosen: finding})
             console.print(trial.text(finding.results), soft_wrap=True, markup=False)
-    except (ValueError, InvalidReport, FiguresUnavailable) as fault:
+    except (ValueError, InvalidReport) as fault:
         raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out}") from None

@@ -100,9 +100,7 @@ def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, op
     from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
     from fedgrove.node.lab.experiments.report import write_report
     from fedgrove.node.lab.experiments.store import RunStore
-    from fedgrove.node.lab.simulation.figures import require_matplotlib
 
-    require_matplotlib()
     request.out.mkdir(parents=True, exist_ok=True)  # rather now than after hours of work
     store = RunStore(request.out)
     todo = request.pending(store)

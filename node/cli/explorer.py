@@ -1,6 +1,5 @@
 """``fedgrove explorer``: look at a training history in a browser, or write it as pages to publish."""
 
-import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.output import CommandError, console
 
 if TYPE_CHECKING:
@@ -49,15 +49,9 @@ def explorer(
         return _export(source, export, blob_mib << 20, index) if export else _serve(source, host, port, index)
 
 
-def missing_packages() -> list[str]:
-    """What the explorer needs and is not installed."""
-    return [name for name in ("fastapi", "uvicorn", "jinja2") if importlib.util.find_spec(name) is None]
-
-
 def check_installed() -> None:
     """Complain unless the explorer can run."""
-    if missing_packages():
-        raise CommandError(f"the explorer needs {', '.join(missing_packages())}: install fedgrove[explorer]")
+    require("explorer", "the explorer")
 
 
 @contextmanager

@@ -3,10 +3,13 @@
 import importlib
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any
 
 import typer
 from fedgrove.node.base.memory import keep_private
+from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
 from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.core import TyperCommand, TyperGroup
@@ -38,21 +41,44 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands by name, each imported when it is asked for: nobody waits for the libraries of the others."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        module, attribute = COMMANDS[name].split(":")
-        target = getattr(importlib.import_module(module), attribute)
-        if isinstance(target, typer.Typer):
-            command = typer.main.get_group(target)
-            command.name = name
-            return command
-        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        single.command(name)(target)
-        return typer.main.get_command(single)  # pyright: ignore[reportReturnType] (of one function: a TyperCommand)
+        command = _loaded(name)
+        if name in OF_COMMANDS:
+            _require_first(command, name)
+        return command
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
 
     def __len__(self) -> int:
         return len(COMMANDS)
+
+
+def _loaded(name: str) -> TyperCommand | TyperGroup:
+    module, attribute = COMMANDS[name].split(":")
+    target = getattr(importlib.import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        command = typer.main.get_group(target)
+        command.name = name
+        return command
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single.command(name)(target)
+    return typer.main.get_command(single)  # pyright: ignore[reportReturnType] (of one function: a TyperCommand)
+
+
+def _require_first(command: TyperCommand | TyperGroup, name: str) -> None:
+    """Have a command, or each in its group, look for its extra before it does anything; its help needs none."""
+    for each in command.commands.values() if isinstance(command, TyperGroup) else (command,):
+        if each.callback is not None:
+            each.callback = _requiring(each.callback, name)
+
+
+def _requiring(work: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(work)
+    def checked(*args: Any, **options: Any) -> Any:
+        require(OF_COMMANDS[name], f"fedgrove {name}")
+        return work(*args, **options)
+
+    return checked
 
 
 command_line = TyperGroup(
@@ -82,6 +108,12 @@ def run() -> None:
     except CommandError as mistake:
         complain(str(mistake))
         code = mistake.code
+    except ModuleNotFoundError as mistake:
+        sentence = sentence_for(mistake)
+        if not sentence:
+            raise
+        complain(sentence)
+        code = 2
     except BrokenPipeError:  # whoever read the output has seen enough
         code = 128 + signal.SIGPIPE
     except Exception as mistake:

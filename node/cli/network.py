@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from fedgrove.chain.errors import ChainError
-from fedgrove.node.cli.explorer import check_installed, missing_packages
+from fedgrove.node.cli.explorer import check_installed
+from fedgrove.node.cli.extras import missing
 from fedgrove.node.cli.options import Epsilon, Method
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.points import points_by_name
@@ -106,7 +106,7 @@ def up(
         standby,
         seed,
         epsilon,
-        not missing_packages() if explorer is None else explorer,
+        not missing("explorer") if explorer is None else explorer,
         k,
         method,
     )
@@ -220,8 +220,6 @@ def _check_method(context: typer.Context, wait: bool) -> None:
             raise CommandError(f"--{name} is for models: leave it out where --k asks for K-means")
     if wait:
         raise CommandError("a testnet that clusters runs until it is taken down: leave --wait out")
-    if find_spec("flint") is None:
-        raise CommandError("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'")
 
 
 def _check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) -> None:

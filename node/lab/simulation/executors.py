@@ -113,7 +113,7 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise NoExecutor("the executor dask needs an extra: pip install 'fedgrove[cluster]'") from None
+        raise NoExecutor('the executor dask needs distributed: pip install "fedgrove[lab]"') from None
     try:
         client = Client(address, timeout=CLUSTER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as fault:

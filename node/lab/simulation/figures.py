@@ -55,7 +55,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise FiguresUnavailable("figures need matplotlib: pip install 'fedgrove[figures]'") from None
+        raise FiguresUnavailable('figures need matplotlib: pip install "fedgrove[lab]"') from None
 
 
 def accuracy_figure(

@@ -134,4 +134,4 @@ except figures.FiguresUnavailable as fault:
     print(fault)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert result.stdout == "figures need matplotlib: pip install 'fedgrove[figures]'\n", result.stderr
+    assert result.stdout == 'figures need matplotlib: pip install "fedgrove[lab]"\n', result.stderr

@@ -1,0 +1,97 @@
+"""Without their extras, commands say in one sentence what to install; those of the core do without."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from fedgrove.node.cli.extras import EXTRAS, OF_COMMANDS
+from fedgrove.node.cli.main import COMMANDS
+
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+MODULES = {"scikit-learn": "sklearn", "python-flint": "flint", "Jinja2": "jinja2"}
+ALL = tuple(EXTRAS["lab"])
+ON_THIS_MACHINE = ("kmeans", "unlearn")  # these take a federation by its directory, too
+LINES = {
+    "demo": ["--rounds", "1"],
+    "network": ["status"],
+    "simulate": ["--clients", "4"],
+    "experiment": ["list"],
+    "attack": [],
+    "bench": ["masking"],
+}
+
+
+def without(modules: tuple[str, ...], code: str, cwd: Path) -> subprocess.CompletedProcess:
+    """Run code in a Python in which these modules cannot be imported."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({modules!r}))\n"
+    command = [sys.executable, "-c", blocked + code]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def command(*words: str) -> str:
+    return f"sys.argv = {['fedgrove', *words]!r}\nfrom fedgrove.node.cli import run\nrun()"
+
+
+@pytest.mark.parametrize("modules", [ALL, ("torch",)], ids=["nothing", "no torch"])
+@pytest.mark.parametrize("name", OF_COMMANDS)
+def test_a_command_names_the_extra_that_it_needs(name, modules, tmp_path):
+    result = without(modules, command(name, *LINES[name]), tmp_path)
+    assert result.returncode == 2 and not result.stdout
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith(f"fedgrove: fedgrove {name} needs torch")
+    assert sentence.endswith(f'pip install "fedgrove[{OF_COMMANDS[name]}]"')
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_help_of_every_command_needs_no_extra(tmp_path):
+    code = f"""
+from fedgrove.node.cli.main import command_line
+for name in {list(COMMANDS)!r}:
+    command_line([name, "--help"], prog_name="fedgrove", standalone_mode=False)
+"""
+    result = without(ALL, code, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert all(f"Usage: fedgrove {name} " in result.stdout for name in COMMANDS)
+
+
+def test_a_command_of_the_core_imports_nothing_of_lab_or_devnet(tmp_path):
+    names = [target.split(":")[0] for name, target in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)]
+    code = f"""
+import importlib
+for name in {names!r}:
+    importlib.import_module(name)
+print([name for name in sys.modules if name.startswith(("fedgrove.node.lab", "fedgrove.node.devnet"))])
+"""
+    result = without(ALL, code, tmp_path)
+    assert result.stdout == "[]\n", result.stdout + result.stderr
+
+
+def test_a_module_of_an_extra_that_is_missing_in_the_middle_of_a_command_is_named(tmp_path):
+    code = """
+from fedgrove.node.cli import main
+main.COMMANDS["audit"] = "broken:audit"
+sys.modules["broken"] = type(sys)("broken")
+def audit():
+    import torch
+sys.modules["broken"].audit = audit
+"""
+    result = without(ALL, code + command("audit"), tmp_path)
+    assert (result.returncode, result.stderr) == (2, 'fedgrove: this needs torch: pip install "fedgrove[learning]"\n')
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_extras_bring_the_modules_that_are_looked_for(extra):
+    assert brought(extra) == set(EXTRAS[extra])
+
+
+def brought(extra: str) -> set[str]:
+    """The modules behind an extra's requirements, those of other extras among them."""
+    found = set()
+    for requirement in PROJECT["optional-dependencies"][extra]:
+        own = re.fullmatch(r"fedgrove\[(.*)\]", requirement)
+        name = requirement.split("==")[0]
+        found |= set().union(*map(brought, own[1].split(","))) if own else {MODULES.get(name, name)}
+    return found
