@@ -28,7 +28,7 @@ def decode_abi(kinds: Sequence[str], data: bytes) -> tuple[Any, ...]:
     try:
         return decode(list(kinds), data)
     except (DecodingError, OverflowError, MemoryError, RecursionError, TypeError) as fault:
-        raise ValueError(f"the bytes are no ABI encoding ({type(fault).__name__})") from None
+        raise ValueError(f"the bytes are not a valid ABI encoding ({type(fault).__name__})") from None
 
 
 @functools.cache

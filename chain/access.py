@@ -175,7 +175,7 @@ class Network(ABC):
         while (latest := self.block_number()) < block:
             if time.monotonic() > deadline:
                 raise BlockTimeout(
-                    f"Waited {timeout:.0f} s for the chain to reach block {block}, it is at {latest}; "
+                    f"Waited {timeout:.0f} s for the chain to reach block {block}, but it is at {latest}; "
                     "check that it makes blocks."
                 )
             time.sleep(self.poll_seconds)

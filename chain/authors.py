@@ -110,9 +110,9 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     if name == "drawBatch" and isinstance(record, Drawn | DrawRejected):
         return _batched(record, batched_draw(transaction.data, item), transaction, deployment)
     if not _says(record, words, transaction.sender):
-        raise ValueError("its calldata says something else")
+        raise ValueError("its calldata differs from the record")
     if name == "seal" and isinstance(record, Sealed) and not _orders(record, transaction.data):
-        raise ValueError("its calldata gives another order")
+        raise ValueError("its calldata gives a different order")
     return transaction.sender
 
 
@@ -127,7 +127,7 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
     if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
         return f"a transaction that took effect did not leave the records of a call of {name or 'another contract'}"
     if name == "drawBatch" and sum(kind is not SeedFixed for kind in kinds) != batched_draws(transaction.data):
-        return "a batch of draws did not leave a record of each"
+        return "a batch did not leave a record of each draw"
     return ""
 
 
@@ -137,7 +137,7 @@ def _founder(record: Record, transaction: SignedTransaction, deployment: Deploym
     if transaction.to is not None or created_address(transaction.sender, transaction.nonce) != address:
         raise ValueError("it does not create the contract")
     if transaction.data != creation_data(contract, deployment):
-        raise ValueError(f"it creates another contract than the {contract} of this version with the terms stated")
+        raise ValueError(f"it does not create the {contract} of this version with these terms")
     return transaction.sender
 
 
@@ -206,7 +206,7 @@ def _batched(
     """Who answers for what became of an item of a batch: who signed it if it was taken, else who handed it in."""
     _, words = _call("TrainingLedger", transaction.data)
     if int.from_bytes(words[0], "big") != record.round:
-        raise ValueError("it is a batch for another round")
+        raise ValueError("the batch is for another round")
     if isinstance(record, DrawRejected):
         if item.account != record.account:
             raise ValueError("its calldata names another account at this place")

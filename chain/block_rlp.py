@@ -94,7 +94,7 @@ def _later_parts(kind: int, fields: dict[str, Any]) -> list:
     if kind == 4:
         return [[_authorization(item) for item in fields["authorizationList"]]]
     if kind > 4:
-        raise MalformedAnswer(f"transactions of type {kind} are not known")
+        raise MalformedAnswer(f"unknown transaction type {kind}")
     return []
 
 
@@ -130,12 +130,12 @@ def decode_receipt(encoded: bytes) -> DecodedReceipt:
         kind = type_of(encoded)
         status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
         if status not in (b"", b"\x01") or not isinstance(gas, bytes) or not _is_word(bloom, 256):
-            raise ValueError("a receipt of another form")
+            raise ValueError("a malformed receipt")
         for address, topics, data in logs:
             if not (_is_word(address, 20) and isinstance(topics, list) and isinstance(data, bytes)):
-                raise ValueError("a log of another shape")
+                raise ValueError("a malformed log")
             if len(topics) > MAX_TOPICS or not all(_is_word(topic, 32) for topic in topics):
-                raise ValueError("a log with other topics")
+                raise ValueError("a log with malformed topics")
         return DecodedReceipt(kind, status == b"\x01", int.from_bytes(gas, "big"), bloom, logs)
     except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a receipt: {fault}") from None
@@ -150,7 +150,7 @@ def decode_header(encoded: bytes) -> list[bytes]:
     if not isinstance(fields, list) or len(fields) < len(_SIZES) or not all(isinstance(item, bytes) for item in fields):
         raise ValueError("not a header")
     if any(size and len(field) != size for field, size in zip(fields, _SIZES, strict=False)):
-        raise ValueError("a header with fields of other sizes")
+        raise ValueError("a header with fields of the wrong size")
     return fields
 
 

@@ -80,9 +80,9 @@ def check_header(number: int, header: bytes, parent: bytes | None) -> list[bytes
     """The fields of a header, which must have this number and, where one is given, this parent; raises BadHistory."""
     fields = header_fields(number, header)
     if int.from_bytes(fields[_NUMBER], "big") != number:
-        raise BadHistory(number, "its header has another number")
+        raise BadHistory(number, "its header has the wrong number")
     if parent is not None and fields[PARENT_FIELD] != parent:
-        raise BadHistory(number, "it does not name the block before as its parent")
+        raise BadHistory(number, "its parent hash is not that of the previous block")
     return fields
 
 
@@ -98,10 +98,10 @@ def check_body(number: int, header: bytes, body: Body) -> None:
     for raw, encoded in zip(body.transactions, body.receipts, strict=True):
         receipt = _receipt(number, encoded)
         if receipt.kind != type_of(raw) or receipt.bloom != bloom_of(receipt.logs):
-            raise BadHistory(number, "one of its receipts is not that of its transaction, or not of its logs")
+            raise BadHistory(number, "one of its receipts does not match its transaction or its logs")
         bloom |= int.from_bytes(receipt.bloom, "big")
     if bloom != int.from_bytes(fields[_BLOOM], "big"):
-        raise BadHistory(number, "its bloom filter is not that of its receipts")
+        raise BadHistory(number, "its bloom filter does not match its receipts")
 
 
 def may_hold_records(fields: list[bytes], addresses: frozenset[bytes]) -> bool:
@@ -212,7 +212,7 @@ def _transactions(
 
 def _check_lengths(number: int, body: Body) -> None:
     if len(body.transactions) != len(body.receipts):
-        raise BadHistory(number, "it has not as many receipts as transactions")
+        raise BadHistory(number, "it has a different number of receipts and transactions")
 
 
 @functools.cache

@@ -138,7 +138,7 @@ class EcdsaCurve:
                 self._curve.curve, bytes(data), valid_encodings=("compressed",)
             )
         except ecdsa.errors.MalformedPointError:
-            raise InvalidPoint("The bytes are no point of the curve.") from None
+            raise InvalidPoint("The bytes do not encode a point on the curve.") from None
         return _affine(point)
 
     def public(self, secret: int) -> Point:
@@ -166,7 +166,7 @@ class EcdsaCurve:
     def _native(self, point: Point) -> ecdsa.ellipticcurve.PointJacobi:
         on_curve = 0 <= point.x < self.field and 0 <= point.y < self.field
         if not on_curve or not self._curve.curve.contains_point(point.x, point.y):
-            raise InvalidPoint("The coordinates are no point of the curve.")
+            raise InvalidPoint("The coordinates are not a point on the curve.")
         return ecdsa.ellipticcurve.PointJacobi(self._curve.curve, point.x, point.y, 1, self.order)
 
 
@@ -183,7 +183,7 @@ def default_curve() -> Curve:
 
 def _check_encoding(data: bytes) -> None:
     if len(data) != 33 or data[0] not in (2, 3):
-        raise InvalidPoint("A compressed point is 33 bytes, of which the first is 0x02 or 0x03.")
+        raise InvalidPoint("A compressed point is 33 bytes and starts with 0x02 or 0x03.")
 
 
 def _check_scalar(scalar: int, order: int) -> None:
@@ -200,12 +200,12 @@ def _parse(data: bytes) -> coincurve.PublicKey:
     try:
         return coincurve.PublicKey(data)
     except ValueError:
-        raise InvalidPoint("The bytes are no point of the curve.") from None
+        raise InvalidPoint("The bytes do not encode a point on the curve.") from None
 
 
 def _to_key(point: Point) -> coincurve.PublicKey:
     if not (0 <= point.x < 2**256 and 0 <= point.y < 2**256):
-        raise InvalidPoint("The coordinates are no point of the curve.")
+        raise InvalidPoint("The coordinates are not a point on the curve.")
     return _parse(b"\x04" + point.x.to_bytes(32, "big") + point.y.to_bytes(32, "big"))
 
 

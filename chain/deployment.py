@@ -158,7 +158,7 @@ class Deployment:
     def from_json(cls, text: str) -> "Deployment":
         """Parse what ``to_json`` wrote. Raises ValueError on anything else."""
         if len(text) > MAX_JSON_BYTES:
-            raise ValueError("a deployment is described in fewer bytes")
+            raise ValueError("the description is too long")
         try:
             fields = json.loads(text)
             settings = Settings(**fields.pop("settings"))
@@ -167,7 +167,7 @@ class Deployment:
             deployment = cls(**fields, settings=settings, terms=terms)
             deployment._check()
         except (AttributeError, KeyError, TypeError, RecursionError) as fault:
-            raise ValueError(f"this is no deployment: {fault}") from None
+            raise ValueError(f"this is not a deployment: {fault}") from None
         return deployment
 
     def _check(self) -> None:
@@ -201,7 +201,7 @@ def deployed_code(contract: str, deployment: Deployment) -> bytes:
     values = _registry_immutables(deployment) if contract == "ClientRegistry" else _ledger_immutables(deployment)
     references = shipped["immutableReferences"]
     if set(references) != set(values):
-        raise WrongCode(f"The {contract} of this version has other immutables than it knows of; install it anew.")
+        raise WrongCode(f"The {contract} of this version has unexpected immutables; reinstall fedgrove.")
     for name, places in references.items():
         for place in places:
             code[place["start"] : place["start"] + place["length"]] = values[name].to_bytes(place["length"], "big")

@@ -153,7 +153,7 @@ class EmbeddedNetwork(Network):
     def _chain(self) -> Chain:
         chain = self._backend.chain
         if not isinstance(chain, Chain):
-            raise ChainError("The embedded chain has not been made.")
+            raise ChainError("The embedded chain does not exist yet.")
         return chain
 
     def _block(self, number: int) -> BlockAPI:

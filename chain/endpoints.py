@@ -1,8 +1,8 @@
 """The JSON-RPC endpoints of one chain: one of them is asked, and left for the next when it fails.
 
-An endpoint fails when it does not answer in time, answers what no EVM node answers, serves another chain, or lags
-behind the others. It is then left alone for a while, longer each time it fails in a row, and must serve the right chain
-when it is asked again. When nothing better is left, an endpoint that lags or failed before is asked all the same.
+An endpoint fails when it does not answer in time, sends answers that are not an EVM node's, serves another chain, or
+lags behind the others. It is then left alone for a while, longer each time it fails in a row, and must serve the right
+chain when it is asked again. When nothing better is left, an endpoint that lags or failed before is asked all the same.
 An error that a node states in due form is an answer (RpcError), not a failure.
 """
 
@@ -109,7 +109,7 @@ class Endpoint:
             chunk = [self._call(method, parameters) for method, parameters in calls[start : start + batch]]
             answers = self._post(chunk)
             if not isinstance(answers, list) or len(answers) != len(chunk):
-                raise Fault("takes no batches of requests", "use another node")
+                raise Fault("does not accept batch requests", "use another node")
             by_id = {answer["id"]: answer for answer in answers}
             results += [self._result(call["method"], by_id[call["id"]]) for call in chunk]
         return results
@@ -178,7 +178,7 @@ class Endpoints:
     def chain_id(self) -> int:
         """The chain that all of them must serve."""
         if self._chain_id is None:
-            raise ConnectionFailed("No node has said which chain it serves; try again.")
+            raise ConnectionFailed("No node has reported its chain id; try again.")
         return self._chain_id
 
     @property
@@ -252,14 +252,14 @@ class Endpoints:
         answers = self.ask_all(exchange, quorum)
         if len(answers) < quorum:
             raise ConnectionFailed(
-                f"{len(answers)} of the endpoints answer, {quorum} must agree (network.rpc_quorum); "
+                f"{len(answers)} of the endpoints answer, but {quorum} must agree (network.rpc_quorum); "
                 "wait for the others, or name more of them."
             )
         found, votes = Counter(answers.values()).most_common(1)[0]
         if votes < quorum:
             names = ", ".join(sorted(answers))
             raise ConnectionFailed(
-                f"The endpoints do not agree on {subject} ({names}); one of them may lie: wait, or replace it."
+                f"The endpoints do not agree on {subject} ({names}); one of them may be wrong: wait, or replace it."
             )
         return found
 
@@ -309,9 +309,9 @@ class Endpoints:
             heads.pop()
         behind = max(heads, default=0) - endpoint.standing.head
         if behind < -MAX_LEAD_BLOCKS:
-            raise Lagging(f"is {-behind} blocks ahead of the other nodes", "ask whether it tells the truth")
+            raise Lagging(f"is {-behind} blocks ahead of the other nodes", "check it against a node that you trust")
         if behind > MAX_LAG_BLOCKS:
-            raise Lagging(f"is {behind} blocks behind the other nodes", "wait until it has caught up")
+            raise Lagging(f"is {behind} blocks behind the other nodes", "wait until it catches up")
 
     def _leave(self, endpoint: Endpoint, fault: Fault) -> None:
         if isinstance(fault, Lacking):
@@ -386,7 +386,7 @@ def origin_of(url: str) -> str:
     except ValueError:
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
-        raise ConnectionFailed("The node's URL must look like http://HOST:PORT or https://HOST; correct it.")
+        raise ConnectionFailed("The node's URL must look like http://HOST:PORT or https://HOST; correct the URL.")
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
@@ -400,7 +400,7 @@ def _chain_or_fault(endpoint: Endpoint) -> int | Fault:
 
 
 def _nonsense() -> Fault:
-    return Fault("answers what no EVM node answers", "give the URL of one")
+    return Fault("sends answers that are not an EVM node's", "give the URL of one")
 
 
 def _read(response: requests.Response, deadline: float) -> bytes:

@@ -102,71 +102,77 @@ _PHASES = (
 
 _SENTENCES = {
     # registry
-    "AlreadyRegistered": "Account {account} is client {client} already, with other keys; rotate the keys instead.",
+    "AlreadyRegistered": "Account {account} is already client {client}, with other keys; rotate the keys instead.",
     "NotRegistered": "Account {account} is not registered; run `fedgrove register` first.",
-    "KeyTaken": "This VRF key is or was that of account {owner}; make a fresh one with `fedgrove keys rotate`.",
-    "NotOnCurve": "The VRF public key is no point of secp256k1; make a fresh one with `fedgrove keys rotate`.",
+    "KeyTaken": "This VRF key belongs or belonged to account {owner}; make a fresh one with `fedgrove keys rotate`.",
+    "NotOnCurve": "The VRF public key is not a point on secp256k1; make a fresh one with `fedgrove keys rotate`.",
     "ZeroMailboxKey": "The mailbox key is zero; make a fresh one with `fedgrove keys rotate`.",
     "NotAdmin": "Account {caller} is not the federation's admin; ask the admin to do this.",
     "NotLedger": "Only the ledger records absences; use the ledger's reportAbsences instead of calling as {caller}.",
     "MembershipIsOpen": "Membership of this federation is open to all; there is nothing to approve or revoke.",
-    "ZeroAddress": "The {parameter} address must not be zero; give one.",
+    "ZeroAddress": "The {parameter} address must not be zero; give a valid address.",
     "ActivationDelayTooLong": "An activation delay of {blocks} blocks is too long; give at most 2^32 - 1.",
     # deployment
-    "ZeroCoordinator": "The coordinator's address must not be zero; give one.",
-    "WrongRegistry": "Registry {registry} serves the ledger {itsLedger}; deploy registry and ledger together.",
-    "RatesInvalid": "Rate {index} is out of range or out of order; let rates of 1 to 1,000,000 ascend from round 1.",
+    "ZeroCoordinator": "The coordinator's address must not be zero; give a valid address.",
+    "WrongRegistry": "Registry {registry} serves ledger {itsLedger}; deploy the registry and the ledger together.",
+    "RatesInvalid": "Rate {index} is out of range or order; give rates from 1 to 1,000,000, ordered by round from 1.",
     "SettingOutOfRange": "The setting {setting} must not be {value}; choose another value.",
     # rounds
     "WrongPhase": "Round {round} is in phase {current}, this needs phase {required}; wait for it or a new round.",
-    "WrongModel": "The round must start from the model that stands; open it with digest {currentModel}.",
+    "WrongModel": "The round must start from the model in force; open it with digest {currentModel}.",
     "ZeroDigest": "The digest of a model in round {round} must not be zero; store the model and give its digest.",
-    "FederationOver": "The federation is over: {opened} rounds were opened, {closed} closed; found another to go on.",
-    "RoundEnded": "Round {round} does not run (phase {current}); act in the current round.",
-    "RoundRunning": "Round {round} still runs (phase {current}); wait until it has ended.",
+    "FederationOver": (
+        "The federation is over: {opened} rounds were opened, {closed} closed; deploy a new one to go on."
+    ),
+    "RoundEnded": "Round {round} is not running (phase {current}); act in the current round.",
+    "RoundRunning": "Round {round} is still running (phase {current}); wait until it has ended.",
     "DrawStillOpen": "Clients can draw in round {round} until block {drawEnd}; wait for the block after.",
     "QuorumReached": "Round {round} has {drawn} clients, which is the quorum of {quorum}; seal it instead.",
     "QuorumMissed": "Round {round} has {drawn} clients and needs {quorum}; skip it instead.",
-    "NotLatestClosed": "Absences are reported of the latest ended round, {latest}, if it closed; not of round {round}.",
-    "ReportIncomplete": "The report names {given} accounts, {absent} were absent; name all of them.",
-    "ReportNotAscending": "Account {account} does not follow the one before it; sort the report by address.",
-    "NotDisputable": "The closing of round {round} cannot be disputed, only that of round {standing} (0: of none).",
-    "ReasonNotAllowed": "The reason {reason} is not for the caller to give; name what went wrong.",
+    "NotLatestClosed": (
+        "Absences can be reported only of the latest ended round, {latest}, if it closed; not of round {round}."
+    ),
+    "ReportIncomplete": "The report names {given} accounts, but {absent} were absent; name all of them.",
+    "ReportNotAscending": "Account {account} is out of order; sort the report by address.",
+    "NotDisputable": "The closing of round {round} cannot be disputed; only that of round {standing} can be (0: none).",
+    "ReasonNotAllowed": "The caller cannot give the reason {reason}; give the reason that applies.",
     # callers
     "NotDirect": "Account {caller} did not send the transaction itself, or runs code; use a plain account.",
     "OnlyCoordinator": "Only the coordinator may do this until block {until}; wait for the block after.",
-    "NotActiveClient": "Account {account} is no active client; register and wait until it is active.",
+    "NotActiveClient": "Account {account} is not an active client; register and wait until it is active.",
     "NotDrawn": "Account {account} was not drawn in round {round}; wait for the next round.",
     "NotShared": "Client {client} has not shared in round {round}, so it cannot commit; wait for the next round.",
-    "AlreadyShared": "Client {client} has shared in round {round} already; go on with the next step.",
-    "AlreadyCommitted": "Client {client} has committed in round {round} already; go on with the next step.",
-    "AlreadyReleased": "Client {client} has released its shares in round {round} already; go on with the next step.",
+    "AlreadyShared": "Client {client} has already shared in round {round}; go on with the next step.",
+    "AlreadyCommitted": "Client {client} has already committed in round {round}; go on with the next step.",
+    "AlreadyReleased": "Client {client} has already released its shares in round {round}; go on with the next step.",
     "NotAbsent": "Account {account} was not absent in round {round}; leave it out of the report.",
-    "NotCommitted": "Account {account} did not commit in round {round}, so it cannot dispute it; leave that to others.",
-    "AlreadyDisputed": "Client {client} has disputed round {round} already; wait for the other clients.",
+    "NotCommitted": "Account {account} did not commit in round {round}, so it cannot dispute it; only its members can.",
+    "AlreadyDisputed": "Client {client} has already disputed round {round}; wait for the other clients.",
     # draws
-    "SeedFixedAlready": "The seed of round {round} is fixed already; go on with the next step.",
+    "SeedFixedAlready": "The seed of round {round} is already fixed; go on with the next step.",
     "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",
-    "BlockHashUnavailable": "The hash of block {number} is no longer at hand; let round {round} fail.",
+    "BlockHashUnavailable": "The hash of block {number} is no longer available; let round {round} fail.",
     "BlockHashDisputed": "The chain gives two hashes for block {number}, so nobody can use it; let round {round} fail.",
     "AccountNotRegistered": "Account {account} is not registered; run `fedgrove register` first.",
     "NotApproved": "Account {account} is not approved; ask the federation's admin.",
-    "NotYetActive": "Account {account} is active from block {activeFrom}, after the opening in {openedAt}; wait.",
+    "NotYetActive": (
+        "Account {account} is active from block {activeFrom}, after the opening in {openedAt}; wait for the next round."
+    ),
     "SittingOut": "Client {client} was absent too often; wait until round {untilRound} is over.",
-    "KeyMismatch": "The VRF key is not the one that {account} registered; use that key or rotate it.",
-    "AlreadyDrawn": "Client {client} has drawn in round {round} already; go on with the next step.",
-    "RoundFull": "Round {round} has all of its {maxClients} clients; wait for the next round.",
+    "KeyMismatch": "This is not the VRF key that {account} registered; use the registered key or rotate it.",
+    "AlreadyDrawn": "Client {client} has already drawn in round {round}; go on with the next step.",
+    "RoundFull": "Round {round} is full with {maxClients} clients; wait for the next round.",
     "SamplesOutOfRange": "A sample count of {samples} is out of range; give 1 to {maxSamples}.",
-    "NotSelected": "The lot did not fall on this client; wait for the next round.",
+    "NotSelected": "This client is not in the round's sample; wait for the next round.",
     "BadSignature": "The signature under the draw of {account} is not valid; sign it again.",
-    "DrawNotChecked": "The draw of {account} was not checked for want of gas; send it again.",
+    "DrawNotChecked": "The gas did not suffice to check the draw of {account}; send it again.",
     # order
     "OrderBlockNotPast": "The order of round {round} comes from block {orderBlock}; wait for the block after.",
-    "WrongHeader": "The header is not that of block {orderBlock}, which orders round {round}; give that one.",
+    "WrongHeader": "The header is not that of block {orderBlock}, which orders round {round}; give that header.",
     "HeaderTooShort": "A header of {length} bytes is cut off; give the whole header.",
-    "MixMissing": "There is no RANDAO mix at byte {place} of the header; found the federation without randao here.",
+    "MixMissing": "There is no RANDAO mix at byte {place} of the header; deploy the federation without randao.",
     "WrongTickets": "The tickets are not those drawn in round {round}; give all of them in the order of their draws.",
-    "TicketBytesInvalid": "{length} bytes of tickets are not what the round needs; give 16 for each drawn client.",
+    "TicketBytesInvalid": "The round cannot take {length} bytes of tickets; give 16 bytes for each drawn client.",
     "UnknownTicket": "Ticket {ticket} was not drawn in round {round}; give the drawn tickets only.",
     "TicketsNotAscending": "Ticket {ticket} at position {position} comes too early; sort the tickets by their keys.",
     "PermutationIndexOutOfRange": "The permutation holds {index} at position {position}; give each index once.",
@@ -177,7 +183,7 @@ _SENTENCES = {
 
 def _sentence(name: str, arguments: Mapping[str, Any]) -> str:
     if not name:
-        return "The contract refused the transaction without a reason; check that gas limit and address are right."
+        return "The contract refused the transaction without a reason; check the gas limit and the address."
     shown = {key: _shown(key, value) for key, value in arguments.items()}
     template = _SENTENCES.get(name)
     if template is not None:

@@ -104,7 +104,7 @@ def decode(log: Log) -> Record:
     """
     event = _EVENTS.get(log.topics[0]) if log.topics else None
     if event is None:
-        raise InvalidLog(log.at.block, log.at.log_index, "its first topic is no event of the contracts")
+        raise InvalidLog(log.at.block, log.at.log_index, "its first topic is not an event of the contracts")
     try:
         values = _values(event, log)
         return event.record(log.at, *values)
@@ -117,7 +117,7 @@ def decode_from(log: Log, registry: str, ledger: str) -> Record:
     """Like ``decode``, and the event must be one of the contract that emitted it. Addresses are checksummed."""
     own = {registry: REGISTRY_EVENTS, ledger: LEDGER_EVENTS}.get(log.address, {})
     if not log.topics or log.topics[0] not in own:
-        raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} emits no such event")
+        raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} does not emit this event")
     return decode(log)
 
 

@@ -56,7 +56,7 @@ def deploy(
     registry = sender.transact(None, creation_data("ClientRegistry", founded), REGISTRY_GAS)
     ledger = sender.transact(None, creation_data("TrainingLedger", founded), LEDGER_GAS)
     if (registry.contract, ledger.contract) != (founded.registry, founded.ledger):
-        raise ChainError("Another transaction of the deployer came between registry and ledger; deploy again.")
+        raise ChainError("Another transaction of the deployer came between the registry and the ledger; deploy again.")
     return replace(founded, block=registry.block)
 
 
@@ -92,7 +92,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
             terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), rounds, repeats),
         )
     except ValueError as fault:
-        raise WrongCode(f"The contract at {ledger} states terms that no fedgrove ledger has: {fault}.") from None
+        raise WrongCode(f"The contract at {ledger} states terms that a fedgrove ledger cannot have: {fault}.") from None
 
 
 def verify_code(network: Network, deployment: Deployment) -> None:
@@ -109,16 +109,18 @@ def verify_code(network: Network, deployment: Deployment) -> None:
         A contract's code differs, so nothing that its records claim was checked.
     """
     if network.chain_id != deployment.chain_id:
-        raise WrongChain(f"The federation is on chain {deployment.chain_id}, the node serves {network.chain_id}.")
+        raise WrongChain(
+            f"The federation is on chain {deployment.chain_id}, but the node serves chain {network.chain_id}."
+        )
     for name, address in (("ClientRegistry", deployment.registry), ("TrainingLedger", deployment.ledger)):
         if network.code(address) != deployed_code(name, deployment):
             raise WrongCode(
                 f"The code at {address} is not the {name} that this version ships, with the terms of the federation; "
-                "do not trust it, or use its version."
+                "do not trust it, or use the version that deployed it."
             )
     told = read_deployment(network, deployment.ledger, deployment.block)
     if told != deployment:
-        raise WrongCode(f"The ledger at {deployment.ledger} states other terms than its description; read them anew.")
+        raise WrongCode(f"The terms of the ledger at {deployment.ledger} differ from its description; read them again.")
 
 
 def _first_record(network: Network, registry: str, ledger: str) -> int:

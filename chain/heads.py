@@ -116,7 +116,7 @@ class Heads:
                     continue
                 if message.get("id") == 1:
                     if not isinstance(message.get("result"), str):
-                        raise ValueError("the node offers no subscription")
+                        raise ValueError("the node does not offer subscriptions")
                     self._note(subscribed=True)
                 elif message.get("method") == "eth_subscription" and self._subscribed:
                     self._note(subscribed=True, heads=1)

@@ -22,5 +22,5 @@ def to_bytes(value: Any, size: int | None = None, most: int = MAX_BYTES) -> byte
         raise MalformedAnswer("not data")
     data = bytes.fromhex(value[2:])
     if size is not None and len(data) != size:
-        raise MalformedAnswer(f"{len(data)} bytes where {size} are due")
+        raise MalformedAnswer(f"{len(data)} bytes instead of {size}")
     return data

@@ -143,7 +143,7 @@ class LedgerHistory:
                 line = file.readline(MAX_LINE_BYTES + 1)
                 blocks.append(_parse(number, lambda line=line: _block(_read_line(line))))
             if file.read(1):
-                raise BadHistory(None, "lines follow the last block")
+                raise BadHistory(None, "there are lines after the last block")
         return cls(deployment, tuple(blocks))
 
 
@@ -164,7 +164,7 @@ def capture(network: Network, deployment: Deployment) -> LedgerHistory:
     for start in range(deployment.block, head + 1, HEADERS_AT_ONCE):
         headers += network.headers(start, min(head, start + HEADERS_AT_ONCE - 1))
     if keccak(headers[-1]) != block_hash:
-        raise BadHistory(head, "its header cannot be recomputed from what the node answers")
+        raise BadHistory(head, "its header cannot be recomputed from the node's answers")
     history = LedgerHistory(deployment, read_blocks(network, deployment, headers, deployment.block))
     history.verify()
     return history
@@ -175,7 +175,7 @@ def _check_nonce(number: int, call: Call, nonces: dict[str, int]) -> None:
     """``nonces`` are the latest of each sender."""
     sender, nonce = call.signed.sender, call.signed.nonce
     if nonce <= nonces.get(sender, -1):
-        raise BadHistory(number, f"a transaction of {sender} stands twice, or out of its author's order")
+        raise BadHistory(number, f"a transaction of {sender} appears twice, or out of its author's order")
     nonces[sender] = nonce
 
 
@@ -201,7 +201,7 @@ def _head(fields: dict[str, Any]) -> tuple[Deployment, int]:
         raise ValueError("another format")
     count = fields["blocks"]
     if type(count) is not int or not 1 <= count <= MAX_BLOCKS:
-        raise ValueError("another number of blocks")
+        raise ValueError("the wrong number of blocks")
     return Deployment.from_json(json.dumps(fields["deployment"])), count
 
 

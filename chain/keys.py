@@ -108,7 +108,9 @@ def load(path: Path, password: str) -> Keys:
     try:
         entries = (document["crypto"], document["fedgrove"]["crypto"])
     except (KeyError, TypeError):
-        raise KeystoreError(f"{path} is no fedgrove keystore; give the file that `fedgrove keys new` wrote.") from None
+        raise KeystoreError(
+            f"{path} is not a fedgrove keystore; give the file that `fedgrove keys new` wrote."
+        ) from None
     account, secrets = (secret_storage.unseal(each, password) for each in entries)
     return _from_plain(path, account, secrets)
 
@@ -176,7 +178,7 @@ def _read(path: Path) -> Any:
             raise ValueError("too large")
         return parse_json(data)
     except ValueError:
-        raise KeystoreError(f"{path} is no keystore, or is damaged; restore it from its backup.") from None
+        raise KeystoreError(f"{path} is not a keystore, or is damaged; restore it from its backup.") from None
 
 
 def _write(path: Path, data: bytes, overwrite: bool) -> None:
@@ -198,9 +200,9 @@ def _write(path: Path, data: bytes, overwrite: bool) -> None:
                 os.unlink(part)
         _sync_directory(path.parent)
     except FileExistsError:
-        raise KeystoreError(f"{path} exists already and was not changed; give another file.") from None
+        raise KeystoreError(f"{path} already exists and was not changed; give another file.") from None
     except OSError as fault:
-        raise KeystoreError(f"Cannot write {path} ({fault.strerror}); choose a place where you may write.") from None
+        raise KeystoreError(f"Cannot write {path} ({fault.strerror}); choose a place that you can write to.") from None
 
 
 def _sync_directory(directory: Path) -> None:

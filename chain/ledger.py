@@ -291,7 +291,7 @@ class Ledger:
     def forget(self) -> None:
         """Read all records anew at the next call, from another endpoint if there is one: those at hand break a rule."""
         self._index.forget()
-        self._network.distrust("delivers records that no ledger holds")
+        self._network.distrust("returns records that a ledger cannot hold")
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

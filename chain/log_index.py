@@ -68,7 +68,7 @@ class Span:
     def append(self, later: "Span") -> None:
         """Add the blocks that follow; raises BadHistory when they do not."""
         if later.parent != self.last_hash:
-            raise BadHistory(later.first, "it does not name the block before as its parent")
+            raise BadHistory(later.first, "its parent hash is not that of the previous block")
         self.hashes += later.hashes
         self.mixes += later.mixes
         self.wanted |= later.wanted
@@ -111,7 +111,7 @@ class LogIndex(RecordIndex):
             if self._hashes:
                 raise
             # Not one block held together: rather a chain whose headers are not Ethereum's than a lie.
-            raise BadHistory(fault.block, f"{fault.what} (if all nodes say so, see network.proofs)") from None
+            raise BadHistory(fault.block, f"{fault.what} (if every node says so, see network.proofs)") from None
         self._keep(span.first - 1)
         self._take(span)
 
@@ -137,7 +137,7 @@ class LogIndex(RecordIndex):
         for piece in pieces:
             span.append(piece)
         if span.last != last:
-            raise BadHistory(last, "another number of headers was delivered")
+            raise BadHistory(last, "the wrong number of headers was returned")
         return span
 
     def _take(self, span: Span) -> None:

@@ -86,7 +86,7 @@ class RpcNetwork(Network):
         origins = len({origin_of(url) for url in urls})
         self.quorum = quorum or min(2, origins)
         if self.quorum > origins:
-            raise ConnectionFailed(f"{self.quorum} endpoints must agree, but {origins} are given; name more of them.")
+            raise ConnectionFailed(f"{self.quorum} endpoints must agree, but only {origins} are given; name more.")
         self._endpoints = Endpoints(urls, expected_chain_id, timeout)
         self.chain_id = self._endpoints.chain_id
         self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
@@ -230,7 +230,9 @@ class RpcNetwork(Network):
         deadline = time.monotonic() + FUND_SECONDS
         while self.mined(transaction) is None:
             if time.monotonic() > deadline:
-                raise TransactionTimeout(f"The transfer to {address} is in no block after {FUND_SECONDS} s; try later.")
+                raise TransactionTimeout(
+                    f"The transfer to {address} was not included in a block within {FUND_SECONDS} s; try again later."
+                )
             time.sleep(self.poll_seconds)
 
     def mine(self, blocks: int = 1) -> None:

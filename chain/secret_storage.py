@@ -60,10 +60,10 @@ def unseal(crypto: Any, password: str) -> bytes:
     except (KeyError, TypeError, ValueError):
         well_formed = False
     if not well_formed:
-        raise KeystoreError("The keystore is no web3 secret storage of version 3; restore it from its backup.")
+        raise KeystoreError("The keystore is not web3 secret storage, version 3; restore it from its backup.")
     key = _derive(password, salt, cost, block, parallel)
     if not hmac.compare_digest(keccak(key[16:] + ciphertext), mac):
-        raise WrongPassword("The password does not open the keystore, or the file was altered; try the password again.")
+        raise WrongPassword("The password is wrong, or the keystore file was altered; try the password again.")
     return _aes_ctr(key[:16], vector, ciphertext)
 
 
@@ -77,17 +77,17 @@ def _derive(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
     # A file may come from anybody, and its parameters say how much memory and time it takes to open it.
     if min(cost, block, parallel) < 1 or block * parallel > MAX_BLOCKS or cost * block * parallel > MAX_WORK:
         raise KeystoreError(
-            "The keystore asks for more memory or time than any needs: its scrypt parameters must be above 0, with "
+            "The keystore asks for too much memory or time: its scrypt parameters must be above 0, with "
             f"n * r * p at most {MAX_WORK} and r * p at most {MAX_BLOCKS}; restore it from its backup."
         )
     if cost < 2 or cost & (cost - 1):
         raise KeystoreError(
-            f"The keystore's scrypt parameter n = {cost} is no power of two; restore it from its backup."
+            f"The keystore's scrypt parameter n = {cost} is not a power of two; restore it from its backup."
         )
     try:
         secret = password.encode()
     except UnicodeEncodeError:
-        raise WrongPassword("The password is no valid Unicode text; try the password again.") from None
+        raise WrongPassword("The password is not valid Unicode; try again.") from None
     memory = 128 * block * (cost + parallel + 2)
     return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES)
 

@@ -57,20 +57,20 @@ def decode_transaction(raw: bytes) -> SignedTransaction:
 
 def _legacy(fields: list[Any]) -> SignedTransaction:
     if len(fields) != _LEGACY_FIELDS:
-        raise ValueError("another number of fields")
+        raise ValueError("the wrong number of fields")
     nonce, _, _, to, _, data = fields[:6]
     v, r, s = map(_number, fields[6:])
     if v in _UNPROTECTED:
         return _signed(rlp_bytes(fields[:6]), (v - 27, r, s), None, nonce, to, data)
     chain_id, parity = divmod(v - 35, 2)
     if chain_id < 0:
-        raise ValueError("another recovery number")
+        raise ValueError("an invalid recovery number")
     return _signed(rlp_bytes([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, nonce, to, data)
 
 
 def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
     if len(fields) != _TYPED_FIELDS.get(kind):
-        raise ValueError(f"no transaction of type {kind}")
+        raise ValueError(f"not a transaction of type {kind}")
     at = 3 if kind == 1 else 4  # of the limit of gas: one price before it, or two
     chain_id, nonce, to, data = fields[0], fields[1], fields[at + 1], fields[at + 3]
     v, r, s = map(_number, fields[-3:])
@@ -81,9 +81,9 @@ def _signed(
     content: bytes, signature: tuple[int, int, int], chain_id: int | None, nonce: Any, to: Any, data: Any
 ) -> SignedTransaction:
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
-        raise ValueError("a recipient or calldata of another shape")
+        raise ValueError("a malformed recipient or malformed calldata")
     if signature[2] > _MAX_S:
-        raise ValueError("the mirrored form of a signature, which no chain takes")
+        raise ValueError("a signature with a high s, which chains reject")
     signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(content))
     recipient = to_checksum_address(to) if to else None
     return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data)
@@ -91,5 +91,5 @@ def _signed(
 
 def _number(word: Any) -> int:
     if not isinstance(word, bytes) or len(word) > 32 or word[:1] == b"\0":
-        raise ValueError("not a number in its one form")
+        raise ValueError("a number that is not in canonical form")
     return int.from_bytes(word, "big")

@@ -196,8 +196,8 @@ class Sender:
                 if not attempt.raise_fees((2, 1), 0, self._network.max_fee):
                     raise FeeAboveCap(
                         f"The node wants more than {attempt.fee / GWEI:g} gwei for a transaction at nonce "
-                        f"{attempt.nonce} of {self.address}; raise max_fee_gwei ({self._cap()}), or wait until what "
-                        "is in its pool is mined."
+                        f"{attempt.nonce} of {self.address}; raise max_fee_gwei ({self._cap()}), or wait until the "
+                        "pending ones are mined."
                     ) from None
 
     def _next_nonce(self) -> int:
@@ -260,7 +260,7 @@ class Sender:
         if count > attempt.nonce and (mined := self._find(attempt)) is not None:
             return mined
         if count > attempt.nonce:
-            self._count_lost(attempt, "another transaction took it, so send it again")
+            self._count_lost(attempt, "another transaction used it, so send it again")
         elif self._has_gap(count, attempt):
             self._count_lost(attempt, "an earlier one was lost with blocks that the chain abandoned, so send it again")
         else:

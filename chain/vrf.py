@@ -93,7 +93,7 @@ class Suite:
             u = curve.add(curve.public(s), curve.negate(curve.multiply(public, c)))
             v = curve.add(curve.multiply(hashed, s), curve.negate(curve.multiply(decoded.gamma, c)))
         except InvalidPoint:
-            raise InvalidProof("The proof leads to the point at infinity.") from None
+            raise InvalidProof("The proof yields the point at infinity.") from None
         if self.challenge(public, hashed, decoded.gamma, u, v) != c:
             raise InvalidProof("The proof does not belong to this public key and input.")
         return decoded, u, hashed, counter
@@ -154,7 +154,7 @@ class Suite:
         secret = int.from_bytes(secret_key, "big")
         if len(secret_key) != SECRET_KEY_BYTES or not 0 < secret < self.curve.order:
             raise InvalidSecretKey(
-                f"A VRF secret key is {SECRET_KEY_BYTES} bytes, big-endian, from 1 to the group's order less 1."
+                f"A VRF secret key is {SECRET_KEY_BYTES} bytes, big-endian, from 1 to the group's order minus 1."
             )
         return secret
 

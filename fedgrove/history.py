@@ -63,7 +63,9 @@ class History:
     def __init__(self, run: str | PathLike[str]) -> None:
         self.directory = Path(run)
         if not path.lexists(self.directory / LEDGER):
-            raise NoArchive(f"{self.directory} holds no run: it has no {LEDGER}; give the directory of `demo --out`")
+            raise NoArchive(
+                f"{self.directory} does not hold a run: it has no {LEDGER}; give the directory of `demo --out`"
+            )
         self.ledger = LedgerHistory.load(self.directory / LEDGER)
         self.ledger.verify()
         self._store = DiskReader(self.directory / STORE)

@@ -40,7 +40,7 @@ class BlockReader(ABC):
     def get(self, cid: CID, max_bytes: int) -> bytes:
         root = self._read_root(cid, max_bytes)
         if root.cid != cid:
-            raise Corrupt(cid, f"this is not the root of a file, its content is named {root.cid}")
+            raise Corrupt(cid, f"this is not the root of a file; the CID of its content is {root.cid}")
         return b"".join(self._contents(root))
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
@@ -80,7 +80,7 @@ class BlockReader(ABC):
         size = sum(link.size for link in links) if links else len(data)
         root = Root(CID.from_digest(cid.digest, DAG_PB if links else RAW), data, size, links)
         if max_bytes is not None and size > max_bytes:
-            raise TooLarge(root.cid, f"the content has {size} bytes, at most {max_bytes} are allowed here")
+            raise TooLarge(root.cid, f"the content has {size} bytes, but at most {max_bytes} are allowed")
         return root
 
     def _contents(self, root: Root) -> Iterator[bytes]:
@@ -100,9 +100,11 @@ class BlockReader(ABC):
             try:
                 data = self._read_block(link.cid, link.size)
             except TooLarge:
-                raise Malformed(link.cid, f"the block is larger than the {link.size} bytes its parent says") from None
+                raise Malformed(
+                    link.cid, f"the block is larger than the {link.size} bytes that its parent states"
+                ) from None
             if len(data) != link.size:
-                raise Malformed(link.cid, f"the block has {len(data)} bytes, its parent says {link.size}")
+                raise Malformed(link.cid, f"the block has {len(data)} bytes, but its parent states {link.size}")
             yield data
 
     def _read_node(self, link: Link, depth: int) -> tuple[Link, ...]:

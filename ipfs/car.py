@@ -58,10 +58,10 @@ def _read_blocks(stream: BinaryIO, max_bytes: int) -> Iterator[DagBlock]:
     total = 0
     while (length := _read_length(stream)) is not None:
         if not _CID_BYTES <= length <= _CID_BYTES + MAX_BLOCK_BYTES:
-            raise InvalidArchive(f"the archive has a section of {length} bytes, which no block has")
+            raise InvalidArchive(f"the archive has a section of {length} bytes, more than a block can have")
         total += length - _CID_BYTES
         if total > max_bytes:
-            raise InvalidArchive(f"the archive holds more than the {max_bytes} bytes allowed here")
+            raise InvalidArchive(f"the archive holds more than the {max_bytes} bytes allowed")
         section = _read_exactly(stream, length)
         cid, data = _parse_cid(section[:_CID_BYTES]), section[_CID_BYTES:]
         if sha256(data).digest() != cid.digest:

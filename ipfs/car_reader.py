@@ -48,7 +48,7 @@ class CarReader(BlockReader):
         self.held_bytes = 0
         for count, block in enumerate(archive.blocks, 1):
             if count > MAX_BLOCKS:
-                raise car.InvalidArchive(f"the archive has more than the {MAX_BLOCKS} blocks allowed here")
+                raise car.InvalidArchive(f"the archive has more than the {MAX_BLOCKS} blocks allowed")
             size = len(block.data)
             self._places.setdefault(block.cid.digest, (stream.tell() - size, size))
             self.held_bytes += size
@@ -59,7 +59,7 @@ class CarReader(BlockReader):
             raise NotFound(cid, "the archive does not hold this block")
         place, size = self._places[cid.digest]
         if size > max_bytes:
-            raise TooLarge(cid, f"the block has {size} bytes, at most {max_bytes} are allowed here")
+            raise TooLarge(cid, f"the block has {size} bytes, but at most {max_bytes} are allowed")
         data = os.pread(self._stream.fileno(), size, place)  # no seeking: several threads may read
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, "the block was changed while the archive was read")

@@ -85,14 +85,14 @@ class DiskReader(BlockReader):
                 with open_block(self._block_path(cid)) as file:
                     size = os.fstat(file.fileno()).st_size
                     if max_bytes < size <= MAX_BLOCK_BYTES:
-                        raise TooLarge(cid, f"the block has {size} bytes, at most {max_bytes} are allowed here")
+                        raise TooLarge(cid, f"the block has {size} bytes, but at most {max_bytes} are allowed")
                     data = file.read(MAX_BLOCK_BYTES + 1)
             except FileNotFoundError:
                 raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
             except NotAFile:
-                raise Corrupt(cid, f"what the store at {self.path} has under this name is no regular file") from None
+                raise Corrupt(cid, f"the store at {self.path} has something else than a file under this name") from None
         if len(data) > MAX_BLOCK_BYTES:
-            raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than any block has")
+            raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than a block can have")
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
         return data
@@ -152,7 +152,7 @@ class DiskStore(DiskReader):
     def pin(self, digest: bytes) -> None:
         with self._changes():
             if not self.has(digest):
-                raise NotFound(CID.from_digest(digest, RAW), f"the store at {self.path} does not hold it as a whole")
+                raise NotFound(CID.from_digest(digest, RAW), f"the store at {self.path} does not hold all of it")
             self._write_pin(digest)
 
     def unpin(self, digest: bytes) -> None:

@@ -83,7 +83,7 @@ class KuboStore(BlockReader):
         with self._answers():
             imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"})["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
-                reason = str(imported["PinErrorMsg"] or "it reports another root")[:200]
+                reason = str(imported["PinErrorMsg"] or "it reported a different root")[:200]
                 raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
         return root
 
@@ -131,9 +131,9 @@ class KuboStore(BlockReader):
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
         data = self._call(cid, lambda: self._receive(cid))
         if sha256(data).digest() != cid.digest:
-            raise Corrupt(cid, f"the IPFS node at {self.url} delivered other bytes than this CID names")
+            raise Corrupt(cid, f"the IPFS node at {self.url} returned bytes that do not match this CID")
         if len(data) > max_bytes:
-            raise TooLarge(cid, f"the block has {len(data)} bytes, at most {max_bytes} are allowed here")
+            raise TooLarge(cid, f"the block has {len(data)} bytes, but at most {max_bytes} are allowed")
         return data
 
     def _receive(self, cid: CID) -> bytes:
@@ -144,9 +144,9 @@ class KuboStore(BlockReader):
             for piece in pieces:
                 data += piece
                 if len(data) > MAX_BLOCK_BYTES:
-                    raise Corrupt(cid, f"the IPFS node at {self.url} delivered more bytes than any block has")
+                    raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have")
                 if time.monotonic() > deadline:
-                    raise Unreachable(f"the IPFS node at {self.url} delivers too slowly: check its load, or try again")
+                    raise Unreachable(f"the IPFS node at {self.url} sends too slowly: check its load, or try again")
         return bytes(data)
 
     def _patience(self) -> dict[str, str]:
@@ -181,7 +181,7 @@ class KuboStore(BlockReader):
             ) from fault
         except (exceptions.Error, AssertionError, KeyError, TypeError) as fault:
             # The client library asserts on the number of answers it gets.
-            raise Unreachable(f"what answers at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
+            raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
 
 
 class _PiecewiseClient(ClientSync):
@@ -217,7 +217,9 @@ def _connect(url: str, timeout: float) -> _Api:
         host = port = None
     bare = host is not None and parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
     if not host or not bare or parts.scheme not in ("http", "https"):
-        raise StoreError("the URL of an IPFS node has the form http://HOST:PORT (or https), without user name and path")
+        raise StoreError(
+            "the URL of an IPFS node has the form http://HOST:PORT (or https), without a user name or a path"
+        )
     kind = "ip6" if ":" in host else "ip4" if host.replace(".", "").isdigit() else "dns"
     address = f"/{kind}/{host}/tcp/{port or 5001}/{parts.scheme}"
     try:

@@ -125,7 +125,7 @@ def decode_node(data: bytes, size: int, depth: int, profile: Profile = UNIXFS_V1
     """
     digests, found = _scan_node(data, profile)
     if found != size:
-        raise InvalidNode(f"the node holds {found} bytes, its parent says {size}")
+        raise InvalidNode(f"the node holds {found} bytes, but its parent states {size}")
     return _rebuild(data, digests, size, depth, profile)
 
 
@@ -211,10 +211,10 @@ def _scan_node(data: bytes, profile: Profile) -> tuple[list[bytes], int]:
 def _rebuild(data: bytes, digests: list[bytes], size: int, depth: int, profile: Profile) -> tuple[Link, ...]:
     """Return the links of the canonical node of this size, depth and digests, if it is ``data``."""
     if depth < 1 or not 0 < size <= _MAX_FILE_BYTES:
-        raise InvalidNode(f"a file of {size} bytes has no node at depth {depth}")
+        raise InvalidNode(f"a file of {size} bytes cannot have a node at depth {depth}")
     capacity = profile.chunk_size * profile.max_links ** (depth - 1)
     if len(digests) != -(-size // capacity):
-        raise InvalidNode(f"a node of {size} bytes has {-(-size // capacity)} links, this one has {len(digests)}")
+        raise InvalidNode(f"a node of {size} bytes has {-(-size // capacity)} links, but this one has {len(digests)}")
     codec = RAW if depth == 1 else DAG_PB
     links = []
     for index, digest in enumerate(digests):

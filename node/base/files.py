@@ -62,5 +62,5 @@ def exclusive(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyInUse(f"another process works in {directory}: stop it, or give another directory") from None
+            raise AlreadyInUse(f"another process is using {directory}: stop it, or give another directory") from None
         yield

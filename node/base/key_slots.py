@@ -82,11 +82,11 @@ class SlotFile:
             return
         except OSError as fault:
             if fault.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise NoSlotFile(f"{self._path} is no regular file: remove it") from None
+                raise NoSlotFile(f"{self._path} is not a regular file: remove it") from None
             raise
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NoSlotFile(f"{self._path} is no regular file: remove it")
+                raise NoSlotFile(f"{self._path} is not a regular file: remove it")
             fcntl.flock(descriptor, fcntl.LOCK_EX if changing else fcntl.LOCK_SH)
             yield Slots(descriptor, self._path, self._cipher)
         finally:
@@ -150,7 +150,7 @@ class Slots:
         if free is not None:
             return free
         if whole >= MAX_SLOTS * SLOT_BYTES:
-            raise NoSlotFile(f"{self._path} is full: no journal needs {MAX_SLOTS} keys")
+            raise NoSlotFile(f"{self._path} is full, with {MAX_SLOTS} keys: that is more than a journal needs")
         # Written before a key is, so that no key's bytes are ever in a block that the file system may yet move.
         self._write(whole, bytes(PAGE_BYTES))
         os.fsync(self._descriptor)
@@ -165,7 +165,7 @@ class Slots:
 
     def _write(self, place: int, data: bytes) -> None:
         if os.pwrite(self._descriptor, data, place) != len(data):
-            raise OSError(f"{self._path} could not be written whole")
+            raise OSError(f"{self._path} could not be written completely")
 
 
 def keeps_overwritten(directory: Path) -> str:

@@ -60,7 +60,7 @@ def load(data: bytes, layout: Layout | None = None) -> Tensors:
     except (SafetensorError, KeyError, ValueError, TypeError) as fault:
         raise InvalidModel(f"the model is not a safetensors file: {type(fault).__name__}") from None
     if not tensors:
-        raise InvalidModel("the model holds no tensor")
+        raise InvalidModel("the model has no tensors")
     for name, tensor in tensors.items():
         if not tensor.size:
             raise InvalidModel(f"tensor {name!r} is empty")
@@ -82,7 +82,7 @@ def flatten(tensors: Mapping[str, np.ndarray]) -> np.ndarray:
 def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
     """Cut a vector of ``layout.length`` float32 values back into named tensors (copies)."""
     if vector.shape != (layout.length,):
-        raise InvalidModel(f"the vector has shape {vector.shape}, the model has {layout.length} parameters")
+        raise InvalidModel(f"the vector has shape {vector.shape}, but the model has {layout.length} parameters")
     pieces: Sequence[np.ndarray] = np.split(vector, np.cumsum(layout.sizes)[:-1])
     parts = zip(layout.names, layout.shapes, pieces, strict=True)
     return {name: piece.reshape(shape).astype(np.float32) for name, shape, piece in parts}

@@ -151,7 +151,7 @@ def test_two_urls_at_one_place_are_one_voice(anvil_network):
     twice = [anvil_network.url, anvil_network.url + "/other-key"]
     with connect(twice) as network:
         assert network.quorum == 1
-    with pytest.raises(ConnectionFailed, match="2 endpoints must agree, but 1 are given"):
+    with pytest.raises(ConnectionFailed, match="2 endpoints must agree, but only 1 are given"):
         RpcNetwork(twice, quorum=2)
 
 

@@ -81,7 +81,7 @@ def test_when_all_fail_each_is_named_without_its_secret(other):
     with pytest.raises(ConnectionFailed) as fault:
         connect([NOBODY + "/key-1234", secret], timeout=2)
     told = str(fault.value)
-    assert NOBODY in told and other.url in told and "answers what no EVM node answers" in told
+    assert NOBODY in told and other.url in told and "sends answers that are not an EVM node's" in told
     assert "key-1234" not in told and "hunter2" not in told
 
 

@@ -115,7 +115,7 @@ def test_a_missing_or_oversized_file_is_told(tmp_path):
         load(tmp_path / "none.json", "secret")
     big = tmp_path / "big.json"
     big.write_bytes(b" " * (keystore.MAX_KEYSTORE_BYTES + 1))
-    with pytest.raises(KeystoreError, match="no keystore"):
+    with pytest.raises(KeystoreError, match="not a keystore"):
         load(big, "secret")
 
 
@@ -133,9 +133,9 @@ def test_backup_and_restore_never_overwrite(path, tmp_path):
     before = path.read_bytes()
     copy = tmp_path / "copy.json"
     backup(path, "secret", copy, "other", COST)
-    with pytest.raises(KeystoreError, match="exists already"):
+    with pytest.raises(KeystoreError, match="already exists"):
         restore(copy, "other", path, "third", COST)
-    with pytest.raises(KeystoreError, match="exists already"):
+    with pytest.raises(KeystoreError, match="already exists"):
         backup(path, "secret", copy, "other", COST)
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == ["alice.json", "copy.json"]

@@ -196,7 +196,7 @@ def test_a_former_life_that_offered_more_is_outbid_or_told(slow_chain, account):
     with pytest.raises(TransactionTimeout):
         pay(rich, timeout=0.1)
     slow_chain.max_fee = 100 * GWEI
-    with pytest.raises(FeeAboveCap, match="pool"):
+    with pytest.raises(FeeAboveCap, match="pending ones"):
         pay(Sender(slow_chain, account), 2)
     slow_chain.max_fee = 500 * GWEI
     sending = Background(lambda: pay(Sender(slow_chain, account), 3))
@@ -236,7 +236,7 @@ def test_a_nonce_that_somebody_else_used_is_told(slow_chain, account):
     slow_chain.resend_seconds, before = 1000, slow_chain.resend_seconds
     slow_chain.request("anvil_setNonce", account.address, "0x1")
     try:
-        with pytest.raises(TransactionReplaced, match="another transaction took it"):
+        with pytest.raises(TransactionReplaced, match="another transaction used it"):
             sending.result()
     finally:
         slow_chain.resend_seconds = before

@@ -169,7 +169,7 @@ def test_a_leaf_of_another_size_than_its_parent_says_is_an_error(tmp_path, lengt
     leaf = CID.from_digest(plant(store, bytes(length)), RAW)
     other = CID.from_digest(plant(store, b"x"), RAW)
     root = plant(store, encode_node([Link(leaf, 256, 256), Link(other, 1, 1)]))
-    with pytest.raises(Corrupt, match=f"{leaf}.*parent says"):
+    with pytest.raises(Corrupt, match=f"{leaf}.*parent states"):
         store.fetch(root, 257)
 
 
@@ -196,7 +196,7 @@ def test_a_blob_is_available_only_as_a_whole_within_its_bound_and_well_formed(tm
     assert store.available(digest) and store.available(digest, len(data))
     assert not store.available(digest, len(data) - 1)
     first, *others = decode_root(block_path(store, digest).read_bytes(), store.profile)
-    bad = CID.from_digest(plant(store, b"no node"), DAG_PB)
+    bad = CID.from_digest(plant(store, b"cannot have a node"), DAG_PB)
     hostile = plant(store, encode_node([Link(bad, first.size, first.total_size), *others]))
     assert not store.available(hostile)
     with pytest.raises(Corrupt, match=str(bad)):

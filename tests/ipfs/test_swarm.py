@@ -140,9 +140,9 @@ def test_another_swarm_cannot_join(pair, tmp_path):
 
 @pytest.mark.parametrize("address", ["", "/ip4/10.0.0.1/tcp/1/p2p/" + "Q" * 46, "/ip4/127.0.0.1/tcp/1"])
 def test_a_peer_that_is_not_a_local_node_is_one_sentence(pair, tmp_path, address):
-    with pytest.raises(StoreError, match="take its `addresses`"):
+    with pytest.raises(StoreError, match="use one of its `addresses`"):
         LocalKubo(tmp_path, peers=[address])
-    with pytest.raises(StoreError, match="take its `addresses`"):
+    with pytest.raises(StoreError, match="use one of its `addresses`"):
         pair[0].connect([address])
 
 

@@ -166,7 +166,7 @@ def test_arbitrary_bytes_never_raise(data):
 def test_an_inner_node_must_have_the_size_and_depth_its_parent_says():
     block = encode_node(GOOD)
     assert decode_node(block, 10, 1, TINY) == tuple(GOOD)
-    with pytest.raises(InvalidNode, match="its parent says 11"):
+    with pytest.raises(InvalidNode, match="its parent states 11"):
         decode_node(block, 11, 1, TINY)
     with pytest.raises(InvalidNode):
         decode_node(block, 10, 2, TINY)
