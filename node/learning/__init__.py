@@ -3,7 +3,7 @@
 settings      what a federation agrees on about model, training and partition (no torch)
 samples       labelled images as arrays (no torch)
 datasets      digits, MNIST, Fashion-MNIST, CIFAR-10 and the user's own data; the only part that reads files
-publishers    where the public data sets are, their checksums, downloads
+publishers    where the public datasets are, their checksums, downloads
 idx, cifar    strict parsers of the two file formats
 partition     Dirichlet, shard and IID splits over clients
 shared        the shared set d_share and its bytes

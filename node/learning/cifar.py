@@ -54,11 +54,11 @@ def parse_python_batch(data: bytes) -> Images:
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError, KeyError, AttributeError) as fault:
         raise ValueError(f"it is not a CIFAR-10 batch: {fault}") from None
     if not isinstance(batch, dict):
-        raise ValueError("it is not a CIFAR-10 batch: no dictionary")
+        raise ValueError("it is not a CIFAR-10 batch: it is not a dictionary")
     entries = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
     images, labels = getattr(entries.get("data"), "array", None), entries.get("labels")
     if images is None or not isinstance(labels, list) or not all(type(label) is int for label in labels):
-        raise ValueError("it is not a CIFAR-10 batch: it needs an array data and a list labels")
+        raise ValueError("it is not a CIFAR-10 batch: it needs an array named data and a list named labels")
     if images.ndim != 2 or images.shape != (len(labels), PIXELS) or not labels:
         raise ValueError(f"it is not a CIFAR-10 batch: data {images.shape} with {len(labels)} labels")
     return _checked(images, np.array(labels, dtype=np.int64))
@@ -81,7 +81,7 @@ def _refuse_unusual_opcodes(data: bytes) -> None:
     try:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
             if opcode.name not in PLAIN_OPCODES or number >= MAX_OPERATIONS:
-                raise ValueError(f"opcode {opcode.name} has no place in a CIFAR-10 batch")
+                raise ValueError(f"a CIFAR-10 batch cannot contain the opcode {opcode.name}")
             # The unpickler reserves memory up to the largest index, so an honest file's indices follow its length.
             if opcode.name == "LONG_BINPUT" and argument is not None and argument > number:
                 raise ValueError("memo index out of bounds")

@@ -38,7 +38,7 @@ CIFAR_BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batc
 
 
 def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
-    """Load a data set.
+    """Load a dataset.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
     if ":" in name:
         return from_attribute(name)
     raise DatasetError(
-        f"unknown data set {name!r}: choose {', '.join(DATASETS)}, MODULE:ATTRIBUTE or a .npz or .safetensors file"
+        f"unknown dataset {name!r}: choose {', '.join(DATASETS)}, MODULE:ATTRIBUTE or a .npz or .safetensors file"
     )
 
 
@@ -78,7 +78,7 @@ def _digits() -> Loaded:
     """1,797 images of 8×8 in 17 grey levels; the same 360 are held out always."""
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
-        raise DatasetError("the data set digits needs scikit-learn: pip install 'fedgrove[learning]'")
+        raise DatasetError("the dataset digits needs scikit-learn: pip install 'fedgrove[learning]'")
     # The file itself, since to import scikit-learn takes a second and a half.
     table = np.loadtxt(Path(package.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
     images, labels = table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
@@ -107,9 +107,9 @@ def _images(images: np.ndarray, labels: np.ndarray, folder: Path) -> Samples:
     try:
         samples = as_samples(images, labels)
     except ValueError as fault:
-        raise DatasetError(f"the files in {folder} are unusable: {fault}") from None
+        raise DatasetError(f"the files in {folder} cannot be used: {fault}") from None
     if int(samples.y.max()) > 9:
-        raise DatasetError(f"the files in {folder} are unusable: a label is above 9")
+        raise DatasetError(f"the files in {folder} cannot be used: a label is above 9")
     return samples
 
 
@@ -141,7 +141,7 @@ def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, 
         except ValueError as fault:
             raise DatasetError(f"{name} in {origin} is unusable: {fault}") from None
         if content_digest(images, labels) != digest:
-            raise DatasetError(f"{name} in {origin} is not the published batch (wrong SHA-256): fetch it again")
+            raise DatasetError(f"{name} in {origin} is not the published batch (wrong SHA-256): download it again")
         batches.append((images, labels))
     images = np.concatenate([batch[0] for batch in batches[:-1]])
     labels = np.concatenate([batch[1] for batch in batches[:-1]])
@@ -151,7 +151,7 @@ def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, 
 def _counted(name: str, parts: list[Samples], counts: tuple[int, int], origin: Path) -> Loaded:
     found = (len(parts[0]), len(parts[1]))
     if found != counts:
-        raise DatasetError(f"{origin} holds {found} training and test samples, expected {counts}: fetch it again")
+        raise DatasetError(f"{origin} holds {found} training and test samples, expected {counts}: download it again")
     return Loaded(name, 10, parts[0], parts[1])
 
 

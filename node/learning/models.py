@@ -104,7 +104,7 @@ class ConvNet(Classifier):
             height, width = (height - lost) // 2, (width - lost) // 2
         if height < 1 or width < 1:
             raise ValueError(
-                f"images of shape {tuple(input_shape)} are too small for this model: small-cnn takes 4 × 4 and up"
+                f"images of shape {tuple(input_shape)} are too small for this model: small-cnn needs at least 4 × 4"
             )
         self.centred = architecture.centred
         self.conv1 = nn.Conv2d(channels, first, architecture.kernel, padding=architecture.padding)

@@ -1,4 +1,4 @@
-"""Dealing a data set to clients: Dirichlet over labels, label shards, groups with main labels, IID.
+"""Dealing a dataset to clients: Dirichlet over labels, label shards, groups with main labels, IID.
 
 Every split is a tuple of sorted index arrays (int64), one a client: none empty, together each sample once, or so many
 times as there are copies of the data.
@@ -38,7 +38,7 @@ def deal(
 def partition(labels: np.ndarray, clients: int, settings: PartitionSettings, seed: int) -> Partition:
     """Deal samples with labels (n,) to ``clients`` clients; the same arguments give the same split."""
     if clients % settings.copies:
-        raise ValueError(f"{settings.copies} copies of the data cannot be dealt to {clients} clients alike")
+        raise ValueError(f"{settings.copies} copies of the data cannot be split equally over {clients} clients")
     rng = np.random.default_rng([seed, clients])
     dealt = (_once(labels, clients // settings.copies, settings, rng) for _ in range(settings.copies))
     return tuple(chain.from_iterable(dealt))
@@ -81,7 +81,7 @@ def shards(labels: np.ndarray, clients: int, per_client: int, rng: np.random.Gen
     if not len(classes) <= total <= len(labels):
         raise ValueError(
             f"{clients} clients × {per_client} shards is {total} shards, "
-            f"but there are {len(classes)} classes and {len(labels)} samples: choose a number between"
+            f"but there are {len(classes)} classes and {len(labels)} samples: choose a number in between"
         )
     pieces: list[np.ndarray] = []
     for label, count in zip(classes, _shards_per_class(counts, total), strict=True):
@@ -99,7 +99,9 @@ def groups(labels: np.ndarray, clients: int, count: int, others: float, rng: np.
     _check(labels, clients)
     classes = np.unique(labels)
     if not count <= min(clients, len(classes)):
-        raise ValueError(f"{count} groups need as many clients and labels: there are {clients} and {len(classes)}")
+        raise ValueError(
+            f"{count} groups need at least {count} clients and {count} labels: there are {clients} and {len(classes)}"
+        )
     parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
     common: list[np.ndarray] = []
     for group, mains in enumerate(np.array_split(classes, count)):
@@ -129,7 +131,7 @@ def _check(labels: np.ndarray, clients: int) -> None:
     if clients < 1:
         raise ValueError(f"the number of clients must be at least 1, not {clients}")
     if len(labels) < clients:
-        raise ValueError(f"{len(labels)} samples cannot give each of {clients} clients at least one: take fewer")
+        raise ValueError(f"{len(labels)} samples are too few to give each of {clients} clients one: use fewer clients")
 
 
 def _shards_per_class(counts: np.ndarray, total: int) -> np.ndarray:

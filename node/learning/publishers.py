@@ -1,4 +1,4 @@
-"""Where the public data sets come from: addresses, sizes and SHA-256 of the publishers' files, and their download.
+"""Where the public datasets come from: addresses, sizes and SHA-256 of the publishers' files, and their download.
 
 The SHA-256 belong to the files whose MD5 the publishers give. MNIST's own site no longer serves the files; PyTorch's
 mirror does, and the checksum makes the mirror as good as the original.
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 class DatasetError(ValueError):
-    """A data set cannot be had or used; one sentence that says what to do."""
+    """A dataset cannot be had or used; one sentence that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class IdxSource:
-    """A data set in four IDX files: training images and labels, test images and labels; and the two counts."""
+    """A dataset in four IDX files: training images and labels, test images and labels; and the two counts."""
 
     folders: tuple[str, ...]
     files: tuple[PublishedFile, PublishedFile, PublishedFile, PublishedFile]
@@ -151,13 +151,13 @@ def read_verified(path: Path, file: PublishedFile) -> bytes:
     data = read_bounded(path, file.size if zipped else 1 << 30)
     expected = file.sha256 if zipped else file.content_sha256
     if expected and hashlib.sha256(data).hexdigest() != expected:
-        raise DatasetError(f"{path} is not the published file (wrong SHA-256): delete it and fetch it again")
+        raise DatasetError(f"{path} is not the published file (wrong SHA-256): delete it and download it again")
     if not zipped:
         return data
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error):
-        raise DatasetError(f"{path} cannot be unzipped: delete it and fetch it again") from None
+        raise DatasetError(f"{path} cannot be unzipped: delete it and download it again") from None
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
@@ -168,7 +168,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror}") from None
     if len(data) > limit:
-        raise DatasetError(f"{path} has more than the {limit} bytes it should have: delete it and fetch it again")
+        raise DatasetError(f"{path} has more than the {limit} bytes it should have: delete it and download it again")
     return data
 
 
@@ -176,7 +176,7 @@ def read_archive(path: Path, file: PublishedFile, members: tuple[str, ...], limi
     """Check an archive's SHA-256 and read ``members`` of at most ``limit`` bytes each; nothing is unpacked to disk."""
     digest = hashlib.sha256(read_bounded(path, file.size)).hexdigest()
     if digest != file.sha256:
-        raise DatasetError(f"{path} is not the published archive (wrong SHA-256): delete it and fetch it again")
+        raise DatasetError(f"{path} is not the published archive (wrong SHA-256): delete it and download it again")
     contents: dict[str, bytes] = {}
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -185,10 +185,10 @@ def read_archive(path: Path, file: PublishedFile, members: tuple[str, ...], limi
                 if stream is not None:
                     contents[member.name] = stream.read()
     except (OSError, EOFError, tarfile.TarError, zlib.error):
-        raise DatasetError(f"{path} cannot be unpacked: delete it and fetch it again") from None
+        raise DatasetError(f"{path} cannot be unpacked: delete it and download it again") from None
     missing = [name for name in members if name not in contents]
     if missing:
-        raise DatasetError(f"{path} does not hold {missing[0]}: delete it and fetch it again")
+        raise DatasetError(f"{path} does not hold {missing[0]}: delete it and download it again")
     return [contents[name] for name in members]
 
 
@@ -200,7 +200,7 @@ def download(file: PublishedFile, folder: Path) -> Path:
     DatasetError
         Offline, refused, or not the published file.
     """
-    advice = f"put {file.name} into {folder} yourself, or use the data set digits, which needs no download"
+    advice = f"put {file.name} into {folder} yourself, or use the dataset digits, which needs no download"
     partial: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ class Samples:
 
 
 class Dataset(Protocol):
-    """A data set with its own split into training and test samples."""
+    """A dataset with its own split into training and test samples."""
 
     @property
     def name(self) -> str: ...
@@ -60,7 +60,7 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A data set in memory."""
+    """A dataset in memory."""
 
     name: str
     classes: int

@@ -23,12 +23,12 @@ def draw_shared(samples: Samples, per_class: int, rng: np.random.Generator) -> S
         A class has fewer samples.
     """
     if per_class < 1:
-        raise ValueError(f"the shared set needs at least 1 sample a class, not {per_class}")
+        raise ValueError(f"the shared set needs at least 1 sample per class, not {per_class}")
     chosen = []
     for label in np.unique(samples.y):
         indices = np.flatnonzero(samples.y == label)
         if len(indices) < per_class:
-            raise ValueError(f"class {label} has {len(indices)} samples, fewer than the {per_class} a class to share")
+            raise ValueError(f"class {label} has {len(indices)} samples, fewer than the {per_class} per class to share")
         chosen.append(np.sort(rng.choice(indices, per_class, replace=False)))
     return samples.take(np.concatenate(chosen))
 

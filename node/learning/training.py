@@ -256,7 +256,7 @@ class _Sgd:
 
 def _gradient(parameter: torch.Tensor) -> torch.Tensor:
     if parameter.grad is None:
-        raise RuntimeError("the loss does not depend on one of the weights")
+        raise RuntimeError("the loss does not depend on one of the model's weights")
     return parameter.grad
 
 
@@ -311,7 +311,9 @@ def _check_fits(spec: ModelSpec, samples: Samples) -> None:
     if len(samples) == 0:
         raise ValueError("there are no samples: a client needs at least one")
     if samples.x.shape[1:] != spec.input_shape:
-        raise ValueError(f"images have shape {samples.x.shape[1:]}, the federation's model takes {spec.input_shape}")
+        raise ValueError(
+            f"images have shape {samples.x.shape[1:]}, but the federation's model takes {spec.input_shape}"
+        )
     if int(samples.y.min()) < 0 or int(samples.y.max()) >= spec.classes:
         raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
 

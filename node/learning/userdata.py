@@ -34,7 +34,7 @@ def from_attribute(reference: str) -> Loaded:
     parts = []
     for method in ("train", "test"):
         if not callable(getattr(source, method, None)):
-            raise DatasetError(f"{reference!r} has no method {method}(): a data set needs train() and test()")
+            raise DatasetError(f"{reference!r} has no method {method}(): a dataset needs train() and test()")
         parts.append(_samples(getattr(source, method)(), f"{reference}.{method}()"))
     return _joined(reference, *parts)
 
@@ -53,7 +53,9 @@ def part_from_file(path: Path, part: Literal["train", "test"], spec: ModelSpec) 
     samples = _samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})")
     if samples.x.shape[1:] != tuple(spec.input_shape):
         shape = "x".join(map(str, samples.x.shape[1:]))
-        raise DatasetError(f"{path}: images are {shape}, the federation's model takes {list(spec.input_shape)}")
+        raise DatasetError(
+            f"{path}: images have shape {shape}, but the federation's model takes {list(spec.input_shape)}"
+        )
     if int(samples.y.max()) >= spec.classes:
         raise DatasetError(f"{path}: there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}")
     return samples
@@ -87,12 +89,14 @@ def _samples(given: Any, label: str) -> Samples:
         items = [given[index] for index in range(len(given))]
         return as_samples(np.stack([np.asarray(item[0]) for item in items]), np.array([int(item[1]) for item in items]))
     except (ValueError, TypeError, IndexError, KeyError) as fault:
-        raise DatasetError(f"{label} is unusable: {fault}") from None
+        raise DatasetError(f"{label} cannot be used: {fault}") from None
 
 
 def _joined(name: str, train: Samples, test: Samples) -> Loaded:
     if train.x.shape[1:] != test.x.shape[1:]:
-        raise DatasetError(f"{name}: training images have shape {train.x.shape[1:]}, test images {test.x.shape[1:]}")
+        raise DatasetError(
+            f"{name}: training images have shape {train.x.shape[1:]}, but test images have shape {test.x.shape[1:]}"
+        )
     classes = int(max(train.y.max(), test.y.max())) + 1
     if classes < 2:
         raise DatasetError(f"{name} has a single class: there is nothing to learn")

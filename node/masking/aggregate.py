@@ -93,7 +93,7 @@ class Aggregate:
         client = self._graph.client(position)
         self._check_whole()
         if position not in self._missing:
-            raise InvalidUpdate(f"client {client} is no survivor, or its update was added before", client)
+            raise InvalidUpdate(f"client {client} is not a survivor, or its update was already added", client)
         self._partial = client
         filled, carry = 0, b""
         for chunk in chunks:
@@ -148,7 +148,9 @@ class Aggregate:
 
     def _check_whole(self) -> None:
         if self._partial is not None:
-            raise InvalidUpdate(f"the sum is spoilt by a part of the update of client {self._partial}", self._partial)
+            raise InvalidUpdate(
+                f"the sum contains a part of the update of client {self._partial} and cannot be used", self._partial
+            )
 
     def _left_over(self) -> Iterator[Mask]:
         """The masks still in the sum, as masks that take them off."""

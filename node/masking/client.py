@@ -109,7 +109,7 @@ def mask_keys(graph: MaskGraph, position: int, secrets: RoundSecrets, sharers: C
     check_own(graph, position, secrets)
     me = graph.client(position)
     if position not in sharers:
-        raise MaskingRefused(f"client {me} has not shared its secrets, so its mask could never be taken off")
+        raise MaskingRefused(f"client {me} has not shared its secrets, so its mask could not be removed")
     keys = [MaskKey(self_mask_key(graph.context, secrets.self_seed, me), False)]
     for partner in graph.neighbours[position]:
         if partner in sharers:
@@ -124,6 +124,6 @@ def _check_cover(graph: MaskGraph, position: int, sharers: Collection[int], layo
     needed = MIN_PAIRS if kappa < 1 else 1
     if pairs < needed:
         raise MaskingRefused(
-            f"tensor {layout.names[tensor]!r} of client {graph.client(position)} would be masked by {pairs} pairs, "
+            f"tensor {layout.names[tensor]!r} of client {graph.client(position)} would be masked by {pairs} pairs, but "
             f"{needed} are needed: its partners did not share, or masking.kappa is too small"
         )

@@ -20,7 +20,7 @@ MIN_PAIRS = 2
 def pair_tensors(a: int, b: int, n: int, count: int, kappa: float) -> frozenset[int]:
     """Indices of the tensors, of ``count``, that positions ``a`` and ``b`` of ``n`` mask."""
     if not 0 < kappa <= 1:
-        raise ValueError(f"kappa is {kappa}, set it above 0 and at most 1")
+        raise ValueError(f"kappa is {kappa}; set it above 0 and at most 1")
     width = int(kappa * count)
     start = _parting_level(a, b, n) * width
     return frozenset((start + step) % count for step in range(width))

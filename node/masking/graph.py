@@ -207,7 +207,7 @@ def _check_participants(participants: Sequence[Participant]) -> None:
     if [participant.position for participant in participants] != list(range(len(participants))):
         raise InvalidGraph("the participants are not listed in the order of the cooperation tree")
     if len({participant.client for participant in participants}) != len(participants):
-        raise InvalidGraph("a client takes part twice")
+        raise InvalidGraph("a client appears twice")
     if len(participants) < 2:
         raise InvalidGraph(f"{len(participants)} clients cannot mask: draw at least {MIN_CLIENTS}")
 
@@ -215,7 +215,7 @@ def _check_participants(participants: Sequence[Participant]) -> None:
 def _check_groups(groups: Adjacency, n: int) -> None:
     together = [position for group in groups for position in group]
     if len(set(together)) != len(together) or not set(together) <= set(range(n)):
-        raise InvalidGraph("a position is in two groups, or not in the round's order")
+        raise InvalidGraph("a position is in two groups, or is not in the round's order")
 
 
 def _check_partners(partners: Sequence[Sequence[int]], n: int) -> None:
@@ -224,4 +224,4 @@ def _check_partners(partners: Sequence[Sequence[int]], n: int) -> None:
     edges = {(position, partner) for position, own in enumerate(partners) for partner in own}
     for position, partner in edges:
         if not 0 <= partner < n or partner == position or (partner, position) not in edges:
-            raise InvalidGraph(f"{partner} is no partner for position {position}")
+            raise InvalidGraph(f"{partner} cannot be a partner of position {position}")

@@ -54,7 +54,7 @@ class RoundSecrets:
         if any(len(secret) != SECRET_BYTES for secret in (self.mask_secret, self.seal_secret, self.self_seed)):
             raise ValueError(f"a secret of the round is not {SECRET_BYTES} bytes long")
         if clamp(self.mask_secret) != self.mask_secret or clamp(self.seal_secret) != self.seal_secret:
-            raise ValueError("a secret key of the round is not clamped as RFC 7748 asks")
+            raise ValueError("a secret key of the round is not clamped as RFC 7748 requires")
 
     @classmethod
     def generate(cls, random: Random) -> "RoundSecrets":
@@ -84,7 +84,7 @@ class RoundSecrets:
     def from_bytes(cls, data: bytes) -> "RoundSecrets":
         """Read what ``to_bytes`` wrote; ValueError for anything else (the message never shows the bytes)."""
         if len(data) != len(_MAGIC) + 3 * SECRET_BYTES or data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("these are not the secrets of a round")
+            raise ValueError("these bytes are not the secrets of a round")
         body = data[len(_MAGIC) :]
         return cls(body[:32], body[32:64], body[64:])
 

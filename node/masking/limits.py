@@ -55,7 +55,9 @@ def check_sum(words: np.ndarray, limits: Limits) -> None:
 def _check(what: str, found: int, limit: int) -> None:
     if found > limit:
         raise InvalidUpdate(
-            f"no honest uploads add up to this: {what} of the sum is {found} units, {limit} at most were possible", 0
+            f"honest uploads cannot add up to this: {what} of the sum is {found} units, but at most "
+            f"{limit} are possible",
+            0,
         )
 
 

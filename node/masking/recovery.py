@@ -106,7 +106,7 @@ class RecoveryRecord:
         needed = without_groups(graph, needed, left_out)
         expected = SECRET_BYTES * (len(needed.seeds) + len(needed.keys))
         if len(body) != expected or not needed.seeds:
-            raise InvalidRecovery(f"the recovery record has {len(body)} bytes of secrets, {expected} were expected")
+            raise InvalidRecovery(f"the recovery record has {len(body)} bytes of secrets instead of {expected}")
         secrets = [body[start : start + SECRET_BYTES] for start in range(0, expected, SECRET_BYTES)]
         record = cls(
             needed.transcript,
@@ -279,15 +279,15 @@ def _recover_one(
     client, threshold, holders = graph.client(owner), graph.threshold, len(graph.holders[owner])
     if len(shares) < threshold:
         complaints = released.complaints(graph, owner)
-        reason = f"{len(shares)} shares of client {client} were released, {threshold} are needed"
+        reason = f"{len(shares)} shares of client {client} were released, but {threshold} are needed"
         if _is_owners_fault(graph, complaints):
-            reason = f"{complaints} of {holders} holders got nothing usable from client {client}"
+            reason = f"{complaints} of {holders} holders received no usable share from client {client}"
         raise TooFewShares(reason, client, owner_lied=_is_owners_fault(graph, complaints))
     limit = 1 << 8 * SECRET_BYTES
     secret = recover_secret(shares, threshold, lambda value: value < limit and accept(value.to_bytes(SECRET_BYTES)))
     if secret is None:
         raise TooFewShares(
-            f"the shares that client {client} committed to give no secret of its", client, owner_lied=True
+            f"the shares that client {client} committed to do not yield its secret", client, owner_lied=True
         )
     return secret.to_bytes(SECRET_BYTES)
 
@@ -301,7 +301,7 @@ def _parse_left_out(data: bytes, graph: MaskGraph) -> tuple[tuple[int, ...], byt
     count = int.from_bytes(data[:4])
     end = 4 + 4 * count
     if count > len(graph.groups) or len(data) < end:
-        raise InvalidRecovery("the recovery record leaves out groups that there are not, or is cut short")
+        raise InvalidRecovery("the recovery record leaves out groups that do not exist, or is cut short")
     numbers = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
     if list(numbers) != sorted(set(numbers)) or any(number >= len(graph.groups) for number in numbers):
         raise InvalidRecovery("the recovery record does not list groups in order, each once")

@@ -97,7 +97,7 @@ def held_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, blobs: M
     bad: dict[int, str] = {}
     for owner in graph.held_by[position]:
         if owner not in blobs:
-            bad[owner] = f"the shares of client {graph.client(owner)} cannot be had"
+            bad[owner] = f"the shares of client {graph.client(owner)} are unavailable"
         else:
             try:
                 shares[owner] = open_shares(graph, owner, position, secrets, parse_shares(blobs[owner], graph, owner))
@@ -145,7 +145,7 @@ def release(
     except UnsafeSurvivors as fault:
         raise ReleaseRefused(str(fault)) from None
     if not set(unavailable) <= set(survivors):
-        raise ReleaseRefused("an update is reported unavailable that was never committed")
+        raise ReleaseRefused("an update that was never committed is reported unavailable")
     _check_cover(graph, needed, kappa, tensors)
     kinds = _kinds(graph, position, needed)
     entries = [
@@ -187,7 +187,7 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
     unavailable, rest = _parse_positions(data[len(header) :], who, len(kinds))
     bad, rest = _parse_positions(rest, who, len(kinds))
     if not set(unavailable) <= set(needed.seeds) & set(kinds) or not set(bad) <= set(kinds):
-        raise InvalidRelease(f"{who} reports on clients that it holds nothing of, or that never committed")
+        raise InvalidRelease(f"{who} reports on clients whose shares it does not hold, or that never committed")
     if len(rest) < 4 or len(rest) != 4 + _ENTRY_BYTES * int.from_bytes(rest[:4]):
         raise InvalidRelease(f"the release of {who} has the wrong length")
     shares: dict[int, Opening] = {}
@@ -198,7 +198,7 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
         try:
             shares[owner] = Opening.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
         except ValueError as fault:
-            raise InvalidRelease(f"{who} released what is no share (position {owner}): {fault}") from None
+            raise InvalidRelease(f"{who} released an invalid share (position {owner}): {fault}") from None
     return Release(position, unavailable, bad, shares)
 
 
@@ -206,7 +206,7 @@ def _parse_positions(data: bytes, who: str, most: int) -> tuple[tuple[int, ...],
     count = int.from_bytes(data[:4])
     end = 4 + 4 * count
     if count > most or len(data) < end:
-        raise InvalidRelease(f"the release of {who} is cut short, or reports on too many")
+        raise InvalidRelease(f"the release of {who} is cut short, or reports on too many clients")
     positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
     if list(positions) != sorted(set(positions)):
         raise InvalidRelease(f"{who} does not list positions in order, each once")

@@ -34,7 +34,7 @@ def fraction_bits(bound: float) -> int:
     within ±2³⁰, and 2³⁰ units are left for the rounding of each summand.
     """
     if not MIN_BOUND <= bound <= MAX_BOUND:
-        raise ValueError(f"the bound on parameters is {bound}, set it from {MIN_BOUND:g} to {MAX_BOUND:g}")
+        raise ValueError(f"the bound on parameters is {bound}; set it from {MIN_BOUND:g} to {MAX_BOUND:g}")
     mantissa, exponent = math.frexp(bound)  # exact, where a logarithm would round
     return 30 - (exponent - 1 if mantissa == 0.5 else exponent)
 
@@ -64,7 +64,8 @@ def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: 
     """
     if vector.dtype != np.float32 or vector.shape != (layout.length,):
         raise InvalidVector(
-            f"the update is {vector.dtype} of shape {vector.shape}, the model has {layout.length} float32 parameters"
+            f"the update is {vector.dtype} of shape {vector.shape}, but the model has "
+            f"{layout.length} float32 parameters"
         )
     scale = (samples << fraction_bits(bound)) / total
     words = np.empty(layout.length, WORD)

@@ -66,7 +66,7 @@ class Opening:
         """Read what ``to_bytes`` wrote; ValueError for anything else."""
         share = int.from_bytes(data[:SHARE_BYTES])
         if len(data) != OPENING_BYTES or share >= PRIME:
-            raise ValueError("it is not an element of the field and a salt")
+            raise ValueError("it is not a field element and a salt")
         return cls(share, data[SHARE_BYTES:])
 
 
@@ -130,9 +130,7 @@ def parse_shares(data: bytes, graph: MaskGraph, owner: int) -> SealedShares:
     """
     expected = shares_bytes(graph, owner)
     if len(data) != expected:
-        raise InvalidShares(
-            f"the shares of client {graph.client(owner)} take {len(data)} bytes, {expected} were expected"
-        )
+        raise InvalidShares(f"the shares of client {graph.client(owner)} have {len(data)} bytes instead of {expected}")
     if data[:_HEADER_BYTES] != _header(graph, owner):
         raise InvalidShares(f"the shares of client {graph.client(owner)} belong to another round or client")
     messages, commitments = {}, {}
@@ -163,10 +161,10 @@ def open_shares(
         halves = (plain[:OPENING_BYTES], plain[OPENING_BYTES:])
         pair = {kind: Opening.from_bytes(half) for kind, half in zip(Kind, halves, strict=True)}
     except (InvalidTag, ValueError):
-        raise InvalidShares(f"{who} cannot be opened, or is no element of the field") from None
+        raise InvalidShares(f"{who} cannot be opened, or is not a field element") from None
     for kind, opening in pair.items():
         if not is_committed(graph, owner, holder, kind, opening, sealed):
-            raise InvalidShares(f"{who} is not the one that it committed to")
+            raise InvalidShares(f"{who} does not match its commitment")
     return pair
 
 
@@ -186,7 +184,7 @@ def check_own(graph: MaskGraph, position: int, secrets: RoundSecrets) -> None:
     """Refuse to act with secrets that are not those behind the ledger's keys."""
     own = graph.participants[position]
     if not hmac.compare_digest(secrets.mask_key + secrets.seal_key, own.mask_key + own.seal_key):
-        raise MaskingRefused(f"the round's secrets are not those of the keys that client {own.client} drew with")
+        raise MaskingRefused(f"the round's secrets do not match the keys that client {own.client} drew with")
 
 
 def _seal(graph: MaskGraph, owner: int, holder: int, secrets: RoundSecrets, pair: SharePair, random: Random) -> bytes:

@@ -29,7 +29,7 @@ def split(secret: int, threshold: int, count: int, random: Random, prime: int = 
         Unless 0 ≤ secret < prime and 1 ≤ threshold ≤ count < prime.
     """
     if not 0 <= secret < prime:
-        raise ValueError("the secret is not an element of the field")
+        raise ValueError("the secret is not a field element")
     if not 1 <= threshold <= count < prime:
         raise ValueError(f"{threshold} of {count} shares cannot recover a secret")
     polynomial = [secret, *(_random_element(random, prime) for _ in range(threshold - 1))]

@@ -55,7 +55,7 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     if unshared:
         raise UnsafeSurvivors(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
     if len(survived) < graph.min_survivors:
-        raise UnsafeSurvivors(f"{len(survived)} clients survived, {graph.min_survivors} are needed")
+        raise UnsafeSurvivors(f"{len(survived)} clients survived, but {graph.min_survivors} are needed")
     summed = all_summed(graph, survived)
     apart = frozenset() if graph.groups else survived - summed
     if apart:
@@ -63,7 +63,9 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
             f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
         )
     if not summed:
-        raise UnsafeSurvivors(f"too few survived of every group: {graph.least} are needed, and more than half")
+        raise UnsafeSurvivors(
+            f"too few clients of every group survived: a group needs {graph.least}, and more than half of its clients"
+        )
     dangling = (position for position in shared - survived if summed & set(graph.neighbours[position]))
     return Needed(tuple(sorted(summed)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
 

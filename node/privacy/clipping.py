@@ -19,7 +19,7 @@ def check_update(update: np.ndarray, length: int) -> None:
     """Raise ValueError unless this is a float32 vector of ``length`` parameters."""
     if update.shape != (length,) or update.dtype != np.float32:
         raise ValueError(
-            f"the update is {update.dtype} of shape {update.shape}, the model has {length} float32 parameters"
+            f"the update is {update.dtype} of shape {update.shape}, but the model has {length} float32 parameters"
         )
 
 

@@ -206,7 +206,7 @@ def grid_for(
     if grid.wrap_probability(sharers) > 1e-9:
         raise RingTooSmall(
             f"the sum of {sharers} updates of {parameters} parameters with noise multiplier {sigma:g} does not fit "
-            f"into 32 bits: draw fewer clients a round"
+            f"into 32 bits: draw fewer clients per round"
         )
     return grid
 

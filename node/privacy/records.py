@@ -154,7 +154,7 @@ def record_from(table: object) -> PrivacyRecord:
         allowed = get_args(hints[name]) or (hints[name],)
         value = values[name]
         if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
-            raise InvalidPrivacyRecord(f"privacy.{name} is not of its type, or not finite")
+            raise InvalidPrivacyRecord(f"privacy.{name} has the wrong type or is not finite")
     return kind(**values)
 
 
@@ -162,12 +162,12 @@ def difference(stated: PrivacyRecord | None, computed: PrivacyRecord | None) -> 
     """Where a statement departs from what was computed, in one sentence; empty when it does not."""
     if type(stated) is not type(computed):
         have, should = (each.mechanism if each else "none" for each in (stated, computed))
-        return f"privacy.mechanism is stated as {have}, and is {should}"
+        return f"privacy.mechanism is stated as {have} but is {should}"
     if stated is None or computed is None:
         return ""
     for item in fields(computed):
         have, should = getattr(stated, item.name), getattr(computed, item.name)
         close = item.name in _COMPUTED and have and should and math.isclose(have, should, rel_tol=AGREEMENT)
         if have != should and not close:
-            return f"privacy.{item.name} is stated as {have}, and is {should}"
+            return f"privacy.{item.name} is stated as {have} but is {should}"
     return ""

@@ -41,7 +41,7 @@ def sampling_fault(
         fault = "too few may be drawn (ledger.quorum)"
     else:
         return ""
-    return f'with {members} members {fault}, and privacy.participation = "secret" counts on neither'
+    return f'with {members} members {fault}, which privacy.participation = "secret" rules out'
 
 
 def least_max_clients(settings: ClientLevelSettings, rate: float, members: int, rounds: int) -> int:

@@ -75,7 +75,7 @@ class ClientLevelSettings:
         _check(self.participation in ("public", "secret"), "participation", "public or secret", self.participation)
         later = len(self.phases)
         fine = len(self.noise_multipliers) == later + 1
-        _check(fine, "noise_multipliers", f"{later + 1} values, one a phase", self.noise_multipliers)
+        _check(fine, "noise_multipliers", f"{later + 1} values, one per phase", self.noise_multipliers)
         fine = all(MIN_NOISE <= value <= MAX_NOISE for value in self.noise_multipliers)
         _check(fine, "noise_multipliers", f"each from {MIN_NOISE:g} to {MAX_NOISE:g}", self.noise_multipliers)
         fine = len(self.sampling_rates) in (0, later + 1) and all(0 < rate <= 1 for rate in self.sampling_rates)
@@ -188,7 +188,7 @@ MECHANISMS: dict[str, type[PrivacySettings]] = {
 
 
 def _check_budget(budget: float, epsilon: float) -> None:
-    allowed = f"0 (no limit) or from {epsilon:g}, what one upload costs, to {MAX_BUDGET:g}"
+    allowed = f"0 (no limit) or from {epsilon:g}, the cost of one upload, to {MAX_BUDGET:g}"
     _check(budget == 0 or epsilon <= budget <= MAX_BUDGET, "budget", allowed, budget)
 
 

@@ -125,15 +125,15 @@ class Selection:
             Anything else.
         """
         if len(data) != mechanism.upload_bytes:
-            raise InvalidSelection(f"the upload has {len(data)} bytes, the terms ask for {mechanism.upload_bytes}")
+            raise InvalidSelection(f"the upload has {len(data)} bytes, but the terms require {mechanism.upload_bytes}")
         if not data.startswith(_MAGIC):
-            raise InvalidSelection("the upload is no selection of version 1")
+            raise InvalidSelection("the upload is not a selection of version 1")
         sign = {code: sign for sign, code in _SIGNS.items()}.get(data[len(_MAGIC) : len(_MAGIC) + 1])
         if sign is None:
             raise InvalidSelection("the sign of the upload is neither 0 nor 1")
         dimensions = np.frombuffer(data, _INDEX, offset=len(_MAGIC) + 1).astype(np.uint32)
         if (dimensions[1:] <= dimensions[:-1]).any():
-            raise InvalidSelection("the dimensions of the upload do not ascend")
+            raise InvalidSelection("the dimensions of the upload are not in ascending order")
         if dimensions[-1] >= mechanism.length:
             raise InvalidSelection(f"dimension {dimensions[-1]} of the upload is not in the model")
         return cls(sign, dimensions)
@@ -154,7 +154,7 @@ class Votes:
     def update(self, step: float) -> np.ndarray:
         """What is added to the global model: float32(votes · (step / clients)), shape (d,)."""
         if not self._clients:
-            raise ValueError("there is no selection to average")
+            raise ValueError("there are no selections to average")
         return (self._sum * (step / self._clients)).astype(np.float32)
 
 

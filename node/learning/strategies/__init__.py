@@ -50,7 +50,7 @@ def make_strategy(name: str, options: Mapping[str, float] | None = None) -> Stra
     for key, value in (options or {}).items():
         if key not in types:
             known = ", ".join(types) if types else "none"
-            raise ValueError(f"unknown option {key!r} of {name}: it has {known}")
+            raise ValueError(f"unknown option {key!r} of {name}: its options are {known}")
         values[key] = _convert(f"{name}'s option {key}", types[key], value)
     return kind(**values)
 

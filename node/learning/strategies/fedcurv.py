@@ -104,7 +104,7 @@ def _of_parameters(model: Classifier, extras: Tensors, kind: str) -> list[torch.
     for name, parameter in model.named_parameters():
         value = extras.get(kind + name)
         if value is None or value.shape != tuple(parameter.shape):
-            raise InvalidModel(f"tensor {kind + name!r} is missing, or has another shape than {name!r}")
+            raise InvalidModel(f"tensor {kind + name!r} is missing, or does not have the shape of {name!r}")
         found.append(torch.empty_like(parameter, requires_grad=False).copy_(torch.tensor(value)))
     return found
 

@@ -128,7 +128,7 @@ def test_offline_is_one_sentence_with_the_way_out(tiny_mnist, tmp_path, monkeypa
     assert message.startswith(
         "cannot download https://example.org/train-images-idx3-ubyte.gz (Name or service not known)"
     )
-    assert "yourself, or use the data set digits" in message and "\n" not in message
+    assert "yourself, or use the dataset digits" in message and "\n" not in message
 
 
 def serve(monkeypatch, answers: dict[str, bytes]) -> None:
@@ -266,11 +266,11 @@ def test_an_object_with_train_and_test_is_a_data_set():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "unknown data set 'nothing': choose digits, mnist, fashion-mnist, cifar10"),
+        ("nothing", "unknown dataset 'nothing': choose digits, mnist, fashion-mnist, cifar10"),
         ("no_such_module_here:data", "cannot load 'no_such_module_here:data': No module named"),
         (f"{__name__}:Nothing", "cannot load .* has no attribute 'Nothing'"),
         (f"{__name__}:Broken", r"Broken.train\(\) is unusable: images must lie in \[0, 1\]"),
-        (f"{__name__}:IMAGES", r"has no method train\(\): a data set needs train\(\) and test\(\)"),
+        (f"{__name__}:IMAGES", r"has no method train\(\): a dataset needs train\(\) and test\(\)"),
         ("absent.npz", "cannot read absent.npz: No such file or directory"),
         ("absent.safetensors", "cannot read absent.safetensors: No such file"),
     ],

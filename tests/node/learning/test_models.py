@@ -61,7 +61,7 @@ def test_missing_or_misshapen_weights_are_named():
 
 
 def test_images_too_small_for_the_model_are_a_sentence():
-    with pytest.raises(ValueError, match="too small for this model: small-cnn takes 4 × 4"):
+    with pytest.raises(ValueError, match="too small for this model: small-cnn needs at least 4 × 4"):
         build_model("paper-cnn", (1, 8, 8), 10, seed=0)
 
 

@@ -175,11 +175,11 @@ def test_the_digest_depends_on_everything():
         (people(4)[1:], tree_partners(3), "not listed in the order"),
         (people(1), [[]], "cannot mask"),
         ([], [], "cannot mask"),
-        ([*people(3), dataclasses.replace(people(4)[3], client=1)], tree_partners(4), "takes part twice"),
+        ([*people(3), dataclasses.replace(people(4)[3], client=1)], tree_partners(4), "appears twice"),
         (people(4), tree_partners(3), "3 lists of partners for 4"),
-        (people(3), [[1], [], [0]], "is no partner"),
-        (people(3), [[0], [], []], "is no partner"),
-        (people(3), [[7], [], []], "is no partner"),
+        (people(3), [[1], [], [0]], "cannot be a partner"),
+        (people(3), [[0], [], []], "cannot be a partner"),
+        (people(3), [[7], [], []], "cannot be a partner"),
     ],
 )
 def test_what_is_no_graph_is_refused(participants, partners, fault):

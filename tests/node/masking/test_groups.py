@@ -58,7 +58,7 @@ def test_each_group_has_its_exact_sum_or_none(n, seed, data):
         return
     blobs = {p: work.blob(p) for p in sharers}
     if not any(summed_groups(work.graph, survivors)):
-        with pytest.raises(UnsafeSurvivors, match="too few survived of every group"):
+        with pytest.raises(UnsafeSurvivors, match="too few clients of every group survived"):
             needed_secrets(work.graph, sharers, survivors)
         return
     record = work.record(blobs, survivors, survivors)
@@ -180,7 +180,7 @@ def test_a_record_that_leaves_out_what_there_is_not_is_refused(grouped, listed):
 def test_a_count_of_groups_beyond_the_groups_is_refused_unread(grouped, count):
     work, blobs, survivors, releases = grouped
     data = work.recovered(blobs, survivors, releases).to_bytes()
-    with pytest.raises(InvalidRecovery, match="groups that there are not, or is cut short"):
+    with pytest.raises(InvalidRecovery, match="groups that do not exist, or is cut short"):
         wrong = data[:36] + count.to_bytes(4) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
 
@@ -189,7 +189,7 @@ def test_without_groups_a_record_leaves_nothing_out():
     work = Round.make(6)
     blobs = {p: work.blob(p) for p in range(6)}
     data = work.record(blobs, range(6), range(6)).to_bytes()
-    with pytest.raises(InvalidRecovery, match="groups that there are not"):
+    with pytest.raises(InvalidRecovery, match="groups that do not exist"):
         wrong = data[:36] + encode_positions((0,)) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
 
@@ -220,7 +220,9 @@ def test_of_a_group_that_does_not_count_nothing_is_released():
 def test_where_no_group_counts_the_lists_are_unsafe():
     """It is no want of shares: the round fails for too few survivors, and nobody is to blame."""
     work = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8)), least=5)
-    with pytest.raises(UnsafeSurvivors, match="too few survived of every group: 5 are needed, and more than half"):
+    with pytest.raises(
+        UnsafeSurvivors, match="too few clients of every group survived: a group needs 5, and more than half"
+    ):
         needed_secrets(work.graph, range(9), [0, 1, 2, 4, 5, 6, 7])
 
 

@@ -142,7 +142,7 @@ def test_an_owner_whose_committed_shares_give_no_secret_of_its_is_named_and_no_h
     wrong, releases = dealing(work, blobs, deal)
     revealed = lists.revealed(releases, wrong)
     assert revealed.lying_holders(work.graph) == () and not revealed.complaints(work.graph, OWNER)
-    with pytest.raises(TooFewShares, match="committed to give no secret") as lack:
+    with pytest.raises(TooFewShares, match="committed to do not yield its secret") as lack:
         work.recovered(wrong, SURVIVORS, releases)
     assert lack.value.client == work.graph.client(OWNER) and lack.value.owner_lied
 
@@ -167,7 +167,7 @@ def test_garbage_for_as_many_holders_as_could_not_all_collude_is_the_owners_faul
         work.recovered(garbage, SURVIVORS, releases)
     assert lack.value.client == work.graph.client(OWNER)
     assert lack.value.owner_lied == (count >= work.graph.threshold)
-    assert (f"{count} of 11 holders got nothing usable" in str(lack.value)) == lack.value.owner_lied
+    assert (f"{count} of 11 holders received no usable share" in str(lack.value)) == lack.value.owner_lied
 
 
 @pytest.mark.parametrize("absent", [False, True])
@@ -177,7 +177,7 @@ def test_a_blob_that_is_withheld_or_no_blob_is_the_owners_fault(work, lists, blo
     known |= {} if absent else {OWNER: b"nonsense"}
     releases = {p: work.released(p, known, SURVIVORS, sharers=SHARERS) for p in SHARERS}
     assert lists.revealed(releases, known).complaints(work.graph, OWNER) == N - 1
-    with pytest.raises(TooFewShares, match="11 of 11 holders got nothing usable from client 14") as lack:
+    with pytest.raises(TooFewShares, match="11 of 11 holders received no usable share from client 14") as lack:
         recover(work.graph, SHARERS, SURVIVORS, work.seed_hashes(SURVIVORS), releases, known)
     assert lack.value.client == work.graph.client(OWNER) and lack.value.owner_lied
 
@@ -216,7 +216,7 @@ def test_complaints_together_with_lies_do_not_blame_the_owner(work, lists, blobs
 
 def test_a_seed_hash_that_no_shares_fit_is_the_owners_lie(work, blobs, releases):
     hashes = work.seed_hashes(SURVIVORS) | {3: bytes(32)}
-    with pytest.raises(TooFewShares, match="client 11 committed to give no secret") as lack:
+    with pytest.raises(TooFewShares, match="client 11 committed to do not yield its secret") as lack:
         recover(work.graph, SHARERS, SURVIVORS, hashes, releases, blobs)
     assert lack.value.owner_lied
 

@@ -24,7 +24,7 @@ def test_values_at_the_bound_add_up_to_the_largest_sum_exactly(samples, lost, bo
     largest = largest_sum(samples, total, bound)
     assert summed.view(np.int32).tolist() == [largest, -largest]
     check_sum(summed, Limits(largest))
-    with pytest.raises(InvalidUpdate, match="no honest uploads") as caught:
+    with pytest.raises(InvalidUpdate, match="honest uploads cannot") as caught:
         check_sum(summed + words(1, 0), Limits(largest))
     assert caught.value.client == 0  # a sum names nobody
 

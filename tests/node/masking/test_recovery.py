@@ -58,7 +58,7 @@ def test_any_enough_releases_give_the_same_record(work, releases, recovered):
 
 
 def test_too_few_releases_are_an_error_that_names_the_client(work, releases, recovered):
-    with pytest.raises(TooFewShares, match="4 shares of client 2 were released, 5 are needed") as caught:
+    with pytest.raises(TooFewShares, match="4 shares of client 2 were released, but 5 are needed") as caught:
         recovered({p: releases[p] for p in range(5)})
     assert caught.value.client == 2
 

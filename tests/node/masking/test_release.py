@@ -82,7 +82,7 @@ def test_a_dropout_without_surviving_partners_keeps_its_secret():
     [
         (0, SURVIVORS, False, "wrongly listed"),
         (6, SURVIVORS, True, "wrongly not listed"),
-        (0, (0, 1, 2, 3), True, "4 clients survived, 5 are needed"),
+        (0, (0, 1, 2, 3), True, "4 clients survived, but 5 are needed"),
         (0, (), False, "0 clients survived"),
         (0, (0, 1, 2, 3, 4, 5, 7), True, "client 23 is listed as a survivor but never shared"),
         (0, (0, 1, 2, 3, 4, 5, 8), True, "not in the round's order"),
@@ -127,7 +127,7 @@ def test_a_bad_or_missing_blob_is_reported_and_done_without(work, blobs):
 def test_shares_that_cannot_be_had_are_as_bad_as_wrong_ones(work, blobs):
     missing = {owner: blob for owner, blob in blobs.items() if owner != 3}
     held = held_shares(work.graph, 7, work.secrets[7], missing)
-    assert held.bad == {3: "the shares of client 11 cannot be had"}
+    assert held.bad == {3: "the shares of client 11 are unavailable"}
     assert parse(work, release(work.graph, 7, held, SHARERS, SURVIVORS, committed=False), 7).bad == (3,)
 
 
@@ -140,7 +140,7 @@ def test_nobody_is_called_bad_who_did_not_share(work, blobs):
 
 def test_a_blob_of_megabytes_is_bad_whatever_is_in_it(work, blobs):
     held = held_shares(work.graph, 7, work.secrets[7], {**blobs, 2: bytes(1 << 20)})
-    assert "take 1048576 bytes, 1370 were expected" in held.bad[2]
+    assert "have 1048576 bytes instead of 1370" in held.bad[2]
 
 
 @pytest.mark.parametrize("survivors", [SURVIVORS, SHARERS])
@@ -192,7 +192,7 @@ def test_a_cut_or_padded_blob_is_found(work, blobs, cut):
 def test_a_share_outside_the_field_is_found(work, blobs):
     data = bytearray(work.released(0, blobs, SURVIVORS))
     data[FIRST + 5 : FIRST + 5 + 33] = PRIME.to_bytes(33)
-    with pytest.raises(InvalidRelease, match=r"released what is no share \(position 1\)"):
+    with pytest.raises(InvalidRelease, match=r"released an invalid share \(position 1\)"):
         parse(work, bytes(data))
 
 
@@ -248,6 +248,6 @@ def test_a_release_for_other_lists_or_another_holder_is_found(work, blobs, posit
 
 def test_held_shares_are_not_shown(work, blobs):
     held = held_shares(work.graph, 0, work.secrets[0], blobs)
-    assert repr(held) == "HeldShares(holder=0, bad={7: 'the shares of client 23 cannot be had'})"
+    assert repr(held) == "HeldShares(holder=0, bad={7: 'the shares of client 23 are unavailable'})"
     released = parse(work, work.released(0, blobs, SURVIVORS))
     assert repr(released) == "Release(holder=0, unavailable=(), bad=())"

@@ -159,7 +159,7 @@ def test_tree_and_complete_graph_close_the_same_model(n):
 
 def test_two_clients_are_never_unmasked():
     work = Round.make(2)
-    with pytest.raises(UnsafeSurvivors, match="2 clients survived, 3 are needed"):
+    with pytest.raises(UnsafeSurvivors, match="2 clients survived, but 3 are needed"):
         needed_secrets(work.graph, (0, 1), (0, 1))
     with pytest.raises(InvalidGraph):
         Round.make(2, shares=Sharing(1, 2))

@@ -224,7 +224,7 @@ def test_every_grid_keeps_its_promises_or_is_refused(parameters, noise, sharers,
 
 
 def test_a_ring_that_is_too_small_is_refused():
-    with pytest.raises(RingTooSmall, match="draw fewer clients a round"):
+    with pytest.raises(RingTooSmall, match="draw fewer clients per round"):
         grid(1_600_000, sharers=300_000, clients=300_000)
     own = grid(1_600_000, sharers=200_000, clients=200_000)
     assert own.wrap_probability(200_000) < 1e-9
