@@ -1,4 +1,4 @@
-"""What an audit checks, apart by concern.
+"""The audit of a training history, one module per concern.
 
 - ``verdict``: the outcome, and how a bad record is named.
 - ``rules``: the ledger's own rules, re-checked record by record without trusting the contracts.

@@ -78,7 +78,9 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
         The directory is not there, cannot be read, or holds no run.
     """
     if not os.path.lexists(directory / LEDGER):
-        raise NoArchive(f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`")
+        raise NoArchive(
+            f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `fedgrove demo --out`"
+        )
     try:
         files = run_files(directory)
         verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
@@ -107,11 +109,11 @@ def export_car(directory: Path, target: Path) -> CID:
         The file cannot be written; there is none then, or the one that was there.
     """
     if not os.path.lexists(directory / LEDGER):
-        raise NoArchive(f"{directory} holds no run: it has no {LEDGER}")
+        raise NoArchive(f"{directory} does not hold a run: it has no {LEDGER}")
     try:
         run_files(directory)
     except RuleBroken as failure:
-        raise NoArchive(f"{directory} holds more than a run: {failure.record}") from None
+        raise NoArchive(f"{directory} holds more files than a run: {failure.record}") from None
     with tempfile.TemporaryDirectory(dir=target.resolve().parent) as scratch:
         root_store = DiskStore(Path(scratch) / STORE)
         with open_regular(directory / LEDGER, follow=False) as file:
@@ -194,10 +196,10 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
         if report.pop(key, None) != value:
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
     if report.pop("audit", None) != VERIFIED:
-        return BadRecord(None, None, f"{REPORT}: audit", "it is not the verdict of this audit")
+        return BadRecord(None, None, f"{REPORT}: audit", "it differs from this audit's verdict")
     report.pop("options", None)
     if report:
-        return BadRecord(None, None, f"{REPORT}: {min(report)}", "no run writes such a key")
+        return BadRecord(None, None, f"{REPORT}: {min(report)}", "a run does not write this key")
     return None
 
 
@@ -214,11 +216,11 @@ def _check_manifest(directory: Path, files: dict[str, int]) -> BadRecord | None:
     found = _digests(directory, [name for name in files if name != MANIFEST])
     for name in sorted({*listed, *found}):
         if listed.get(name) != found.get(name):
-            state = "is not listed" if name not in listed else "is missing" if name not in found else "has changed"
-            return BadRecord(None, None, f"file {shown(name)}", f"it {state}, by the manifest")
+            state = "is unlisted" if name not in listed else "is missing" if name not in found else "has changed"
+            return BadRecord(None, None, f"file {shown(name)}", f"it {state}, according to the manifest")
         folder, _, digest = name.rpartition("/")
         if folder == f"{STORE}/{BLOCKS}" and digest != found[name]:
-            return BadRecord(None, None, f"file {name}", "its bytes do not have the digest that is its name")
+            return BadRecord(None, None, f"file {name}", "the digest of its bytes is not its name")
     return None
 
 

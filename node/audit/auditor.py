@@ -70,7 +70,7 @@ class Auditor:
         self.add(records, facts.head_block)
 
     def add(self, records: Sequence[Record], head_block: int) -> None:
-        """Take in what follows, up to the end of a round: how a round ended decides which blobs must be at hand.
+        """Add records up to the end of a round: the way a round ended decides which blobs must be available.
 
         ``head_block`` is the last block that the history reaches now.
         """
@@ -97,20 +97,20 @@ class Auditor:
         return replace(self.so_far(), pinned=pinned)
 
     def so_far(self) -> Verdict:
-        """What is verified by now, without checking more."""
+        """Verdict on the part that is verified so far, without further checks."""
         return replace(self._verdict("verified"), unpinned=self._unpinned())
 
     def _unpinned(self) -> str:
-        """What a verdict leaves open for want of something to hold the history against."""
+        """Reservation of a verdict that lacks a published head to compare the history with."""
         known = max(
             [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1
         )
         if known >= self._head_block:
             return ""
-        what = "not checked against a published head" if known < 0 else f"nothing published goes beyond block {known}"
+        what = "not checked against a published head" if known < 0 else f"no published head is later than block {known}"
         vouched = self._content.vouched
         after = f", after block {vouched}, whose hash the last closing signs" if vouched > max(known, 0) else ""
-        return f"{what}: whoever delivered the history may have left out its end{after}"
+        return f"{what}: the history may be missing its latest blocks{after}"
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""

@@ -46,7 +46,7 @@ class Certificate:
 
     @property
     def sentence(self) -> str:
-        """What it says, for people."""
+        """The certificate's statement, for people."""
         return self.table["statement"]
 
     def to_bytes(self) -> bytes:
@@ -66,7 +66,7 @@ class Certificate:
             if certificate.table["format"] != FORMAT or certificate.to_bytes() != data:
                 raise ValueError
         except (ValueError, TypeError, KeyError):
-            raise NoCertificate("this is no certificate of `fedgrove unlearn`, or it was changed") from None
+            raise NoCertificate("this is not a certificate of `fedgrove unlearn`, or it was changed") from None
         return certificate
 
 
@@ -98,13 +98,15 @@ def refuse_open(rounds: Rounds, before: int | None = None) -> None:
     """Raise NoCertificate if a round is open (that was opened before a block): its sum may hold anything."""
     latest = rounds.latest
     if latest is not None and latest.end is None and (before is None or latest.opened.opened_at < before):
-        raise NoCertificate(f"round {latest.number} is open, and may sum what was taken back: ask when it has ended")
+        raise NoCertificate(
+            f"round {latest.number} is open and may still sum the withdrawn points: try again when it has ended"
+        )
 
 
 def certificate_fault(
     certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentReader
 ) -> BadRecord | None:
-    """What is wrong with a certificate, given a history that was audited; None when it holds."""
+    """The fault of a certificate, given an audited history; None if it is valid."""
     try:
         request = certificate.table["request"]
         again = _Search(facts, records, store).certificate(request["client"], bytes.fromhex(request["digest"]))
@@ -114,7 +116,9 @@ def certificate_fault(
         if certificate.table.get(key) != value:
             return BadRecord(None, None, f"certificate: {key}", "it does not follow from the ledger and the store")
     unknown = sorted(set(certificate.table) - set(again.table))
-    return BadRecord(None, None, f"certificate: {unknown[0]}", "no certificate has such a key") if unknown else None
+    return (
+        BadRecord(None, None, f"certificate: {unknown[0]}", "a certificate does not have this key") if unknown else None
+    )
 
 
 class _Search:
@@ -143,7 +147,7 @@ class _Search:
         if not later:
             raise NoCertificate(
                 f"no round has honoured the request of client {client} in block {request.at.block} yet: the model in "
-                f"force, of round {standing[-1].number}, was made with what it took back"
+                f"force, of round {standing[-1].number}, still contains the withdrawn points"
             )
         return self._honoured(later[0], request)
 
@@ -161,7 +165,7 @@ class _Search:
     def _opened_at(self, state: KMeansState) -> int:
         made = self.rounds.rounds.get(state.round)
         if made is None:
-            raise NoCertificate("a closed round left a state of no round: audit the history")
+            raise NoCertificate("the state of a closed round names an unknown round: audit the history")
         return made.opened.opened_at
 
     def _nothing(self, request: Withdrawn, standing: Sequence[RoundRecords]) -> Certificate:
@@ -220,7 +224,7 @@ class _Search:
     def _state(self, current: RoundRecords) -> KMeansState:
         method = fetch_method(self._store, current.opened.config_digest)
         if not isinstance(method, KMeans):
-            raise NoCertificate("this federation trains a model, which cannot forget: only K-means can")
+            raise NoCertificate("this federation trains a model and cannot unlearn: only K-means can")
         return method.fetch_model(self._store, current.closing.model_digest)
 
 

@@ -98,7 +98,7 @@ class ContentRules:
         except (RuleBroken, CannotTell):
             raise
         except (OSError, MemoryError) as fault:
-            raise CannotTell(f"this machine could not check it: {type(fault).__name__}") from None
+            raise CannotTell(f"this machine failed to check it: {type(fault).__name__}") from None
         except Exception as fault:
             self._unexpected(record, fault)
 
@@ -106,7 +106,7 @@ class ContentRules:
         """Name the record whose content could not be checked; in a round that fell it is a remark."""
         number, client = getattr(record, "round", None), getattr(record, "client", None)
         failure = bad(
-            f"{type(record).__name__.lower()}.content", f"checking it ends in {type(fault).__name__}", number, client
+            f"{type(record).__name__.lower()}.content", f"checking it fails with {type(fault).__name__}", number, client
         )
         if number is None or not (self._fell(number) or (isinstance(record, Closed) and number not in self.closed)):
             raise failure from fault
@@ -170,7 +170,7 @@ class ContentRules:
         config = method.config
         other = difference(self.facts.deployment, config)
         if other:
-            raise bad("opened.config", f"the deployed federation is another: {other}", number)
+            raise bad("opened.config", f"the deployed federation differs: {other}", number)
         layout = method.layout_of(self._model) if self._model is not None else None
         try:
             model = self._get(
@@ -218,7 +218,7 @@ class ContentRules:
         except StoreError as fault:
             raise bad("commit.content", str(fault), record.round, record.client) from None
         if size != expected:
-            self._remark("commit.content", f"{size} bytes, not {expected}", record.round, record.client)
+            self._remark("commit.content", f"{size} bytes instead of {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
         each, graph = self._entry()
@@ -261,10 +261,10 @@ class ContentRules:
         released = Revealed.parse(inputs.graph, needed, releases, shares)
         for holder in released.lying_holders(inputs.graph):
             client = inputs.graph.client(holder)
-            self._remark("release.content", "a share in it is not the one that its owner committed to", number, client)
+            self._remark("release.content", "a share in it does not match its owner's commitment", number, client)
 
     def _lacking(self, number: int) -> None:
-        """Name who is to blame for a round that failed for want of shares, where it is known."""
+        """Name the clients to blame for a round that failed for lack of shares, if they are known."""
         try:
             _recovered(self._inputs())
         except TooFewShares as lack:
@@ -300,13 +300,13 @@ class ContentRules:
             # Its members said so on the ledger, and nothing rests on it.
             self.remarks.append(failure.record)
         else:
-            self._remark("voided", "its members voided a round that was right", record.round)
+            self._remark("voided", "its members voided a correct round", record.round)
 
     def _closing(self, record: Closed) -> None:
         # (7) the model is the sum
         number, recovered = record.round, self._recovery
         if recovered is None:
-            raise bad("closed.model", "it rests on no valid recovery record", number)
+            raise bad("closed.model", "it has no valid recovery record", number)
         self._fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
         try:
             right = self._get(lambda: outcome(self._terms, self._inputs(), recovered), "closed.model", number)
@@ -336,7 +336,7 @@ class ContentRules:
             self._too_few_survivors(record)
         elif self._unfounded(record.reason):
             # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
-            reason = f"{record.reason.name.lower()} is not what was wrong; recorded by {record.at.author}"
+            reason = f"the reason is not {record.reason.name.lower()}; recorded by {record.at.author}"
             self._remark("failed.reason", reason, record.round)
         elif record.reason == FailureReason.TOO_FEW_SHARES:
             self._lacking(record.round)
@@ -349,7 +349,7 @@ class ContentRules:
             return
         if self._get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
             return
-        raise bad("failed.reason", f"{len(each.commits)} clients had committed, enough", record.round)
+        raise bad("failed.reason", f"{len(each.commits)} clients had committed, which is enough", record.round)
 
     def _unfounded(self, reason: FailureReason) -> bool:
         """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
@@ -384,7 +384,7 @@ class ContentRules:
     def _disputed(self, record: Disputed) -> None:
         self._absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
         if record.round in self.closed:
-            self._remark("dispute", "the client disputes a round that is right", record.round, record.client)
+            self._remark("dispute", "the client disputes a correct round", record.round, record.client)
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
@@ -395,7 +395,7 @@ class ContentRules:
     def _terms(self) -> Method:
         """The method of the round's terms: what follows its opening is checked only where they could be read."""
         if self._method is None:
-            raise AttributeError("no terms of a round have been read")
+            raise AttributeError("the terms of a round have not been read yet")
         return self._method
 
     # --- helpers ----------------------------------------------------------------------------------------------------
@@ -459,7 +459,7 @@ class ContentRules:
 
 
 def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
-    """Numbers of the rounds that end closed and stand."""
+    """Numbers of the rounds that closed and were not voided."""
     return frozenset(record.round for record in records if isinstance(record, Closed)) - void_rounds(records)
 
 

@@ -88,7 +88,7 @@ class Follower:
         return self._audit()
 
     def so_far(self) -> Verdict:
-        """What is verified by now, when the watch is stopped."""
+        """Verdict on the part that is verified when the watch is stopped."""
         if self._last is None:
             return Verdict("verified", reason=STOPPED)  # there was no record yet
         return replace(self._auditor.so_far(), reason=STOPPED)
@@ -107,7 +107,9 @@ class Follower:
             raise bad("ledger", str(fault)) from None
         self._bad_readings = 0
         if self._last is not None and self._last.at.block > self._index.head:
-            raise ConnectionFailed(f"The node is at block {self._index.head}, behind what was audited; wait for it.")
+            raise ConnectionFailed(
+                f"The node is at block {self._index.head}, behind the last audited block; wait for it."
+            )
         for block, block_hash in self._audited.items():
             if self._index.block_hash(block) != block_hash:
                 raise self._rewritten(block)
@@ -117,7 +119,7 @@ class Follower:
     def _rewritten(self, block: int) -> RuleBroken:
         ended = self._auditor.rounds.ended()
         number = next((each.number for each in ended if each.ending.at.block >= block), None)
-        what = f"the chain replaced block {block}, and its history had been audited up to block {max(self._audited)}"
+        what = f"the chain replaced block {block} after its history was audited up to block {max(self._audited)}"
         return bad("chain", what, number)
 
     def _audit(self) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""What ties a history to the world outside it: a published head, the ledger one means, a member's signed statement.
+"""Pins that tie a history to the outside: a published head, the expected ledger, a member's signed statement.
 
 A history proves that every record in it is its author's, and that nothing was altered. What it cannot prove by itself
 is that it is the whole one, of the federation one means: whoever delivers it can leave out its end. A hash of a late
@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 12
 
 
 class InvalidHead(ValueError):
-    """A file is no statement of a head; the message says why."""
+    """A file is not a statement of a head; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class HeadStatement:
         return replace(bare, signature=sign_message(account, bare.message()).hex())
 
     def message(self) -> bytes:
-        """What is signed; no transaction and no other statement of fedgrove reads like it."""
+        """The signed bytes; they differ from every transaction and every other signed statement of fedgrove."""
         place = f"chain {self.chain_id}\nledger {self.ledger}\nblock {self.block}"
         return f"fedgrove head 1\n{place}\n{self.block_hash}".encode()
 
@@ -63,12 +63,12 @@ class HeadStatement:
             found = cls(**table)
             kinds = {"chain_id": int, "block": int}
             if any(type(value) is not kinds.get(name, str) for name, value in asdict(found).items()):
-                raise ValueError("a value of another type")
+                raise ValueError("a value of the wrong type")
             signature, block_hash = bytes.fromhex(found.signature), bytes.fromhex(found.block_hash)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            raise InvalidHead("it is no statement of a head: make one with `fedgrove keys attest`") from None
+            raise InvalidHead("it is not a statement of a head: make one with `fedgrove keys attest`") from None
         if len(block_hash) != 32 or len(signature) != SIGNATURE_BYTES or found.to_bytes() != data:
-            raise InvalidHead("it is no statement of a head in canonical form")
+            raise InvalidHead("it is not a statement of a head in canonical form")
         if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
             raise InvalidHead("its signature is not that of the account it names")
         return found
@@ -76,7 +76,7 @@ class HeadStatement:
 
 @dataclass(frozen=True)
 class Pins:
-    """What an auditor knows from elsewhere.
+    """Facts that an auditor knows from elsewhere.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Pins:
     statements: tuple[HeadStatement, ...] = ()
 
     def check(self, facts: ChainFacts, head_block: int, rounds: Rounds) -> tuple[str, ...]:
-        """What was found to be as it should, a clause each; RuleBroken for the first that is not.
+        """The pins that match, one clause each; raise RuleBroken for the first that does not.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Pins:
             found.append(f"ledger {self.ledger}")
         if self.chain_id is not None:
             if deployment.chain_id != self.chain_id:
-                raise bad("pinned chain", f"it is a history of chain {deployment.chain_id}, not of {self.chain_id}")
+                raise bad("pinned chain", f"it is the history of chain {deployment.chain_id}, not of {self.chain_id}")
             found.append(f"chain {self.chain_id}")
         for block, block_hash in self.heads:
             self._block(facts, head_block, block, block_hash)
@@ -119,7 +119,7 @@ class Pins:
         for statement in self.statements:
             member = rounds.member(statement.account)
             if member is None:
-                raise bad("pinned head", f"account {statement.account}, which states it, is no member")
+                raise bad("pinned head", f"account {statement.account}, which states it, is not a member")
             if (statement.chain_id, statement.ledger) != facts.place:
                 raise bad("pinned head", f"client {member.client} states the head of another federation")
             self._block(facts, head_block, statement.block, bytes.fromhex(statement.block_hash))
@@ -132,4 +132,4 @@ class Pins:
         if not first <= block <= head_block:
             raise bad("pinned head", f"block {block} is not in the history, which holds blocks {first} to {head_block}")
         if facts.block_hash(block) != block_hash:
-            raise bad("pinned head", f"block {block} has another hash in this history: it is not the published one")
+            raise bad("pinned head", f"block {block} has a different hash in this history than was published")

@@ -1,4 +1,4 @@
-"""What lies in a run's directory: every entry is accounted for before any is read.
+"""Files of a run's directory: every entry is checked before any is read.
 
 The directory may come from a stranger. A pipe in it would keep a reader waiting, a link to a device feed it without
 end, and what no run writes could be taken for a part of the run, as a manifest is signed by nobody. So only names that
@@ -112,5 +112,5 @@ def _fault(name: str, folder: str, state: os.stat_result) -> str:
     if kind != stat.S_IFREG:
         return f"it is {_KINDS.get(kind, 'something else')}, not a regular file"
     if limit is None:
-        return "no run writes such a file"
-    return f"it has {state.st_size} bytes, at most {limit} are allowed" if state.st_size > limit else ""
+        return "a run does not write this file"
+    return f"it has {state.st_size} bytes, but at most {limit} are allowed" if state.st_size > limit else ""

@@ -16,7 +16,7 @@ Word = Literal["verified", "bad record", "cannot tell"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit came to.
+    """Result of an audit.
 
     Attributes
     ----------

@@ -55,10 +55,10 @@ class Webhook:
             fault = self._post(verdict)
             if not fault:
                 return
-        raise WebhookFailed(f"the webhook at {self._where} was not told of the verdict: {fault}; tell its owner")
+        raise WebhookFailed(f"the webhook at {self._where} did not receive the verdict: {fault}; notify its owner")
 
     def _post(self, verdict: Verdict) -> str:
-        """What went wrong, empty when nothing did."""
+        """The error, or empty if there was none."""
         outcome: list[str] = []
         # A time limit of the request holds for each piece of an answer, and an answer may come in many small pieces.
         thread = threading.Thread(target=lambda: outcome.append(self._answer(verdict)), daemon=True)

@@ -1,4 +1,4 @@
-"""What all roles share: the terms, the ledger's records sorted by round, the blobs behind them, and their checks.
+"""Parts that all roles share: the terms, the ledger's records sorted by round, the blobs behind them, and their checks.
 
 terms             what the members agree on
 network_settings  how one member reaches ledger and store; no part of the terms

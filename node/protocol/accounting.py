@@ -1,4 +1,4 @@
-"""What a mechanism's rounds tell of the clients, for the accounting of the privacy budget."""
+"""Releases of a mechanism's rounds about the clients, for privacy accounting."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -9,7 +9,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 class Accounting(ABC):
-    """One mechanism's releases. Stateless but for the terms.
+    """One mechanism's releases. Stateless except for the terms.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class Accounting(ABC):
 
     @abstractmethod
     def planned_release(self, number: int, parameters: int) -> Release:
-        """What a round will tell of a client that takes part, if nothing unforeseen happens; d ``parameters``."""
+        """Expected release of a round about a client that takes part; the model has d = ``parameters``."""
 
     @abstractmethod
     def release(self, current: RoundRecords, parameters: int) -> Release:
-        """What a round tells of a client whose upload is listed.
+        """Release of a round about a client whose upload is listed.
 
         Parameters
         ----------
@@ -53,11 +53,11 @@ class Accounting(ABC):
         """
 
     def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
-        """What a round tells of a client whose upload is listed, towards those who can read the ledger."""
+        """Release of a round about a client whose upload is listed, towards readers of the ledger."""
         return self.release(current, parameters)
 
     def unfit(self, number: int, members: int) -> str:
-        """Why a round with so many members is not what the accounting counts on, in one clause; empty when it is."""
+        """Reason why a round with this many members breaks the accounting's assumptions, in one clause; else empty."""
         return ""
 
     def later_phases(self, number: int) -> tuple[int, ...]:

@@ -49,7 +49,7 @@ def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes
 
 
 def released_shares(inputs: RoundInputs) -> dict[int, bytes]:
-    """What holders released, by position, as far as it can be fetched and is not too large.
+    """Releases of the holders by position, as far as they can be fetched and are not too large.
 
     Raises
     ------
@@ -95,10 +95,10 @@ def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outc
 
 
 def overspent(method: Method, inputs: RoundInputs) -> str:
-    """Whose privacy budget the round exceeds, in one clause: then nothing may be released, and no such round closed."""
+    """Clause that names the clients whose privacy budget the round exceeds: it must not release anything or close."""
     return spending(method, inputs).overspent(inputs.current) if method.accounting.budget is not None else ""
 
 
 def spending(method: Method, inputs: RoundInputs) -> Spending:
-    """What everybody has spent, as the ledger shows it to this round."""
+    """Privacy spent by all clients, as the ledger shows it to this round."""
     return Spending(method, inputs.store, inputs.rounds, method.parameters_of(inputs.previous))

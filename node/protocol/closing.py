@@ -26,7 +26,7 @@ _SENTENCES = {"model": "its model is wrong: {}", "metrics": "its metrics are wro
 
 @dataclass(frozen=True)
 class ClosingFault:
-    """What is wrong with a closed round.
+    """The fault of a closed round.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def closing_fault(
     block_hash: Callable[[int], bytes],
     first: int,
 ) -> ClosingFault | None:
-    """The one check that a closed round is right, for whoever goes on from it and for whoever audits it.
+    """The check that a closed round is right, used by clients, coordinators and audits alike.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def closing_fault(
     except InvalidBlob as fault:
         return ClosingFault("metrics", str(fault))
     if stated.round != inputs.current.number:
-        return ClosingFault("metrics", f"they are those of round {stated.round}")
+        return ClosingFault("metrics", f"they belong to round {stated.round}")
     wrong = difference(stated.privacy, right.privacy) or method.statement_fault(right.model, stated)
     wrong = wrong or head_fault(stated, block_hash, first, end)
     if wrong:
@@ -128,7 +128,7 @@ class Closings:
         self._found: dict[Key, str] = {}
 
     def fault(self, current: RoundRecords, client: int = 0) -> str:
-        """What is wrong with a closed round, in one sentence; empty when nothing is, or when it is not looked at.
+        """The fault of a closed round, in one sentence; empty if there is none, or if the round is not checked.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Closings:
 
     def _recompute(self, current: RoundRecords, end: Closed) -> str:
         if current.opened.config_digest != self._terms:
-            return "it was held under terms that this client did not agree to"
+            return "it ran under terms that this client did not agree to"
         inputs = self._inputs(current)
         try:
             return self._difference(inputs, end)
@@ -175,7 +175,7 @@ class Closings:
             raise
         except Exception as fault:
             # Nobody can go on from what ends in an error that nobody expected: rather disputed than stuck.
-            return f"checking what was published of it ends in {type(fault).__name__}"
+            return f"checking its published content failed with {type(fault).__name__}"
 
     def _difference(self, inputs: RoundInputs, end: Closed) -> str:
         """How a closing differs from the right one, in one sentence."""
@@ -190,5 +190,5 @@ class Closings:
 
 
 def evidence(current: RoundRecords, fault: str) -> bytes:
-    """What a dispute's digest on the ledger stands for: canonical JSON, for people; an auditor recomputes the round."""
+    """The content behind a dispute's digest: canonical JSON for people; an auditor recomputes the round."""
     return json.dumps({"fault": fault, "round": current.number}, sort_keys=True, separators=(",", ":")).encode()

@@ -11,7 +11,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 class Codec(ABC, Generic[ModelT, UpdateT]):
-    """One mechanism's uploads. Stateless but for the terms; every method is a function of its arguments.
+    """One mechanism's uploads. Stateless except for the terms; every method is a function of its arguments.
 
     Whatever is computed from uploads is computed from public records alone, so that the coordinator, every client and
     the auditor get the same bytes.
@@ -34,7 +34,7 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
 
     @abstractmethod
     def check_model(self, model: ModelT, number: int) -> None:
-        """Raise ValueError if round ``number`` cannot start from such a model under these terms; it says why."""
+        """Raise ValueError, with the reason, if round ``number`` cannot start from this model under these terms."""
 
     @abstractmethod
     def expected_bytes(self, inputs: RoundInputs[ModelT], client: int) -> int:
@@ -60,7 +60,7 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         """
 
     def remark(self, inputs: RoundInputs[ModelT], update: UpdateT) -> str:
-        """What people should know of an upload that was made of ``update``, in a clause; empty when nothing."""
+        """Remark for people on the upload made of ``update``, in one clause; empty if there is none."""
         return ""
 
     def in_place_of_diverged(self, inputs: RoundInputs[ModelT]) -> UpdateT | None:

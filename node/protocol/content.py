@@ -15,7 +15,7 @@ from fedgrove.node.privacy.records import InvalidPrivacyRecord, PrivacyRecord, r
 
 
 class MethodState(Protocol):
-    """What rounds of some methods leave instead of a model's tensors."""
+    """The state that some methods' rounds produce instead of a model's tensors."""
 
     def to_bytes(self) -> bytes: ...
 
@@ -47,7 +47,7 @@ class InvalidBlob(ValueError):
 
 @dataclass(frozen=True)
 class Metrics:
-    """What is stated of a closed round beside its model.
+    """Statements about a closed round in addition to its model.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Metrics:
             numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
             stated = table.get("stated")
             if not isinstance(stated, dict | None):
-                raise ValueError("what is stated is no table")
+                raise ValueError("the statement is not a table")
             metrics = cls(*numbers, privacy, stated, _head(table["head"]) if "head" in table else None)
         except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
@@ -125,8 +125,8 @@ def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int,
         return ""
     number, named = metrics.head
     if not first <= number < end.at.block:
-        return f"block {number}, which they name, does not lie between the deployment and the closing"
-    return "" if block_hash(number) == named else f"block {number} has another hash than the one that they name"
+        return f"they name block {number}, which does not lie between the deployment and the closing"
+    return "" if block_hash(number) == named else f"they name a hash that block {number} does not have"
 
 
 def fetch_available(
@@ -154,7 +154,7 @@ def fetch_available(
 
 
 def unavailable(store: ContentReader, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
-    """Those of whom nothing can be had that has the digest and is no larger than the size, in ascending order.
+    """Clients whose content is unavailable, has the wrong digest, or exceeds the size, in ascending order.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 def terms_of(config: FederationConfig) -> Terms:
-    """What the ledger fixes of the terms."""
+    """The part of the terms that the ledger fixes."""
     starts = (1, *config.rate_changes)
     return Terms(
         config=cid_of(config.to_bytes()).digest.hex(),

@@ -46,7 +46,7 @@ class JournalDamaged(RuntimeError):
 
 @dataclass(frozen=True)
 class RoundNote:
-    """What a client has to remember of one round.
+    """Notes of a client on one round.
 
     Attributes
     ----------
@@ -143,11 +143,11 @@ class Journal:
             except FileNotFoundError:
                 return None
             except NotRegular as fault:
-                raise JournalDamaged(f"{path} is no regular file: remove it") from fault
+                raise JournalDamaged(f"{path} is not a regular file: remove it") from fault
             key = slots.find(sealed[:ID_BYTES])
         try:
             if key is None:
-                raise ValueError("its key is not there")
+                raise ValueError("its key is missing")
             nonce, text = sealed[ID_BYTES : ID_BYTES + _NONCE_BYTES], sealed[ID_BYTES + _NONCE_BYTES :]
             return ChaCha20Poly1305(key.key).decrypt(nonce, text, path.name.encode())
         except (InvalidTag, ValueError):
@@ -167,18 +167,18 @@ class Journal:
         self._remove([path] if path else [])
 
     def uploads(self) -> tuple[int, ...]:
-        """Rounds that ``count_upload`` was told of, ascending."""
+        """Rounds that were passed to ``count_upload``, ascending."""
         path = self._kept(_UPLOADS)
         try:
             data = self._open(path)
             rounds = parse_json(data) if data is not None else []
             if not (isinstance(rounds, list) and all(type(number) is int for number in rounds)):
-                raise ValueError("no list of numbers")
+                raise ValueError("not a list of numbers")
             return tuple(rounds)
         except (JournalDamaged, ValueError):
             raise JournalDamaged(
-                f"{path}, the rounds that it spent its privacy budget in, cannot be read: remove it, the ledger lists "
-                "all of them that came to something"
+                f"{path}, which lists the rounds that spent its privacy budget, cannot be read: remove it, because the "
+                "ledger lists every round of these that ended with a sum"
             ) from None
 
     def count_upload(self, round_number: int) -> None:
@@ -187,7 +187,7 @@ class Journal:
         self.keep(_UPLOADS, json.dumps(rounds).encode())
 
     def destroy(self, before: int) -> None:
-        """Remove every file of the rounds up to and including ``before``, but for the newest state among them.
+        """Remove every file of the rounds up to and including ``before``, except for the newest state among them.
 
         Their keys are overwritten, so their secrets are gone for good.
         """
@@ -209,7 +209,7 @@ class Journal:
             self._sweep(slots)
 
     def _finish_destruction(self) -> None:
-        """Do what a killed process did not come to: half-written files, and keys that no file names, go."""
+        """Clean up after a killed process: remove half-written files, and keys that are not named by a file."""
         if not any(self._directory.iterdir()):
             self._swept = True
             return

@@ -61,7 +61,7 @@ WithinRound = (
 
 @dataclass(frozen=True)
 class BadRecord:
-    """Where a history is wrong: round and client (None when not of one), the field, and the reason in a sentence."""
+    """First fault of a history: round and client (None if it has none), the field, and the reason in a sentence."""
 
     round: int | None
     client: int | None
@@ -94,7 +94,7 @@ def bad(field: str, reason: str, number: int | None = None, client: int | None =
 
 @dataclass(frozen=True)
 class ChainFacts:
-    """Where the records come from and the terms fixed at deployment.
+    """Origin of the records, and the terms fixed at deployment.
 
     ``head_block`` is the last block looked at; ``block_hash`` and ``randomness`` map the number of a block up to it to
     its hash and to the RANDAO mix in its header, 32 bytes each.
@@ -140,7 +140,7 @@ class LedgerRules:
         self._check_founding(record)
         if self._to_be_voided and not isinstance(record, Voided):
             raise bad(
-                "disputes", "most of its members disputed the round, and it was not voided", self._to_be_voided[0][0]
+                "disputes", "most of its members disputed the round, but it was not voided", self._to_be_voided[0][0]
             )
         if self._to_be_absent and not isinstance(record, AbsenceRecorded):
             client = self._to_be_absent[0]
@@ -179,10 +179,10 @@ class LedgerRules:
         """The registry comes first, then the ledger; whoever is quick may join between the two."""
         if isinstance(record, _FOUNDING):
             if self._founded == len(_FOUNDING) or type(record) is not _FOUNDING[self._founded]:
-                raise bad("founding", "registry and ledger were not founded once, in this order")
+                raise bad("founding", "the registry and the ledger were not founded once each, in this order")
             self._founded += 1
         elif self._founded < (1 if isinstance(record, _JOINING) else len(_FOUNDING)):
-            raise bad("founding", "the records do not begin with the founding of registry and ledger")
+            raise bad("founding", "the records do not begin with the founding of the registry and the ledger")
 
     # --- membership -------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class LedgerRules:
 
     def _vrf_key(self, record: Registered | VrfKeyRotated, what: str) -> None:
         if (record.vrf_x, record.vrf_y) in self._vrf_keys:
-            raise bad(f"{what}.vrf key", "the key is registered already", client=record.client)
+            raise bad(f"{what}.vrf key", "the key is already registered", client=record.client)
         if record.active_from != record.at.block + self.facts.deployment.activation_delay:
             raise bad(f"{what}.active from", f"{record.active_from} is not the delay after it", client=record.client)
         alpha = tree.registration_alpha(self.facts.deployment.chain_id, self.facts.deployment.registry, record.account)
@@ -255,11 +255,11 @@ class LedgerRules:
         current, client = ended[-1], record.client
         if not self._to_be_absent:
             if current.absences or not current.stands or self._draws(record.at.block):
-                reason = "the round did not close, was reported on before, or the next one draws"
+                reason = "the round did not close, was already reported on, or the next round has begun to draw"
                 raise bad("absence", reason, current.number, client)
             self._to_be_absent = self._absent(current)
         if not self._to_be_absent or self._to_be_absent.pop(0) != client:
-            raise bad("absence", "the client was not absent, or another one comes first", current.number, client)
+            raise bad("absence", "the client was not absent, or the order is wrong", current.number, client)
         count = min(self._absences.get(client, 0) + 1, _MOST_ABSENCES)
         if record.absences != count:
             raise bad("absence.count", f"{record.absences} recorded, {count} counted", current.number, client)
@@ -273,7 +273,7 @@ class LedgerRules:
         return latest.end is None and block <= Deadlines.of(latest.opened.opened_at, self.facts.settings).draw_end
 
     def _absent(self, current: RoundRecords) -> list[int]:
-        """Whom a report on a closed round names: all that did not commit, by ascending account."""
+        """Clients to name in a report on a closed round: all that did not commit, by ascending account."""
         uncommitted = (client for client in current.order if client not in current.commits)
         return sorted(uncommitted, key=lambda client: int(self.rounds.members[client].account, 16))
 
@@ -317,7 +317,7 @@ class LedgerRules:
             raise bad("opened", "the round's number does not follow the one before", number)
         if latest is None:
             if record.at.author != self.facts.deployment.coordinator:
-                raise bad("opened.author", "the first round is for the coordinator to open", number)
+                raise bad("opened.author", "only the coordinator may open the first round", number)
         else:
             if latest.end is None:
                 raise bad("opened", f"round {latest.number} had not ended", number)
@@ -326,7 +326,7 @@ class LedgerRules:
         if closed >= terms.rounds or number > terms.rounds + terms.repeats:
             raise bad("opened", f"{closed} of {terms.rounds} rounds had closed, of {number - 1} opened", number)
         if record.model_digest != self._model:
-            raise bad("opened.model", "it is not the model that the round before left standing", number)
+            raise bad("opened.model", "it is not the model in force after the previous round", number)
         if record.config_digest.hex() != terms.config:
             raise bad("opened.config", "it is not the configuration that the ledger was deployed with", number)
         if record.opened_at != record.at.block:
@@ -366,7 +366,7 @@ class LedgerRules:
         sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed is not None]
         previous_root = sealed[-1].order_root if sealed else bytes(32)
         if record.seed != tree.seed(record.block_hash, previous_root):
-            raise bad("seed", "it does not follow from its block and the order before", record.round)
+            raise bad("seed", "it does not follow from its block and the previous order", record.round)
 
     def _drawn(self, record: Drawn, current: RoundRecords, deadlines: Deadlines) -> None:
         number, client = record.round, record.client
@@ -416,7 +416,7 @@ class LedgerRules:
                 allowed, present = current.draws, current.releases
                 first, last = deadlines.commit_end + 1, deadlines.recover_end
         if record.client not in allowed:
-            raise bad(_name(record), "the client had no part in the phase before", record.round, record.client)
+            raise bad(_name(record), "the client took no part in the previous phase", record.round, record.client)
         if record.client in present:
             raise bad(_name(record), "recorded twice", record.round, record.client)
         if not first <= record.at.block <= last:
@@ -449,7 +449,7 @@ class LedgerRules:
             case Failed():
                 overdue = _overdue(current, deadlines, block)
                 if overdue != (record.reason == FailureReason.DEADLINE):
-                    raise bad("failed", "a deadline had passed, or none had, against what it says", number)
+                    raise bad("failed", "its reason and the passed deadlines contradict each other", number)
                 if not overdue:
                     self._failed_early(record, current, deadlines)
 
@@ -465,10 +465,10 @@ class LedgerRules:
         number, client = record.round, record.client
         self._check_author(record, "dispute")
         if number == 0 or number != self._standing:
-            raise bad("dispute", "it is not the latest closed round, or it is void already", number, client)
+            raise bad("dispute", "it is not the latest closed round, or is already void", number, client)
         current = self.rounds.rounds[number]
         if client not in current.commits or client in current.disputes:
-            raise bad("dispute", "the client had no part in the round, or disputed it before", number, client)
+            raise bad("dispute", "the client took no part in the round, or had already disputed it", number, client)
         disputes = len(current.disputes) + 1
         if 2 * disputes > len(current.commits):
             self._to_be_voided = [(number, disputes)]

@@ -1,4 +1,4 @@
-"""What a client computes in a round, and how that fails."""
+"""A client's own computation in a round, and its errors."""
 
 from typing import Protocol, TypeVar
 
@@ -16,7 +16,7 @@ class Diverged(CannotTakePart):
 
 
 class StateLost(RuntimeError):
-    """What the strategy kept after an earlier round cannot be read; it has been removed."""
+    """The strategy's state from an earlier round cannot be read and was removed."""
 
 
 class LocalWork(Protocol[UpdateT_co]):
@@ -32,7 +32,7 @@ class LocalWork(Protocol[UpdateT_co]):
         ...
 
     def result(self, current: RoundRecords, client: int) -> UpdateT_co | None:
-        """What it computed in a round; None while that is under way.
+        """Result of the client's computation in a round; None while it runs.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a federation's rounds compute, as the protocol sees it. Methods themselves are in ``node.methods``."""
+"""Interface of a method, the computation of a federation's rounds. The methods are in ``node.methods``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sized
@@ -34,7 +34,7 @@ Statements = Callable[[RoundInputs[ModelT], ModelT], Mapping[str, Any] | None]
 
 @dataclass(frozen=True)
 class Workplace(Generic[ModelT, DataT]):
-    """What a client's own work needs of the client.
+    """Inputs of a client's own work.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Workplace(Generic[ModelT, DataT]):
 
 @dataclass(frozen=True)
 class Aides(Generic[ModelT]):
-    """What a coordinator does beside driving rounds.
+    """A coordinator's work in addition to driving rounds.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Aides(Generic[ModelT]):
 
 
 class Method(ABC, Generic[ModelT, UpdateT, DataT]):
-    """What the rounds of a federation compute. Stateless but for the terms.
+    """The computation of a federation's rounds. Stateless except for the terms.
 
     Parameters
     ----------
@@ -176,12 +176,12 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         """
 
     def parts(self, n: int) -> Adjacency:
-        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""
         return ()
 
     def statement_fault(self, model: ModelT, metrics: Metrics) -> str:
-        """What is wrong with what is stated beside a closed round's model, in one clause; empty if nothing."""
-        return "they state what no such round calls for" if metrics.stated is not None else ""
+        """The fault of the statements about a closed round, in one clause; empty if there is none."""
+        return "they state something that this round does not call for" if metrics.stated is not None else ""
 
     # --- members and coordinator ------------------------------------------------------------------------------------
 
@@ -196,8 +196,8 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         """
 
     def test_data(self, path: Path) -> DataT:
-        """What a coordinator evaluates models on, out of a file; raises as ``member_data``."""
-        raise InvalidConfig("--data is for models: this federation has none to evaluate, leave it out")
+        """The coordinator's test data, from a file; raises as ``member_data``."""
+        raise InvalidConfig("--data is for models: leave it out, this federation has no model to evaluate")
 
     @abstractmethod
     def work(self, workplace: Workplace[ModelT, DataT]) -> LocalWork[UpdateT]:
@@ -205,7 +205,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
 
     @abstractmethod
     def aides(self, keys: Keys | None, test: DataT | None) -> Aides[ModelT]:
-        """What a coordinator does beside driving rounds.
+        """A coordinator's work in addition to driving rounds.
 
         Parameters
         ----------
@@ -223,5 +223,5 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     # --- people -----------------------------------------------------------------------------------------------------
 
     def report(self, rounds: Rounds, store: ContentReader) -> dict[str, Any]:
-        """What ``report.json`` says of a run beside its rounds, JSON-ready, by key."""
+        """Additional entries of ``report.json``, JSON-ready, by key."""
         return {}

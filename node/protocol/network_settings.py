@@ -68,7 +68,7 @@ class NetworkSettings:
     patience_seconds: float = 600.0
 
     def __post_init__(self) -> None:
-        check_value(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or up to 1073741824")
+        check_value(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or at most 1073741824")
         check_value(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
         allowed = "0 (automatic) or from 1 to the number of endpoints"
         check_value(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)

@@ -1,4 +1,4 @@
-"""The public inputs of a round: all that uploads and their sum depend on beside the updates."""
+"""The public inputs of a round: everything except the updates that uploads and their sum depend on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class RoundInputs(Generic[ModelT]):
 
     @cached_property
     def base(self) -> PrivacyRecord | None:
-        """What the round recorded that left the model; None for the first model.
+        """Metrics of the round that produced the model; None for the first model.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class RoundInputs(Generic[ModelT]):
         return self.current.positions(self.current.shares)
 
     def sums(self, client: int) -> bool:
-        """Whether a client's upload is to be part of a sum: where groups are summed apart, it may be in none."""
+        """Whether a client's upload is part of a sum: if groups are summed separately, it may be in none."""
         position = self.current.order.index(client)
         return not self.graph.groups or any(position in group for group in self.graph.groups)
 
@@ -97,7 +97,7 @@ class RoundInputs(Generic[ModelT]):
 
 @dataclass(frozen=True)
 class Outcome(Generic[ModelT]):
-    """What a round came to: the next global model, and what was released about the clients (None: no mechanism).
+    """Outcome of a round: the next global model, and the privacy record of the clients (None: no mechanism).
 
     A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.protocol.aggregation``).
     """

@@ -185,7 +185,7 @@ class Rounds:
 
     @property
     def closed(self) -> int:
-        """How many rounds closed and stand."""
+        """Number of closed rounds that were not voided."""
         return sum(each.stands for each in self.rounds.values())
 
     def all_held(self, rounds: int, repeats: int) -> bool:
@@ -197,7 +197,7 @@ class Rounds:
 
     @property
     def base(self) -> RoundRecords | None:
-        """The round whose closing left the model that stands; None before the first."""
+        """The round that produced the model in force; None before the first."""
         return next((each for each in reversed(self.rounds.values()) if each.stands), None)
 
     def base_of(self, number: int) -> RoundRecords | None:
@@ -211,7 +211,7 @@ class Rounds:
 
     @property
     def model_digest(self) -> bytes:
-        """Digest of the model that stands; there must be a round."""
+        """Digest of the model in force; there must be a round."""
         base = self.base
         return base.closing.model_digest if base else next(iter(self.rounds.values())).opened.model_digest
 
@@ -221,7 +221,7 @@ class Rounds:
         return any(each.client == client and not each.points and each.at.block <= last for each in self.withdrawals)
 
     def disputed_by(self, client: int) -> RoundRecords | None:
-        """The latest round that the client disputes and that stands nevertheless, or None."""
+        """The latest round that the client disputes but that was not voided, or None."""
         return next((each for each in reversed(self.rounds.values()) if each.stands and client in each.disputes), None)
 
     def add(self, record: Record) -> None:

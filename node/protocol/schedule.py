@@ -1,4 +1,4 @@
-"""When rounds are opened, who repeats their sums, and what goes on from them."""
+"""Schedule of rounds: when they open, who recomputes their sums, and which model is carried forward."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
@@ -10,7 +10,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 class Schedule(Generic[ModelT]):
-    """Rounds follow each other at once, nobody leads, and what goes on is the model that a round closed with.
+    """Rounds follow each other at once, without leaders, and each model is the basis of the next round.
 
     Parameters
     ----------
@@ -55,5 +55,5 @@ class Schedule(Generic[ModelT]):
         return False
 
     def standing(self, model: ModelT, stated: Mapping[str, Any] | None) -> ModelT:
-        """What goes on from a round that closes with a model, and with what is stated of it."""
+        """Model to carry forward from a round that closes with a model and statements."""
         return model

@@ -1,4 +1,4 @@
-"""What every client has spent of the privacy budget, from the ledger alone.
+"""Privacy budget spent by each client, computed from the ledger alone.
 
 A client has spent in each round in which the ledger lists its upload, and somebody could have read what that was in.
 Where nobody is to know who took part (``participation = "secret"``) every client has spent in every such round; towards
@@ -36,7 +36,7 @@ _ANY_LEDGER = "0x" + 40 * "0"
 
 @dataclass(frozen=True)
 class SpentToReaders:
-    """What was spent towards those who can read the ledger, where the terms count on nobody knowing who took part.
+    """Privacy spent towards readers of the ledger, for terms that assume secret participation.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class SpentToReaders:
 
 @dataclass(frozen=True)
 class Spent:
-    """What has been spent of a privacy budget.
+    """Spent part of a privacy budget.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Spent:
             return said
         most = f"{_said(self.to_readers.epsilon)} by client {self.to_readers.client}"
         return (
-            f"{said} towards those who see only models; towards all who can read the ledger {most}, "
+            f"{said} towards observers of the models only; towards readers of the ledger {most}, "
             f"{_said(self.to_readers.median)} by the median member"
         )
 
@@ -130,7 +130,7 @@ class Spending:
     def of(
         self, client: int, through: int, own: Collection[int] = (), unmasking: int = 0, readers: bool = False
     ) -> Releases:
-        """What was released about a client up to a round.
+        """Releases about a client up to a round.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Spending:
         return _epsilon(_sorted(self.of(client, through, own)), self._own.delta)
 
     def largest(self, through: int, clients: Iterable[int] | None = None, readers: bool = False) -> tuple[int, float]:
-        """Which of the clients (of all that uploaded) has spent most up to a round, with its masks off; and its ε.
+        """The client that has spent most up to a round (of all that uploaded), with its masks removed, and its ε.
 
         (0, 0.0) if there are none. ``readers``: towards those who can read the ledger.
         """
@@ -170,7 +170,7 @@ class Spending:
         return client, epsilon
 
     def summary(self, through: int, client: int = 0) -> Spent | None:
-        """What a client, or with 0 the one that spent most, has spent up to a round; None without a mechanism."""
+        """Privacy spent by a client up to a round (0: by the one that spent most); None without a mechanism."""
         if self._config.privacy is None:
             return None
         who, epsilon = (client, self.epsilon(client, through)) if client else self.largest(through)
@@ -206,7 +206,7 @@ class Spending:
         )
 
     def overspent(self, current: RoundRecords) -> str:
-        """Whose budget a round exceeds with the noise of those who uploaded, in one clause; empty when nobody's.
+        """Clause on a client whose budget a round would exceed with the uploaders' noise; empty if there is none.
 
         A client that drew although its budget forbade it harms itself alone, and keeps no round from closing.
         Machines may differ in the last digits of ε: what is only so far above the budget is within.
@@ -231,7 +231,10 @@ class Spending:
         able = max(len(self._able(start)) for start in starts)
         if able >= quorum:
             return ""
-        return f"the privacy budget is spent: {able} of {members} members can afford another round, {quorum} are needed"
+        return (
+            f"the privacy budget is spent: {able} of {members} members can afford another round, "
+            f"but {quorum} are needed"
+        )
 
     def _able(self, number: int) -> list[int]:
         return [client for client in self._rounds.members if not self._unaffordable(client, number)]
@@ -252,7 +255,7 @@ class Spending:
         return sorted({client for each in entries for client in each.commits})
 
     def _told(self, current: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool) -> Release | None:
-        """What a round released about a client; ``made``: it knows of an upload that the ledger may not list."""
+        """Release of a round about a client; ``made``: it knows of an upload that the ledger may not list."""
         accounting = self._accounting_of(current) if current.commits or made else None
         if accounting is None:
             return None
@@ -319,7 +322,7 @@ def _unsampled(releases: Releases) -> bool:
 
 
 def _cost(releases: Releases) -> float:
-    """What ε grows with, for Gaussian noise without sampling."""
+    """The quantity that ε grows with, for Gaussian noise without sampling."""
     gaussian = (release for release in releases if isinstance(release, GaussianRelease))
     return math.fsum(release.count / release.noise_multiplier**2 for release in gaussian)
 

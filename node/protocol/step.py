@@ -1,4 +1,4 @@
-"""What one call of a role's ``step`` came to: something done, or a wait with its who, why and until when."""
+"""Result of one call of a role's ``step``: an action, or a wait with its reason and deadline."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ def attempt(act: Callable[[], Step], block: int) -> Step:
     try:
         return act()
     except BlobError as fault:
-        return Step.wait("content", f"what others published: {fault}", block + 1)
+        return Step.wait("content", f"content of the others: {fault}", block + 1)
     except DiskFull:
         raise
     except QuotaExceeded as fault:
-        return Step.wait("quota", f"room in this member's store, see network.quota_mib: {fault}", block + 1)
+        return Step.wait("quota", f"space in this member's store (network.quota_mib): {fault}", block + 1)
     except StoreError as fault:
         return Step.wait("store", f"the store: {fault}", block + 1)

@@ -1,4 +1,4 @@
-"""What the members of a federation agree on, as checked dataclasses: all of its TOML file but ``[network]``.
+"""Terms of a federation as checked dataclasses: its whole TOML file except for ``[network]``.
 
 The canonical JSON form goes to the store and its digest on the ledger with every round, so nobody trains under terms
 that others do not see. ``node.methods.terms_file`` reads both forms.
@@ -22,7 +22,7 @@ PPM = 1_000_000
 
 @dataclass(frozen=True)
 class FederationSettings:
-    """What is trained, and for how long.
+    """Name, rounds and sampling of the training.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class MaskingSettings:
         check_value(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
         check_value(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
-        check_value(fine, "masking.threshold", "0 (what follows from the other keys) or from 0.5 to below 1")
+        check_value(fine, "masking.threshold", "0 (derived from the other keys) or from 0.5 to below 1")
 
     @property
     def assumed(self) -> Assumed:
@@ -131,7 +131,7 @@ class SharedSettings:
 
 @dataclass(frozen=True)
 class StartSettings:
-    """What training starts from: hex sha2-256 digest of the first model, which follows from the other terms.
+    """Start of the training: hex sha2-256 digest of the first model, which follows from the other terms.
 
     Whoever cannot compute the model, as an auditor without torch, knows it by this digest; ``fedgrove deploy`` writes
     it.
@@ -146,7 +146,7 @@ class StartSettings:
 
 @dataclass(frozen=True)
 class MembershipSettings:
-    """Who may take part.
+    """Rules of membership.
 
     Attributes
     ----------
@@ -172,14 +172,12 @@ class MembershipSettings:
         fine = all(isinstance(each, str) and is_checksum_address(each) for each in self.members)
         check_value(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
         fine = not self.members or self.mode == "approved"
-        check_value(
-            fine, "membership.members", "left out where membership.mode is open: anybody could spoil the rounds"
-        )
+        check_value(fine, "membership.members", "left out if membership.mode is open: anybody could spoil the rounds")
         check_value(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
 
 
 class MethodTerms(ABC):
-    """What the members agree on about what rounds compute: the table of a method, which each method brings.
+    """Terms of a method: the table that each method defines.
 
     Attributes
     ----------
@@ -198,7 +196,7 @@ class MethodTerms(ABC):
 
     @abstractmethod
     def to_table(self) -> dict[str, Any] | None:
-        """The table, JSON-ready, without what says nothing; None for a method without a table of its own."""
+        """The table, JSON-ready, without entries that have no effect; None for a method without a table."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +249,7 @@ class FederationConfig:
             They name none.
         """
         if self.model is None:
-            raise InvalidConfig("model is missing: name the model that the members train")
+            raise InvalidConfig("model is missing: add the model that the members train")
         return self.model
 
     @property
@@ -265,7 +263,7 @@ class FederationConfig:
         return self.federation.max_blob_mib << 20
 
     def to_tables(self) -> dict[str, Any]:
-        """The tables of the TOML file, ``[network]`` apart, and those that say nothing."""
+        """The tables of the TOML file, except for ``[network]`` and tables without effect."""
         tables = {
             item.name: dataclasses.asdict(value)
             for item in dataclasses.fields(self)
@@ -284,23 +282,23 @@ class FederationConfig:
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:
-    """What a mechanism needs of masks and strategy."""
+    """Check a mechanism's requirements on masks and strategy."""
     if isinstance(privacy, SignDsSettings):
-        check_value(
-            masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is signds: there are no masks to thin"
-        )
+        check_value(masking.kappa == 1, "masking.kappa", "1 if privacy.mechanism is signds: there are no masks to thin")
         fine = strategy.name != "fedcurv"
         check_value(
-            fine, "strategy.name", "another than fedcurv where privacy.mechanism is signds: votes move weights only"
+            fine,
+            "strategy.name",
+            "other than fedcurv if privacy.mechanism is signds: votes move weights only",
         )
     if not isinstance(privacy, ClientLevelSettings):
         return
     fine = privacy.clipping != "median"
-    check_value(fine, "privacy.clipping", "fixed or quantile: the median of the norms itself is known to nobody here")
+    check_value(fine, "privacy.clipping", "fixed or quantile: nobody knows the median of the norms here")
     check_value(
-        masking.masked == "delta", "masking.masked", "delta where privacy.mechanism is client: updates are clipped"
+        masking.masked == "delta", "masking.masked", "delta if privacy.mechanism is client: updates are clipped"
     )
     # With less, groups of survivors can be summed tensor by tensor, with the noise of the group only.
     check_value(
-        masking.kappa == 1, "masking.kappa", "1 where privacy.mechanism is client: only the whole sum has its noise"
+        masking.kappa == 1, "masking.kappa", "1 if privacy.mechanism is client: only the whole sum has enough noise"
     )

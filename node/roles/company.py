@@ -43,7 +43,7 @@ def refusal(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> 
     """
     unknown = strangers(rounds, current, config)
     if unknown:
-        return f"client {unknown[0]} is none of the members that the terms name (membership.members)"
+        return f"client {unknown[0]} is not a member that the terms name (membership.members)"
     known = known_members(rounds, current, config)
     rate = current.opened.sampling_rate / PPM
     expected = rate * len(known)
@@ -52,6 +52,6 @@ def refusal(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> 
     if present >= least:
         return ""
     return (
-        f"only {present} of the {len(known)} members that it counts on have drawn, "
+        f"only {present} of the {len(known)} members that it counts on have drawn, but "
         f"{math.ceil(least)} are needed (membership.least)"
     )

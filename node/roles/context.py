@@ -1,4 +1,4 @@
-"""What the phases of a round work with, in every role."""
+"""Context that the phases of a round share, in every role."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 @dataclass(frozen=True)
 class Turn:
-    """What a role sees when it is to act.
+    """A role's view of the ledger when it acts.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class RoleContext:
         return self.method.inputs(self.view.rounds, current, ledger, self.store)
 
     def spending(self) -> Spending:
-        """What has been spent of the privacy budget."""
+        """The spent part of the privacy budget."""
         return Spending(self.method, self.store, self.view.rounds, self.parameters)
 
     def over(self) -> str:

@@ -1,4 +1,4 @@
-"""Marks of the federations that some data took part in, and as whom: what is told of data adds up.
+"""Marks of the federations and accounts that some data took part with: their privacy costs add up.
 
 A budget counts what the ledger of one federation shows of one account. With a second account, or in a second
 federation, the same data are told of again, and no ledger knows. So a client that starts leaves a mark beside its data
@@ -79,14 +79,20 @@ class DataMarks:
 
 def _warning(mark: DataMark, own: DataMark) -> str:
     if mark.mechanism == "none":
-        return f"these data took part {mark}, without differential privacy: no budget here covers what was told there"
+        return (
+            f"these data took part {mark}, without differential privacy: a budget here does not cover "
+            "what was revealed there"
+        )
     if own.mechanism == "none":
-        return f"these data took part {mark}, with a privacy budget: without one here it means nothing any more"
-    return f"these data took part {mark}, too: what is spent there and here adds up, and no budget knows of both"
+        return f"these data took part {mark}, with a privacy budget: without one here, that budget no longer holds"
+    return (
+        f"these data took part {mark}, too: the privacy spent there and here adds up, and neither "
+        "budget counts the other"
+    )
 
 
 def _unreadable(place: Path) -> str:
-    return f"{place} cannot be read: whether these data spend a privacy budget elsewhere cannot be told; remove it"
+    return f"{place} cannot be read, so it is unknown whether these data spend a privacy budget elsewhere: remove it"
 
 
 def _read(place: Path) -> tuple[DataMark, ...] | None:

@@ -1,4 +1,4 @@
-"""What a client lets out of its hands in a round: sealed shares, one masked update, released shares.
+"""A client's disclosures in a round: sealed shares, one masked update, released shares.
 
 Each is made once, is in the journal before anybody sees it, and never changes. It is bound to the order (and, from the
 update on, to the list of shares) that it was made for: masks that were used once must never hide another sum. So when
@@ -112,7 +112,7 @@ class Disclosure:
         return unavailable(self._store, {owner: current.commits[owner].digest for owner in sizes}, sizes)
 
     def released(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
-        """The shares that this client releases (spec 02, step 5), given whose update cannot be had.
+        """The shares that this client releases (spec 02, step 5), given the clients whose update is unavailable.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Disclosure:
         """A blob that was made before; None when it was not."""
         blob = self._journal.read(number, name)
         if blob is None and name in self._journal.noted(number).made.split():
-            raise JournalDamaged(f"what it made of round {number} ({name}) is gone from its journal")
+            raise JournalDamaged(f"its {name} of round {number} is missing from its journal")
         return blob
 
     def _bind(self, current: RoundRecords, name: str, digest: str) -> None:
@@ -187,7 +187,7 @@ class Disclosure:
 
 
 def _order_digest(current: RoundRecords) -> str:
-    """Who masks with whom, and under which keys."""
+    """The mask graph: the pairs that mask with each other, and their keys."""
     drawn = (current.draws[client] for client in current.order)
     keys = [b"%d/%d/%b/%b" % (draw.client, draw.samples, draw.mask_key, draw.seal_key) for draw in drawn]
     return sha256(b"/".join([current.fixed_seed.seed, current.sealing.order_root, *keys])).hexdigest()

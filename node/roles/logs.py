@@ -41,7 +41,7 @@ class ServiceLog:
             self.write("info", f"waits for {step.waiting}", until=step.until, **facts)
 
     def fault(self, role: str, kind: str, sentence: str) -> None:
-        """Log that chain or store made a step fail, once as long as it goes on."""
+        """Log that the chain or the store made a step fail, once while the failure lasts."""
         if self._last.get(role) != (0, sentence):
             self._last[role] = (0, sentence)
             self.write("warning", sentence, role=role, kind=kind)

@@ -8,23 +8,23 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 
 
 class PortTaken(RuntimeError):
-    """The port for the metrics cannot be had."""
+    """The port for the metrics is not available."""
 
 
 class ServiceMetrics:
-    """What one service counts; ``serve`` shows it to a Prometheus on this machine."""
+    """Counters of one service; ``serve`` exposes them to a Prometheus on this machine."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         own = self._registry
         self._round = Gauge("fedgrove_round", "Number of the latest round", registry=own)
         self._block = Gauge("fedgrove_block", "Latest confirmed block", registry=own)
-        self._until = Gauge(
-            "fedgrove_waits_until_block", "Deadline of what is waited for, or 0", ["role"], registry=own
+        self._until = Gauge("fedgrove_waits_until_block", "Block of the current deadline, or 0", ["role"], registry=own)
+        self._acts = Counter("fedgrove_acts", "Steps that acted", ["role", "phase"], registry=own)
+        self._gas = Counter("fedgrove_gas", "Gas used by this process's transactions", ["role"], registry=own)
+        self._faults = Counter(
+            "fedgrove_faults", "Steps that failed because of the chain or the store", ["kind"], registry=own
         )
-        self._acts = Counter("fedgrove_acts", "Steps that did something", ["role", "phase"], registry=own)
-        self._gas = Counter("fedgrove_gas", "Gas used by own transactions", ["role"], registry=own)
-        self._faults = Counter("fedgrove_faults", "Steps that chain or store made fail", ["kind"], registry=own)
         self._server: tuple[WSGIServer, threading.Thread] | None = None
 
     def step(self, role: str, number: int, block: int, step: Step) -> None:

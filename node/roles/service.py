@@ -125,7 +125,7 @@ class Service:
             # and its place, not what it says: nobody knows what that quotes.
             self._reached = time.monotonic()
             self._metrics.fault(type(fault).__name__)
-            self._log.fault(name, type(fault).__name__, f"this turn ended in an unexpected error, {_place_of(fault)}")
+            self._log.fault(name, type(fault).__name__, f"unexpected error in this turn, {_place_of(fault)}")
             return False
         number = role.view.rounds.latest.number if role.view.rounds.latest else 0
         member = role.view.rounds.member(role.account)

@@ -1,4 +1,4 @@
-"""Who acts when the coordinator does not: the same work, a grace period later (spec 01, phases).
+"""Stand-ins for the coordinator: the same work, a grace period later (spec 01, phases).
 
 Any registered member may. Which of several stand-bys goes first is drawn anew for each round; the others then find the
 work done. As a round's model is a function of the ledger and the store alone, it does not matter who closes it.
@@ -20,9 +20,9 @@ class Standby(Coordinator):
         since, window = self._due(current)
         turn = since + self._patience(current, window)
         if self.view.block < turn:
-            return Step.wait("standby", "the coordinator: it is its turn", turn)
+            return Step.wait("standby", "the coordinator: it acts first", turn)
         if not self.view.rules.is_active(self.account, self.view.block):
-            return Step.wait("standby", "the coordinator, or another stand-by: this account is no active member's")
+            return Step.wait("standby", "the coordinator, or another stand-by: this account is not an active member")
         return super()._act(current)
 
     def _due(self, current: RoundRecords) -> tuple[int, int]:

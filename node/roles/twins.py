@@ -68,9 +68,7 @@ class Twins:
         """Why it does not draw in a round yet, in one clause; empty when it may."""
         if number > self._watched or self._begun() is not None or _first_draw(rounds, client) is None:
             return ""
-        return (
-            "its journal is new, and another process may have the one before: it waits for the next round to see that"
-        )
+        return "its journal is new, and another process may use the previous one: it waits a round to find out"
 
     def _look_at(self, rounds: Rounds, current: RoundRecords, client: int) -> None:
         groups = {
@@ -102,17 +100,17 @@ class Twins:
     def _meet(self, rounds: Rounds, number: int, client: int, kind: str, block: int) -> None:
         self._met.add(number)
         seen = (
-            f"another process acts with this keystore: the {kind} of client {client} in round {number} (block {block}) "
-            "is on the ledger, and this journal did not make it"
+            f"another process uses this keystore: the {kind} of client {client} in round {number} (block {block}) "
+            "is on the ledger but not from this journal"
         )
         first = self._begun() is not None and self._begun() == _first_draw(rounds, client)
         if not first:
-            raise TwinRunning(f"{seen}; the other one was there first, so this one ends: run one process a keystore")
+            raise TwinRunning(f"{seen}; the other process was first, so this one ends: run one process per keystore")
         if len(self._met) > 1:
             raise TwinRunning(
-                f"{seen}; it goes on, so this one ends: stop the other one, and run one process a keystore"
+                f"{seen}; it continues, so this process ends: stop the other one and run one process per keystore"
             )
-        self.alarm = f"{seen}; stop it: run one process a keystore"
+        self.alarm = f"{seen}; stop it: run one process per keystore"
 
     def _begin(self, number: int) -> None:
         """Remember the first round that this journal drew in."""

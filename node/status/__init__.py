@@ -1,4 +1,4 @@
-"""What people are told of a federation.
+"""Status of a federation, for people.
 
 standing       what ``fedgrove status`` says
 participation  why an account's last round counted, or did not

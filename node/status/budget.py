@@ -32,7 +32,7 @@ _COORDINATOR = (RoundOpened, SeedFixed, SealChunk, Sealed, Recovered, Closed, Sk
 
 @dataclass(frozen=True)
 class Budget:
-    """What an account has and what it needs.
+    """Balance of an account, and the balance that it needs.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Purse:
         return (max(costs), len(costs)) if costs else (self._limits(len(rounds.members)), 0)
 
     def _paid(self, client: int, ended: set[int]) -> dict[int, set[bytes]]:
-        """The transactions that this account sent in rounds that have ended, as far as records tell who sent them."""
+        """Transactions of this account in rounds that have ended, as far as records show their senders."""
         paid: dict[int, set[bytes]] = {}
         others: set[bytes] = set()
         number = 0

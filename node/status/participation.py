@@ -14,7 +14,7 @@ FAILURES = {
     FailureReason.DEADLINE: "a deadline passed",
     FailureReason.TOO_FEW_SURVIVORS: "too few clients committed",
     FailureReason.TOO_FEW_SHARES: "too few shares were released",
-    FailureReason.UPDATE_UNAVAILABLE: "an update cannot be had from the store",
+    FailureReason.UPDATE_UNAVAILABLE: "an update is missing from the store",
     FailureReason.INVALID_UPDATE: "an update cannot be summed",
     FailureReason.INVALID_RELEASE: "the recovery record is invalid",
 }
@@ -32,7 +32,7 @@ class Participation:
 def last_participation(
     ledger: Ledger, view: LedgerView, account: str, keys: Keys | None = None
 ) -> Participation | None:
-    """What became of an account's part in the latest round that has ended.
+    """Result of an account's participation in the latest round that has ended.
 
     None before the first has, and for a coordinator that is no client.
     Only the account's own keys can tell whether it was in a sample that it did not draw in.
@@ -55,7 +55,7 @@ def fate(current: RoundRecords) -> str:
             disputes, clients = len(current.disputes), len(current.commits)
             return f"the round was voided: {disputes} of its {clients} clients disputed its model"
         case Voided():
-            return "the round was voided: it trained from a model that was disputed"
+            return "the round was voided: it trained from a disputed model"
         case Skipped():
             return f"the round was skipped: only {len(current.draws)} drew"
         case Failed(reason=reason):
@@ -98,14 +98,14 @@ class _Look:
         return f"it {done}, but did not {missed} in time (by block {until})"
 
     def _barred(self, member: Member) -> str:
-        """What kept it from drawing, whether it wanted to or not; empty when nothing did."""
+        """Reason why it was not allowed to draw; empty if it was."""
         current, known = self._entry, self._ledger.client_of(self._account)
         active_from = max(member.active_from, known.active_from)
         if not known.approved:
             return "the federation's admin has not approved the account"
         if active_from > current.opened.opened_at:
             began = f"the round began in block {current.opened.opened_at}"
-            return f"it was not active yet: {began}, it is active from block {active_from} on"
+            return f"it was not yet active: {began}, but it is active from block {active_from} on"
         until = self._sat_out_until(member)
         if until >= current.number:
             return f"it sits out because of its absences, until round {until}"
@@ -120,7 +120,7 @@ class _Look:
         current = self._entry
         disputed = self._view.rounds.disputed_by(member.client)
         if disputed is not None and disputed.number < current.number:
-            return f"it did not draw: it disputes round {disputed.number}, whose model the round rests on"
+            return f"it did not draw: it disputes round {disputed.number}, whose model the round trained from"
         late = f"did not draw in time (by block {self._deadlines.draw_end})"
         if current.opened.sampling_rate == tree.EVERYONE:
             return f"it {late}"

@@ -1,4 +1,4 @@
-"""Where a federation stands: what ``fedgrove status`` tells."""
+"""Current state of a federation, as ``fedgrove status`` reports it."""
 
 from dataclasses import asdict, dataclass
 
@@ -14,7 +14,7 @@ from fedgrove.node.status.participation import Participation, last_participation
 
 @dataclass(frozen=True)
 class DisputedRound:
-    """A round whose end some of its clients say is wrong; ``void`` when it was most of them, or it rested on such."""
+    """A round that some of its clients dispute; ``void`` if most of them do, or if it trained from a void round."""
 
     round: int
     by: tuple[int, ...]
@@ -24,7 +24,7 @@ class DisputedRound:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the latest round stands.
+    """State of the latest round.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def standing(
     view: LedgerView | None = None,
     on_request: bool = False,
 ) -> Standing:
-    """Read the ledger and tell where the latest round stands.
+    """Read the ledger and report the state of the latest round.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _to_draw(view: LedgerView, current: RoundRecords) -> str:
 
 
 def _coordinator(view: LedgerView, since: int) -> str:
-    """Who may act: the coordinator alone in the grace after block ``since``, then any active client."""
+    """The roles that may act: the coordinator alone in the grace after block ``since``, then any active client."""
     alone = view.block < since + view.settings.coordinator_grace
     return "the coordinator" if alone else "the coordinator or any stand-by"
 

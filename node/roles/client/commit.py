@@ -26,21 +26,21 @@ class Commit:
         try:
             update = self._update(turn)
             if update is None:
-                return Step.wait("train", "this client: it trains", turn.deadlines.commit_end, busy=True)
+                return Step.wait("train", "this client: it is training", turn.deadlines.commit_end, busy=True)
             if turn.block < turn.deadlines.share_end:
                 awaited = missing(turn.current.draws, turn.current.shares, "share")
                 return Step.wait("share", awaited, turn.deadlines.share_end)
             masked = self._context.disclosure.masked(turn.current, turn.client, update)
             remark = self._context.method.codec.remark(self._context.inputs(turn.current), update)
         except StateLost as loss:
-            return Step("train", acted=f"removed what its strategy kept, and trains without: {loss}")
+            return Step("train", acted=f"removed its strategy's state and trains without it: {loss}")
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
         return self._commit(turn, masked, remark)
 
     def _update(self, turn: ClientTurn) -> Update | None:
-        """The trained model, or what stands in for one that diverged; None while training is under way."""
+        """The trained model, or its replacement if the training diverged; None while training runs."""
         try:
             return self._context.work.result(turn.current, turn.client)
         except Diverged:

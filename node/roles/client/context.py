@@ -1,4 +1,4 @@
-"""What the phases of a client work with."""
+"""Context that the phases of a client share."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class ClientContext(RoleContext):
 
 @dataclass(frozen=True)
 class ClientTurn(Turn):
-    """What a client sees when it is to act.
+    """A client's view of the ledger when it acts.
 
     Attributes
     ----------

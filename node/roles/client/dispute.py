@@ -14,7 +14,7 @@ from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
 class Dispute:
-    """Refuses the model that stands, and whatever was trained from it, when its round is wrong."""
+    """Refuses the model in force, and any model trained from it, if its round is wrong."""
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
@@ -27,12 +27,14 @@ class Dispute:
         rounds = self._context.view.rounds
         base, disputed = rounds.base, rounds.disputed_by(turn.client)
         if disputed is not None:
-            return Step.wait("dispute", f"other members: this client disputes round {disputed.number}, which stands")
+            return Step.wait(
+                "dispute", f"other members: this client disputes round {disputed.number}, which is still in force"
+            )
         fault = self._fault(turn, base) if base is not None else ""
         if base is None or not fault:
             return None
         if turn.client not in base.commits:
-            return Step.wait("dispute", f"its members: this client refuses the model of round {base.number}, {fault}")
+            return Step.wait("dispute", f"members of round {base.number}: this client refuses its model, {fault}")
         digest = self._context.store.put(evidence(base, fault)).digest
         send = partial(self._context.ledger.dispute, base.number, digest)
         return self._context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send)

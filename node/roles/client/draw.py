@@ -17,7 +17,7 @@ class Draw:
     def act(self, turn: ClientTurn) -> Step:
         """Draw, or say why not."""
         if turn.block < turn.deadlines.seed_block:
-            reason = "the chain: the round's seed block is not there yet"
+            reason = "the chain: the round's seed block does not exist yet"
             return Step.wait("seeding", reason, turn.deadlines.seed_block)
         barred = self._too_late(turn) or self._barred(turn) or self._unaffordable(turn)
         if barred:
@@ -54,7 +54,7 @@ class Draw:
         return f"this client: {refusal}" if refusal else ""
 
     def _alpha(self, turn: ClientTurn) -> bytes:
-        """What the lot is drawn on: the round's seed on this ledger."""
+        """The VRF input of a draw: the round's seed on this ledger."""
         ledger, seed = self._context.ledger, self._context.view.seed(turn.current)
         return tree.draw_alpha(ledger.chain_id, ledger.address, turn.current.number, seed)
 

@@ -7,7 +7,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 
 
 class ClientPhase(Enum):
-    """What a client is to do in a running round; a file of this package for each."""
+    """A client's phases in a running round; each has a file in this package."""
 
     DRAW = "draw"
     SEAL = "seal"

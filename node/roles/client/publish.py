@@ -23,7 +23,7 @@ class Publish:
             return ClientPhase.RECOVER
         masked = self._context.disclosure.published(turn.current, turn.client)
         if masked is None:
-            return turn.sit_out("this client: its masked update is gone from the journal")
+            return turn.sit_out("this client: its masked update is missing from the journal")
         store.put(masked)
         self._published = number
         return Step("commit", acted="published its masked update")

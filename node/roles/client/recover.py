@@ -33,15 +33,15 @@ class ReleaseShares:
         patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
-            return Step.wait("recover", f"{name_clients(gone)} to publish what they committed to", patience)
+            return Step.wait("recover", f"{name_clients(gone)} to publish their committed updates", patience)
         return self._release(turn, gone)
 
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
-        """Release shares, given whose update cannot be had."""
+        """Release shares, given the clients whose update is unavailable."""
         try:
             blob = self._context.disclosure.released(turn.current, turn.client, gone)
         except ReleaseRefused as refusal:
-            reason = f"the coordinator: nothing is released, {refusal}"
+            reason = f"the coordinator: this client refuses to release shares, {refusal}"
             return Step.wait("recover", reason, turn.deadlines.recover_end)
         send = partial(self._context.ledger.release, turn.current.number, cid_of(blob).digest)
         step = self._context.outbox.send(turn.current, "recover", "released shares", send)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class ClientUnit(Protocol):
-    """What a client does in one phase."""
+    """A client's work in one phase."""
 
     def act(self, turn: ClientTurn) -> Step | ClientPhase:
-        """Do what is due: the step that came of it, or the phase that is due instead."""
+        """Act; return the step taken, or the phase that is due instead."""
         ...
 
 
@@ -117,14 +117,14 @@ class Client:
 
     @property
     def alarm(self) -> str:
-        """What people must hear of at once, in one sentence; empty when there is nothing."""
+        """Alarm for people, in one sentence; empty if there is none."""
         return self._context.twins.alarm
 
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
         ledger, keys = self._context.ledger, self._context.keys
         if ledger.client_of(self.account).client and ledger.holds_vrf_key(keys):
-            return Step.wait("register", "the chain: the registration is not confirmed yet", self.view.block + 1)
+            return Step.wait("register", "the chain: the registration is not yet confirmed", self.view.block + 1)
         receipt = ledger.register(keys)
         return Step("register", acted="registered", gas=receipt.gas_used)
 
@@ -141,7 +141,7 @@ class Client:
         if member is None:
             return self.register()
         if current is None:
-            return Step.wait("open", "the coordinator: the first round is not open yet")
+            return Step.wait("open", "the coordinator: the first round is not yet open")
         self._context.twins.look(self.view.rounds, member.client, self.view.block)
         running = current.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
@@ -155,7 +155,7 @@ class Client:
             return self._play(turn)
         over = self._context.over()
         self.finished = bool(over) and (step is None or not step.acted)
-        who = f"nobody: {over}" if over else "the coordinator: the next round is not open yet"
+        who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)
 
     def _leave(self, current: RoundRecords) -> Step:
@@ -164,10 +164,10 @@ class Client:
             self._context.journal.destroy(before=current.number)
             self._context.work.leave()
             self.finished = True
-        return Step.wait("done", "nobody: this client has taken back its data, and left")
+        return Step.wait("done", "nobody: this client has withdrawn its data and left")
 
     def _play(self, turn: ClientTurn) -> Step:
-        """What is due in a running round."""
+        """Take the step that is due in a running round."""
         refused = self._refused_terms(turn.current)
         if refused:
             return Step.wait("open", refused)
@@ -184,7 +184,7 @@ class Client:
         if current.opened.config_digest != cid_of(self._context.config.to_bytes()).digest:
             return "the coordinator: it opened the round under terms this client did not agree to"
         if self.view.rounds.base is None and current.opened.model_digest != self._first_model:
-            return "its members: training does not start from the model that the terms say"
+            return "its members: training does not start from the model in the terms"
         return ""
 
 

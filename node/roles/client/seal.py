@@ -13,17 +13,17 @@ class AwaitSeal:
 
     def act(self, turn: ClientTurn) -> Step:
         """Wait."""
-        return Step.wait("seal", "anyone: the order of the round is not sealed yet", turn.deadlines.seal_end)
+        return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
 
 
 def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
-    """Why a client that has drawn goes no further in the round, as ``Step.waiting`` has it; empty when it goes on.
+    """Reason why a client that has drawn leaves the round, as in ``Step.waiting``; empty if it stays.
 
     Asked in each phase after the draw, as the journal can be lost at any time. A client that has committed stays,
     whatever its company: its update is in the sum.
     """
     if context.journal.note(turn.current.number) is None:
-        return "this client: its journal of the round is gone"
+        return "this client: its journal of the round is missing"
     if turn.current.sealed is None or turn.client in turn.current.commits:
         return ""
     alone = refusal(context.view.rounds, turn.current, context.config)

@@ -33,7 +33,7 @@ class Close:
         return self._close(turn, result, self._metrics(inputs, result))
 
     def _metrics(self, inputs: RoundInputs, result: Outcome) -> Metrics:
-        """What is stated of the round beside its model."""
+        """Metrics to state in addition to the round's model."""
         aides, current = self._context.aides, inputs.current
         stated = aides.statements(inputs, result.model)
         accuracy, loss, samples = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
@@ -45,7 +45,7 @@ class Close:
         method, store, number = self._context.method, self._context.store, turn.current.number
         fault = method.statement_fault(result.model, metrics)
         if fault:
-            reason = f"the coordinator that can state what it needs: {fault}"
+            reason = f"a coordinator that can make its statement: {fault}"
             return Step.wait("close", reason, turn.deadlines.close_end)
         model = store.put(method.model_bytes(result.model)).digest
         receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)

@@ -1,4 +1,4 @@
-"""What the phases of a coordinator work with."""
+"""Context that the phases of a coordinator share."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Open: a round starts from the model that stands."""
+"""Open: a round starts from the model in force."""
 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.step import Step
@@ -17,7 +17,7 @@ class Open:
         view, members = self._context.view, self._context.members
         active = [each for each in view.rounds.members.values() if each.active_from <= view.block + 1]
         if len(active) < members:
-            return Step.wait("open", f"members to register: {len(active)} of {members} are active")
+            return Step.wait("open", f"members to register: {len(active)} of the {members} needed are active")
         return self._open(cid_of(self._context.initial_model).digest)
 
     def act(self, turn: Turn) -> Step:
@@ -29,7 +29,7 @@ class Open:
         if due is None:
             return Step.wait("idle", "members: nothing has changed since the last round")
         if turn.block < due:
-            return Step.wait("open", "members who were away or are new: the next round is for them", due)
+            return Step.wait("open", "absent or new members: the next round is for them", due)
         return self._open(self._context.view.rounds.model_digest)
 
     def _due(self, turn: Turn) -> int | None:

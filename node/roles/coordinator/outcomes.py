@@ -1,4 +1,4 @@
-"""What a round came to: the recovery needs it to see that it can be closed, and the closing states it."""
+"""Outcome of a round: the recovery checks with it that the round can close, and the closing states it."""
 
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.protocol.aggregation import outcome
@@ -20,7 +20,7 @@ class Outcomes:
         self._kept: tuple[tuple[bytes, ...], Outcome] | None = None
 
     def of(self, round_inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
-        """What the round came to; computed anew when the chain changed its mind about the inputs."""
+        """Outcome of the round; recomputed if the chain replaced blocks with its inputs."""
         commits = (commit.digest for commit in round_inputs.current.commits.values())
         inputs = (round_inputs.current.opened.model_digest, record.to_bytes(), *commits)
         if self._kept is None or self._kept[0] != inputs:

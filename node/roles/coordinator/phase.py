@@ -7,7 +7,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 
 
 class CoordinatorPhase(Enum):
-    """What a coordinator is to do once there is a round."""
+    """A coordinator's phases once there is a round."""
 
     REPORT = "report"
     OPEN = "open"

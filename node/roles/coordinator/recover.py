@@ -64,20 +64,20 @@ class RecordRecovery:
         except BlobError as fault:
             if self._is_last_call(turn, released):
                 return self._fail(turn, FailureReason.UPDATE_UNAVAILABLE, str(fault))
-            return Step.wait("recover", f"what others published: {fault}", turn.deadlines.recover_end)
+            return Step.wait("recover", f"content of the others: {fault}", turn.deadlines.recover_end)
         return None
 
     def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
         digest = self._context.store.put(record.to_bytes()).digest
         receipt = self._context.ledger.recover(turn.current.number, digest)
-        out = f", {len(record.left_out)} groups left out" if record.left_out else ""
+        out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
         survivors = len(turn.current.commits)
         return Step("recover", acted=f"recovered with {survivors} survivors{out}", gas=receipt.gas_used)
 
     def _recovered(
         self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes], gone: list[int]
     ) -> RecoveryRecord:
-        """The recovery record. Where groups are summed apart, a group that lacks something for good is left out."""
+        """The recovery record. If groups are summed separately, a group that cannot be recovered is left out."""
         groups = [{inputs.graph.client(position) for position in group} for group in inputs.graph.groups]
         left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
         while True:
@@ -99,11 +99,11 @@ class RecordRecovery:
         return unavailable(self._context.store, digests, sizes)
 
     def _overspent(self, current: RoundRecords) -> str:
-        """Whose privacy budget the round's sum would exceed, in one clause; empty when nobody's."""
+        """Clause on a client whose privacy budget the round's sum would exceed; empty if there is none."""
         return self._context.spending().overspent(current)
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
-        """Whether nothing more can be waited for: what everybody released is at hand, or the deadline is near.
+        """Whether waiting has ended: all releases are available, or the deadline is near.
 
         A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
         """

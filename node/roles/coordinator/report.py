@@ -27,7 +27,7 @@ class ReportAbsences:
         except ContractRevert as refusal:
             # Training does not wait for a report: another member may have been quicker.
             self._unreported = turn.current.number
-            return Step.wait("open", f"nobody: absences stay unreported ({refusal})", turn.block + 1)
+            return Step.wait("open", f"nobody: the absences were not reported ({refusal})", turn.block + 1)
         return Step("open", acted=f"reported absent: {name_clients(absent)}", gas=receipt.gas_used)
 
     def absent(self, current: RoundRecords) -> list[int]:

@@ -29,10 +29,10 @@ NOTHING = Aides()
 
 
 class CoordinatorUnit(Protocol):
-    """What a coordinator does in one phase."""
+    """A coordinator's work in one phase."""
 
     def act(self, turn: Turn) -> Step | CoordinatorPhase:
-        """Do what is due: the step that came of it, or the phase that is due instead."""
+        """Act; return the step taken, or the phase that is due instead."""
         ...
 
 
@@ -111,7 +111,9 @@ class Coordinator:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
         except (InvalidBlob, InvalidModel) as fault:
-            return Step.wait("content", f"members to dispute what the round rests on: {fault}", self.view.block + 1)
+            return Step.wait(
+                "content", f"members to dispute the model that the round trains from: {fault}", self.view.block + 1
+            )
 
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:

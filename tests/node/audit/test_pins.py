@@ -51,8 +51,8 @@ def test_any_block_of_the_history_may_be_the_published_one(block):
 @pytest.mark.parametrize(
     ("pins", "field", "reason"),
     [
-        ({"heads": ((15, bytes(32)),)}, "pinned head", "block 15 has another hash"),
-        ({"heads": ((15, block_hash(15)), (16, bytes(32)))}, "pinned head", "block 16 has another hash"),
+        ({"heads": ((15, bytes(32)),)}, "pinned head", "block 15 has a different hash"),
+        ({"heads": ((15, block_hash(15)), (16, bytes(32)))}, "pinned head", "block 16 has a different hash"),
         ({"heads": ((HEAD + 1, block_hash(HEAD + 1)),)}, "pinned head", "blocks 10 to 20"),
         ({"heads": ((FIRST - 1, block_hash(FIRST - 1)),)}, "pinned head", "blocks 10 to 20"),
         ({"ledger": "0x" + "11" * 20}, "pinned ledger", "not of 0x1111"),
@@ -60,7 +60,7 @@ def test_any_block_of_the_history_may_be_the_published_one(block):
         ({"statements": (stated(STRANGER),)}, "pinned head", "is no member"),
         ({"statements": (stated(chain_id=8),)}, "pinned head", "another federation"),
         ({"statements": (stated(ledger="0x" + "11" * 20),)}, "pinned head", "another federation"),
-        ({"statements": (stated(fork=bytes(32)),)}, "pinned head", "another hash"),
+        ({"statements": (stated(fork=bytes(32)),)}, "pinned head", "a different hash"),
         ({"statements": (stated(block=HEAD + 1),)}, "pinned head", "not in the history"),
     ],
 )

@@ -150,7 +150,7 @@ def test_it_grows_by_a_page_when_much_is_kept(journal, tmp_path):
 def test_something_else_in_place_of_the_keys_is_damage(tmp_path, plant):
     (tmp_path / "00000001-note.sealed").write_bytes(bytes(100))
     plant(tmp_path / "keys")
-    with pytest.raises(JournalDamaged, match="no regular file"):
+    with pytest.raises(JournalDamaged, match="not a regular file"):
         Journal(tmp_path, KEY)
 
 

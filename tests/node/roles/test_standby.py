@@ -109,5 +109,5 @@ def test_a_standby_that_is_no_member_pays_for_nothing(federation):
     federation.network.advance_to(federation.network.block_number() + 100)
     before = federation.network.balance(stranger.address)
     step = role.step()
-    assert not step.acted and "no active member" in step.waiting
+    assert not step.acted and "not an active member" in step.waiting
     assert federation.network.balance(stranger.address) == before

@@ -76,7 +76,7 @@ def test_what_cannot_be_done_is_not_tried_again_in_that_round(place):
 
 def test_a_lost_state_is_said_and_training_is_tried_again():
     place = Place(result=StateLost("it cannot be read"))
-    assert "trains without: it cannot be read" in place.act().acted
+    assert "trains without it: it cannot be read" in place.act().acted
     place.act()
     assert place.events.names() == ["train", "train"]
 

@@ -46,13 +46,13 @@ def test_a_wrong_round_is_disputed_with_evidence():
 def test_a_client_that_did_not_commit_waits_for_those_that_did():
     place = Place(fault="its model is not the sum", commits=(2,))
     step = place.act()
-    assert "this client refuses the model of round 1" in step.waiting
+    assert "members of round 1: this client refuses its model" in step.waiting
     assert place.events.names() == ["look"]
 
 
 def test_a_client_that_disputes_a_round_waits_and_looks_no_more():
     place = Place(fault="its model is not the sum", disputed=entry_with(1))
-    assert "disputes round 1, which stands" in place.act().waiting and not place.events
+    assert "disputes round 1, which is still in force" in place.act().waiting and not place.events
 
 
 @pytest.mark.parametrize(("number", "end"), [(2, DEADLINES.draw_end), (1, DEADLINES.close_end)])

@@ -50,5 +50,5 @@ def test_each_round_has_an_update_of_its_own(place):
 def test_without_the_update_that_the_ledger_lists_it_sits_out(place):
     place.context.disclosure.published = lambda current, client: None
     step = place.unit.act(turn())
-    assert step.phase == "sit out" and "gone from the journal" in step.waiting
+    assert step.phase == "sit out" and "missing from the journal" in step.waiting
     assert not place.context.store.blobs

@@ -74,7 +74,7 @@ def test_it_gives_others_half_of_the_window_to_publish():
     place = Place(gone=(2,))
     patience = DEADLINES.commit_end + place.context.view.settings.recover_window // 2
     step = place.act(block=patience - 1)
-    assert (step.waiting, step.until) == ("client 2 to publish what they committed to", patience)
+    assert (step.waiting, step.until) == ("client 2 to publish their committed updates", patience)
     assert not place.events
     assert place.act(block=patience).acted == "released shares"
     assert place.events[0][-1] == [2]
@@ -83,7 +83,7 @@ def test_it_gives_others_half_of_the_window_to_publish():
 def test_what_would_expose_somebody_is_not_released():
     place = Place(released=ReleaseRefused("too few are left"))
     step = place.act()
-    assert step.waiting == "the coordinator: nothing is released, too few are left"
+    assert step.waiting == "the coordinator: this client refuses to release shares, too few are left"
     assert step.until == DEADLINES.recover_end and "release" not in place.events.names()
 
 

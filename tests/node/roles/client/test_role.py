@@ -57,7 +57,7 @@ def test_a_wrong_model_comes_before_any_phase(client):
 
 def test_without_its_journal_no_unit_acts(client):
     client._context.journal.note = lambda number: None
-    assert "journal of the round is gone" in client.step().waiting
+    assert "journal of the round is missing" in client.step().waiting
 
 
 def test_a_round_under_other_terms_has_no_phase(client):

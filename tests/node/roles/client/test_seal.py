@@ -30,7 +30,7 @@ def test_it_waits_until_the_order_must_be_sealed():
 
 def test_without_its_journal_it_can_do_nothing(company):
     for sealed in (None, object()):
-        assert "journal of the round is gone" in leaves(entry_with(draws=(ME,), sealed=sealed), note=None)
+        assert "journal of the round is missing" in leaves(entry_with(draws=(ME,), sealed=sealed), note=None)
 
 
 def test_it_looks_at_its_company_once_the_order_is_sealed(company):

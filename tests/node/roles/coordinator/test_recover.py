@@ -122,11 +122,11 @@ def test_when_everybody_has_released_nothing_more_can_come(place):
 
 def test_a_group_that_lacks_an_update_is_left_out_and_the_others_are_summed(place):
     place = place(lost=[0], groups=((0, 1), (2,)))
-    assert place.act().acted == "recovered with 3 survivors, 1 groups left out"
+    assert place.act().acted == "recovered with 3 survivors, leaving out 1 groups"
 
 
 def test_a_group_that_lacks_shares_is_left_out_only_when_none_can_come(place):
     groups = ((0, 1), (2,))
     assert not place(lacks=[lack(client=3)], groups=groups).act(LAST_CALL - 1).acted
-    assert "1 groups left out" in place(lacks=[lack(client=3)], groups=groups).act(LAST_CALL).acted
-    assert "1 groups left out" in place(lacks=[lack(client=3, owner_lied=True)], groups=groups).act().acted
+    assert "leaving out 1 groups" in place(lacks=[lack(client=3)], groups=groups).act(LAST_CALL).acted
+    assert "leaving out 1 groups" in place(lacks=[lack(client=3, owner_lied=True)], groups=groups).act().acted

@@ -59,6 +59,6 @@ def test_as_many_as_a_report_may_name_are_reported(place):
 def test_a_report_that_the_ledger_refuses_does_not_hold_up_training(place):
     place = place(refuses=("report_absences",))
     step = place.unit.act(turn_at(80, closed()))
-    assert "absences stay unreported" in step.waiting and "too late" in step.waiting and step.until == 81
+    assert "absences were not reported" in step.waiting and "too late" in step.waiting and step.until == 81
     assert place.unit.act(turn_at(81, closed())) is CoordinatorPhase.OPEN
     assert len(place.events) == 1

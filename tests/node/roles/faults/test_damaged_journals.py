@@ -56,11 +56,11 @@ def of_mine(records, kind):
 @pytest.mark.parametrize(
     ("moment", "damage", "said"),
     [
-        ("drew", removed, "its journal of the round is gone"),
-        ("drew", begun_anew, "the round's secrets are not those of the keys that client 2 drew with"),
+        ("drew", removed, "its journal of the round is missing"),
+        ("drew", begun_anew, "the round's secrets are do not match the keys that client 2 drew with"),
         ("drew", truncated("note"), "was not written with this keystore or has been changed"),
-        ("shared", removed, "its journal of the round is gone"),
-        ("shared", begun_anew, "the round's secrets are not those of the keys that client 2 drew with"),
+        ("shared", removed, "its journal of the round is missing"),
+        ("shared", begun_anew, "the round's secrets are do not match the keys that client 2 drew with"),
         ("shared", truncated("note"), "was not written with this keystore or has been changed"),
     ],
 )
