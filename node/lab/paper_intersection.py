@@ -204,7 +204,7 @@ class RsaAsker:
         for number, factor, power in zip(self._hashes(public), self._factors(public, offer), signed, strict=True):
             signature = power * invert(factor, public.modulus) % public.modulus
             if powmod(signature, EXPONENT, public.modulus) != number:
-                raise InvalidMessage(f"client {signer} answered with what is no signature")
+                raise InvalidMessage(f"client {signer} answered with an invalid signature")
             common += public.tag(signature) in tags
         own, other = (self._client, len(signed)), (signer, len(tags))
         (left, left_size), (right, right_size) = sorted((own, other))
@@ -216,7 +216,7 @@ class RsaAsker:
         modulus, *roots = (mpz(int.from_bytes(item)) for item in items)
         bits = 8 * self._width
         if len(roots) != ROOTS or modulus.bit_length() != bits or modulus.is_even():
-            raise InvalidMessage(f"the key of client {signer} is no odd number of {bits} bits with its proof")
+            raise InvalidMessage(f"the key of client {signer} is not an odd number of {bits} bits with its proof")
         public = _PublicKey(self._session, signer, modulus)
         if [powmod(root, EXPONENT, modulus) for root in roots] != public.challenges():
             raise InvalidMessage(f"client {signer} does not prove that its key hides what it is asked")

@@ -1,4 +1,4 @@
-"""What a federation's rounds compute: a package a method, each behind ``node.protocol.method.Method``.
+"""Methods, the computations of a federation's rounds: one package each, behind ``node.protocol.method.Method``.
 
 training  one model; with privacy mechanisms (spec 04)
 procfl    a model a cluster, private similarity, committees (spec 05)

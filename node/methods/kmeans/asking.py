@@ -48,7 +48,7 @@ def ask(
         if request.rows == wanted:
             return request, None
     if any(each.client == client and not each.points for each in withdrawals):
-        raise CannotForget(f"client {client} has left: there is nothing of it to forget")
+        raise CannotForget(f"client {client} has left the federation: it has nothing left to forget")
     if rows is not None:
         _check(client, journal, wanted, asked)
     request = Request.new(wanted)
@@ -57,7 +57,7 @@ def ask(
 
 
 def _asked(client: int, journal: Journal, withdrawals: Sequence[Withdrawn]) -> list[Request]:
-    """What the ledger shows that a client asked for, as far as its journal knows it."""
+    """Requests of a client on the ledger, as far as its journal knows them."""
     kept = (journal.kept(name_of(each.digest)) for each in withdrawals if each.client == client)
     return [Request.from_bytes(data) for data in kept if data is not None]
 
@@ -65,10 +65,10 @@ def _asked(client: int, journal: Journal, withdrawals: Sequence[Withdrawn]) -> l
 def _check(client: int, journal: Journal, rows: Collection[int], asked: Sequence[Request]) -> None:
     notebook = read_notebook(journal)
     if notebook is None:
-        raise CannotForget(f"client {client} has taken part in no round: it has sent nothing to be forgotten")
+        raise CannotForget(f"client {client} has not taken part in a round: it has nothing to forget")
     try:
         left = notebook.left_after(rows, [row for request in asked for row in request.rows])
     except UnknownPoint as fault:
         raise CannotForget(f"client {client}: {fault}") from None
     if not left:
-        raise CannotForget(f"client {client} would have no point left: use --all, so that it leaves")
+        raise CannotForget(f"client {client} would have no points left: use --all to let it leave")

@@ -56,7 +56,7 @@ class KMeansClient:
         centroids: np.ndarray | None = None,
     ) -> None:
         if points.ndim != 2 or points.shape[1] != grid.dimensions:
-            raise ValueError(f"points of shape {points.shape} do not fit a grid of {grid.dimensions} dimensions")
+            raise ValueError(f"points of shape {points.shape} do not fit a grid with {grid.dimensions} dimensions")
         self._points = np.array(points, np.float64)
         self._k = k
         self._grid = grid
@@ -105,7 +105,7 @@ class KMeansClient:
         if len(rows) and (rows[0] < 0 or rows[-1] >= len(self._points)):
             raise UnknownPoint(f"points are numbered from 0 to {len(self._points) - 1}")
         if REMOVED in self.seeding.labels[rows].tolist():
-            raise UnknownPoint("a point was removed before")
+            raise UnknownPoint("a point was already removed")
         return rows
 
     def forget(self, rows: np.ndarray) -> int:

@@ -68,7 +68,7 @@ class LocalClustering:
         most = self._config.ledger.max_samples
         count = len(self._points(current, client))
         if count > most:
-            raise CannotTakePart(f"it has {count} points, and the terms allow {most} (ledger.max_samples)")
+            raise CannotTakePart(f"it has {count} points, but the terms allow {most} (ledger.max_samples)")
         return min(stated_bound(count), most)
 
     def result(self, current: RoundRecords, client: int) -> BinCounts:
@@ -90,7 +90,7 @@ class LocalClustering:
         return self._drawn[1]
 
     def _points(self, current: RoundRecords, client: int) -> np.ndarray:
-        """What is left when all requests are applied that were on the ledger when the round was opened."""
+        """Points that remain after applying all requests that were on the ledger when the round opened."""
         for record in self._rounds().withdrawals:
             due = record.client == client and record.at.block <= current.opened.opened_at
             if due and record.digest.hex() not in self._open().applied:

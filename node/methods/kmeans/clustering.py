@@ -111,7 +111,7 @@ def _fraction_bits(points: np.ndarray, weights: np.ndarray) -> int:
     free = _EXACT_BITS - 1
     bits = min(MAX_FRACTION_BITS, (free - (3 * largest).bit_length()) // 2, free - sums.bit_length())
     if bits < 0 or (4 * largest * total).bit_length() > _EXACT_BITS:
-        raise ValueError("coordinates are too large to be clustered exactly: take a coarser grid")
+        raise ValueError("coordinates are too large for exact clustering: use a coarser grid")
     return bits
 
 
@@ -137,7 +137,7 @@ def _seeds(points: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generato
 def _lloyd(
     points: np.ndarray, mass: np.ndarray, centres: np.ndarray, bits: int | None, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Move the centres of every restart until no point changes its cluster, but so many times at most.
+    """Move the centres of every restart until no point changes its cluster, up to a maximum of iterations.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class CapacityExceeded(ValueError):
 
 @dataclass(frozen=True)
 class Code:
-    """What clients and server agree on for one sum.
+    """Parameters of one sum, agreed by clients and server.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class Code:
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
-            raise ValueError(f"the capacity is {self.capacity} bins, at least 1 is needed")
+            raise ValueError(f"the capacity is {self.capacity} bins; set it to at least 1")
         if not 1 <= self.limit <= MAX_LIMIT:
-            raise ValueError(f"the limit is {self.limit} points, set it from 1 to {MAX_LIMIT}")
+            raise ValueError(f"the limit is {self.limit} points; set it from 1 to {MAX_LIMIT}")
         if not self.key and self.grid.piece_count > 1:
             raise ValueError("the grid has more than 2^60 bins: their points must be hashed, set a key")
         if self.key and not 16 <= len(self.key) <= 64:
-            raise ValueError(f"the key of the hash has {len(self.key)} bytes, give it 16 to 64")
+            raise ValueError(f"the key of the hash has {len(self.key)} bytes; give 16 to 64")
 
     @property
     def syndromes(self) -> int:
@@ -136,12 +136,12 @@ class Code:
     def check(self, vector: BinCounts) -> None:
         """Raise CapacityExceeded if a vector is beyond capacity or limit, or has a negative count where none may be."""
         if len(vector) > self.capacity:
-            raise CapacityExceeded(f"{len(vector)} bins are occupied, the sum is agreed for {self.capacity}")
+            raise CapacityExceeded(f"{len(vector)} bins are occupied, but the terms allow {self.capacity} in a sum")
         if not self.signed and (vector.counts < 0).any():
-            raise CapacityExceeded("a count is negative, the sum is agreed for counts from 1")
+            raise CapacityExceeded("a count is negative, but the terms allow counts from 1")
         if int(np.abs(vector.counts).sum()) > self.limit:
             raise CapacityExceeded(
-                f"{np.abs(vector.counts).sum()} points are counted, the sum is agreed for {self.limit}"
+                f"{np.abs(vector.counts).sum()} points are counted, but the terms allow {self.limit} in a sum"
             )
 
     def explains(self, vector: BinCounts, sums: np.ndarray) -> bool:

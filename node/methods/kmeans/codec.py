@@ -33,7 +33,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
 
     def check_model(self, model: KMeansState, number: int) -> None:
         if number == 1 and model.clients:
-            raise ValueError("the first round starts from points that nobody contributed")
+            raise ValueError("the first round must start from an empty state")
 
     def expected_bytes(self, inputs: RoundInputs[KMeansState], client: int) -> int:
         own = exchange_of(inputs).sum_of(client)
@@ -46,7 +46,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
             return b""
         keys = mask_keys(inputs.graph, inputs.current.order.index(client), secrets, inputs.sharers)
         if len(keys) == 1:
-            raise MaskingRefused(f"no partner of client {client} shared: nothing would hide what it sends")
+            raise MaskingRefused(f"no partner of client {client} shared: its upload would not be hidden")
         try:
             elements = own.code.encode(update)
         except CapacityExceeded as fault:
@@ -122,6 +122,6 @@ def _uploads(
 
 
 def _generator(inputs: RoundInputs[KMeansState]) -> np.random.Generator:
-    """What the server draws from: the same for everybody, and fixed by a block that nobody chose."""
+    """Generator of the server's draws: the same for everybody, and fixed by a block that nobody chose."""
     digest = hashlib.sha256(_CLUSTERING + inputs.graph.context.to_bytes() + inputs.current.fixed_seed.seed).digest()
     return np.random.default_rng(int.from_bytes(digest))

@@ -22,7 +22,7 @@ class PointsError(ValueError):
 
 @dataclass(frozen=True)
 class Points:
-    """A data set dealt to clients.
+    """A dataset split over clients.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
     points = points_of_file(path)
     try:
         if points.shape[1] != grid.dimensions:
-            raise ValueError(f"points of shape {points.shape}, where each has {grid.dimensions} coordinates")
+            raise ValueError(f"points of shape {points.shape} instead of {grid.dimensions} coordinates each")
         grid.quantise(points)
     except ValueError as fault:
         raise PointsError(f"{path} cannot be used: {fault}") from None
@@ -187,9 +187,9 @@ def dealt(
         split = _split_text(clients, clusters_each, seed)
     else:
         parts = tuple(points[np.sort(part)] for part in np.array_split(rng.permutation(len(points)), clients))
-        split = f"{clients} clients, points dealt at random, seed {seed}"
+        split = f"{clients} clients, points split at random, seed {seed}"
     if not all(map(len, parts)):
-        raise PointsError(f"some of the {clients} clients get no point: take fewer, or more --clusters-each")
+        raise PointsError(f"some of the {clients} clients get no points: use fewer clients, or raise --clusters-each")
     return Points(name, parts, k, split)
 
 
@@ -209,6 +209,6 @@ def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in names}
     except FileNotFoundError:
-        raise PointsError(f"{path} does not exist: give the directory of the data sets") from None
+        raise PointsError(f"{path} does not exist: give the directory of the datasets") from None
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as fault:
         raise PointsError(f"{path} cannot be read: {fault}") from None

@@ -54,7 +54,7 @@ def decode(code: Code, sums: np.ndarray) -> BinCounts:
     syndromes, payload = sums[: code.syndromes], sums[code.syndromes :].reshape(code.rows, code.capacity)
     if not syndromes.any():
         if payload.any():
-            raise InconsistentSum("all counts are 0, but bins came with them: the masks do not cancel")
+            raise InconsistentSum("all counts are 0, but there are occupied bins: the masks do not cancel")
         return BinCounts.empty(code.grid.dimensions)
     locator = _locator(code, syndromes)
     points = _points(code, locator)
@@ -80,14 +80,15 @@ def _locator(code: Code, syndromes: np.ndarray) -> flint.fmpz_mod_poly:
     if min(points_counted, gf.PRIME - points_counted) > code.limit:
         raise InconsistentSum("the sum is noise: the masks do not cancel, or an upload is wrong")
     raise TooManyBins(
-        f"more than {code.capacity} bins are occupied (or an upload is wrong): agree on a larger capacity and repeat"
+        f"more than {code.capacity} bins are occupied (or an upload is wrong): agree on a larger capacity "
+        "and repeat the round"
     )
 
 
 def _points(code: Code, locator: flint.fmpz_mod_poly) -> np.ndarray:
     points = np.array([int(root) for root in locator.roots(multiplicities=False)], gf.ELEMENT)
     if len(points) != locator.degree() or not ((points > 0) & (points <= code.largest_point)).all():
-        raise InconsistentSum("the sum is not that of bins: the masks do not cancel, or an upload is wrong")
+        raise InconsistentSum("the sum does not decode to bins: the masks do not cancel, or an upload is wrong")
     return np.sort(points)
 
 
@@ -110,7 +111,7 @@ class _Vandermonde:
         n, length = len(self._points), len(row)
         numerator = _RING(row[:n].tolist()).mul_low(self._reciprocal, n)
         if numerator.mul_low(self._reciprocal.inverse_series_trunc(length), length) != _RING(row.tolist()):
-            raise InconsistentSum("sums contradict each other: the masks do not cancel, or an upload is wrong")
+            raise InconsistentSum("the sums contradict each other: the masks do not cancel, or an upload is wrong")
         values = numerator.reverse(n - 1).multipoint_evaluate(self._points)
         return [value / slope for value, slope in zip(values, self._slopes, strict=True)]
 
@@ -119,7 +120,9 @@ def _levels(code: Code, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The bins behind decoded pieces, which must be those of the points."""
     levels = code.grid.levels(pieces)
     if levels is None or not np.array_equal(code.points(pieces), points):
-        raise InconsistentSum("a decoded bin is none: an upload is wrong, or two bins share a hash; repeat the round")
+        raise InconsistentSum(
+            "a decoded bin does not exist: an upload is wrong, or two bins share a hash; repeat the round"
+        )
     return levels
 
 
@@ -127,4 +130,4 @@ def _check_counts(code: Code, vector: BinCounts) -> None:
     if not code.signed and (vector.counts < 0).any():
         raise CountOverflow("a count is negative: an upload is wrong")
     if sum(map(abs, vector.counts.tolist())) > code.limit:
-        raise CountOverflow(f"the sum counts more than the {code.limit} points agreed")
+        raise CountOverflow(f"the sum counts more than the {code.limit} points that the terms allow")

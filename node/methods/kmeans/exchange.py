@@ -1,4 +1,4 @@
-"""What the sums of one round are to hold, and what follows from them: functions of the ledger and the state before.
+"""Expected sums of one round and their results: functions of the ledger and the previous state.
 
 Everybody computes the same: clients before they upload, the server, and whoever checks it.
 
@@ -98,7 +98,7 @@ class Exchange:
                 continue
             counts, clients = counts + own, clients | members
         if not clients:
-            raise InvalidSum("no sum counts what its members can have sent")
+            raise InvalidSum("none of the sums can come from honest members")
         model = cluster(counts, settings.grid, settings.k, rng, restarts=settings.restarts)
         last_whole = number if whole else self.before.whole
         groups = 1 if whole else len(self.sums)

@@ -1,4 +1,4 @@
-"""What a client keeps between rounds of federated K-means: its points, and which requests it has applied to them.
+"""A client's state between rounds of federated K-means: its points, and the requests applied to them.
 
 Both are in one file of the journal, replaced as a whole before anybody sees what follows from it.
 """
@@ -20,7 +20,7 @@ _NAME = "points"
 
 @dataclass(frozen=True)
 class Notebook:
-    """What a client keeps between rounds.
+    """A client's state between rounds.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class Notebook:
         left = set(np.flatnonzero(self._present).tolist()) - set(asked)
         unknown = sorted(set(rows) - left)
         if unknown and 0 <= unknown[0] < len(self.points):
-            raise UnknownPoint(f"point {unknown[0]} has been taken back before")
+            raise UnknownPoint(f"point {unknown[0]} has already been withdrawn")
         if unknown:
-            raise UnknownPoint(f"there is no point {unknown[0]}: they are numbered from 0 to {len(self.points) - 1}")
+            raise UnknownPoint(f"there is no point {unknown[0]}: points are numbered from 0 to {len(self.points) - 1}")
         return len(left - set(rows))
 
     def to_bytes(self) -> bytes:
@@ -92,7 +92,7 @@ def begin(journal: Journal, points: np.ndarray, settings: KMeansSettings) -> Not
         A point is outside the federation's grid.
     """
     if points.ndim != 2 or points.shape[1] != settings.dimensions:
-        raise ValueError(f"points of shape {points.shape} do not fit a grid of {settings.dimensions} dimensions")
+        raise ValueError(f"points of shape {points.shape} do not fit a grid with {settings.dimensions} dimensions")
     settings.grid.quantise(points)
     notebook = Notebook(np.array(points, np.float64))
     write_notebook(journal, notebook)
@@ -105,7 +105,7 @@ def write_notebook(journal: Journal, notebook: Notebook) -> None:
 
 
 def read_notebook(journal: Journal) -> Notebook | None:
-    """What a client keeps between rounds; None before its first."""
+    """The client's state between rounds; None before its first."""
     data = journal.kept(_NAME)
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""What a member asks its federation to forget: which points, and the commitment to them that the ledger shows.
+"""A member's request to forget: the points, and the commitment to them on the ledger.
 
 The ledger says how many points, and the digest of this blob. Which ones they are stays in the member's journal, beside
 a salt, so that nobody can try out rows; whoever is shown the blob can check it against the ledger.
@@ -17,7 +17,7 @@ _MAX_ROWS = 1 << 24
 
 
 class InvalidRequest(ValueError):
-    """The bytes are no request."""
+    """The bytes are not a request."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Request:
             if not (sound and rows and list(request.rows) == sorted(set(request.rows)) and request.to_bytes() == data):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
-            raise InvalidRequest("this is no request to forget points") from None
+            raise InvalidRequest("this is not a request to forget points") from None
         return request
 
 

@@ -1,4 +1,4 @@
-"""What a round of federated K-means follows from: the state before it, who wants what, who is summed with whom.
+"""Inputs of a round of federated K-means: the previous state, the members' requests, and the groups to sum.
 
 Functions of the ledger up to the round's opening (and of its order and shares), so that everybody gets the same, now
 and later.
@@ -30,7 +30,7 @@ def state_before(
     store: ContentReader,
     model: KMeansState | None = None,
 ) -> KMeansState:
-    """The state that a round starts from, which may be at hand.
+    """The state that a round starts from: ``model`` if it is given, else fetched.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def checked(rounds: Rounds, state: KMeansState, number: int) -> KMeansState:
     """The state itself, if its rounds are on the ledger, before round ``number``; else InvalidModel."""
     for each in (state.round, state.whole):
         if each and not (each < number and each in rounds.rounds):
-            raise InvalidModel(f"the state is of a round that was not before it ({each})")
+            raise InvalidModel(f"the state belongs to a round that does not precede it ({each})")
     return state
 
 
 def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
-    """Clients that took back, up to a block, what the state was made from: the block of their first such request."""
+    """Clients that withdrew, up to a block, points that the state contains: the block of their first such request."""
     since = rounds.rounds[state.round].opened.opened_at if state.round else 0
     found: dict[int, int] = {}
     for record in rounds.withdrawals:
@@ -80,7 +80,7 @@ def groups_of(rounds: Rounds, current: RoundRecords, before: KMeansState, settin
 
 
 def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:
-    """What the round's sums are to hold. The list of shares must be final."""
+    """Expected content of the round's sums. The list of shares must be final."""
     current, settings = inputs.current, terms_of(inputs.config)
     before = inputs.previous
     opened = current.opened.opened_at

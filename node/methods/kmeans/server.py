@@ -42,7 +42,7 @@ def cluster(
     restarts: int = 20,
     uniform: bool = False,
 ) -> GlobalCentres:
-    """Full K-means++ on what the counts stand for.
+    """Full K-means++ on the points that the counts represent.
 
     Parameters
     ----------

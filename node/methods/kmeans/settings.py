@@ -1,4 +1,4 @@
-"""What the members of a clustering federation agree on."""
+"""Settings of a clustering federation."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +66,7 @@ class KMeansSettings:
         _check(3 <= self.smallest_group <= 1 << 16, "smallest_group must be from 3 to 65536")
         _check(1 <= self.gather_blocks <= 1 << 20, "gather_blocks must be from 1 to 1048576")
         _check(1 <= self.retry_blocks <= 1 << 20, "retry_blocks must be from 1 to 1048576")
-        _check(self.most_points > 0, "step must be larger: so fine a grid cannot be clustered exactly")
+        _check(self.most_points > 0, "step must be larger: a grid this fine cannot be clustered exactly")
 
     @cached_property
     def grid(self) -> BinGrid:
@@ -79,7 +79,7 @@ class KMeansSettings:
         return min(MAX_LIMIT, most_points(self.dimensions, self.grid.half))
 
     def largest_upload(self, clients: int) -> int:
-        """Bytes of an upload in a round in which so many clients are summed."""
+        """Bytes of an upload in a round that sums this many clients."""
         capacity = self.k * clients
         pieces = self.grid.piece_count if self.grid.piece_count > 1 else 0
         return ELEMENT.itemsize * (2 * capacity + REDUNDANT + pieces * capacity)

@@ -1,4 +1,4 @@
-"""What a round of a clustering federation leaves: counts over bins, whose points they are, and the centres.
+"""Resulting state of a clustering round: counts over bins, the clients that they count, and the centres.
 
 It is all that the next round, an auditor and a certificate need to know of the rounds before. It travels as
 safetensors; equal states have equal bytes.
@@ -83,7 +83,7 @@ class KMeansState:
         except (SafetensorError, KeyError, ValueError, TypeError) as fault:
             raise InvalidModel(f"the state is not a safetensors file: {type(fault).__name__}") from None
         if {name: array.dtype for name, array in arrays.items()} != _TYPES:
-            raise InvalidModel("the state has other arrays than a state has")
+            raise InvalidModel("the state has missing or unexpected arrays")
         _check_shapes(arrays, settings)
         _check_values(arrays, settings)
         counts = BinCounts(arrays["levels"], arrays["counts"])

@@ -1,4 +1,4 @@
-"""What the members of a federation that does K-means agree on."""
+"""Terms of a federation that runs K-means."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ class KMeansTerms(KMeansSettings, MethodTerms):
     silent: ClassVar[tuple[str, ...]] = ("model", "training", "strategy", "shared", "privacy")
 
     def check(self, config: FederationConfig) -> None:
-        """What K-means needs of the other terms."""
-        table = "where there is a [kmeans] table"
+        """Check the requirements of K-means on the other terms."""
+        table = "with a [kmeans] table"
         silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
         for name in self.silent:
             fine = getattr(config, name) == silent.get(name)
-            check_value(fine, name, f"left out {table}: it says how models are trained")
+            check_value(fine, name, f"left out {table}: it is for training models")
         check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
         # Field elements are masked as one vector, by every pair.
         check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}")
         largest = self.largest_upload(config.ledger.max_clients)
         fine = largest <= config.max_blob_bytes
-        allowed = f"{-(-largest >> 20)} at least: so large are uploads when all of ledger.max_clients are summed"
+        allowed = f"at least {-(-largest >> 20)}: an upload has this size when all of ledger.max_clients are summed"
         check_value(fine, "federation.max_blob_mib", allowed)
         # Else members could claim more points than the server can cluster.
         most = self.most_points // config.ledger.max_clients
         fine = config.ledger.max_samples <= most
-        check_value(fine, "ledger.max_samples", f"at most {most} for so many clients and this grid")
+        check_value(fine, "ledger.max_samples", f"at most {most} with this number of clients and this grid")
 
     def to_table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -43,5 +43,5 @@ class KMeansTerms(KMeansSettings, MethodTerms):
 def terms_of(config: FederationConfig) -> KMeansTerms:
     """The ``[kmeans]`` table of terms that have one."""
     if not isinstance(config.method, KMeansTerms):
-        raise InvalidConfig("these terms have no [kmeans] table")
+        raise InvalidConfig("the terms have no [kmeans] table")
     return config.method

@@ -53,7 +53,7 @@ def draw_vector(points: np.ndarray, settings: KMeansSettings, rng: np.random.Gen
 
 
 def stated_bound(points: int) -> int:
-    """What a client states of the number of its points: a power of two that is no less, from 64 on.
+    """A client's statement of its number of points, rounded up to a power of two from 64 on.
 
     A sum may count no more than its members state. The number itself would help to find a client's counts in it.
     """

@@ -1,4 +1,4 @@
-"""What a coordinator of a federation with clusters does with models: it evaluates them, and states what they score."""
+"""The coordinator's work on the models of clusters: it evaluates them and states their scores."""
 
 from collections.abc import Callable
 
@@ -19,17 +19,17 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> Aides[ClusterState]:
-    """What the coordinator does beside driving rounds; see ``Method.aides``."""
+    """The coordinator's work in addition to driving rounds; see ``Method.aides``."""
     terms = terms_of(config)
     if keys is None:
         return Aides() if test is None else Aides(mean_evaluator(config, split_public(config, test)[0]))
     if terms.counter_key not in map(public_key, (keys.mailbox, *keys.past_mailboxes)):
-        raise InvalidConfig("procfl.counter is not the mailbox key of the coordinator: see fedgrove keys show")
+        raise InvalidConfig("procfl.counter is not the coordinator's mailbox key: see `fedgrove keys show`")
     if terms.signer.lower() != keys.address.lower():
-        raise InvalidConfig("procfl.signer is not the account of the coordinator: see fedgrove keys show")
+        raise InvalidConfig("procfl.signer is not the coordinator's account: see `fedgrove keys show`")
     if test is None:
         if terms.seats:
-            raise InvalidConfig("procfl.seats is above 0: give test data, on which models are watched")
+            raise InvalidConfig("procfl.seats is above 0: give test data to score the models on")
         return Aides(statements=ClusterStatements(keys))
     statements = ClusterStatements(keys, public_test(config, test) if terms.seats else None)
     return Aides(mean_evaluator(config, split_public(config, test)[0]), statements)

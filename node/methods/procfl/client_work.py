@@ -83,7 +83,7 @@ class LocalClusters:
         self._running: tuple[int, Future] | None = None
 
     def samples(self, current: RoundRecords, client: int) -> int:
-        """What the client states when it draws: the size of its set, or the number of ``Course.number_of``.
+        """The client's statement when it draws: the size of its set, or the number of ``Course.number_of``.
 
         Raises
         ------
@@ -93,14 +93,14 @@ class LocalClusters:
         state = state_before(self._rounds(), current, self._config, self._store)
         if state.stage == "blind":
             if len(self._samples) > MAX_ELEMENTS:
-                raise CannotTakePart(f"it has {len(self._samples)} samples, of which {MAX_ELEMENTS} can be compared")
+                raise CannotTakePart(f"it has {len(self._samples)} samples, but only {MAX_ELEMENTS} can be compared")
             return len(self._samples)
         if state.stage != "train":
             return 1
         return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
 
     def result(self, current: RoundRecords, client: int) -> ClusterUpdate | None:
-        """What it uploads in a round; None while it computes.
+        """The client's upload in a round; None while it computes.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class LocalClusters:
         return self._computed(inputs, lambda: (blinded_set, self._party(session, client, secret)))
 
     def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
-        """What follows from others' blinded sets, sealed to the counter."""
+        """Answers to the others' blinded sets, sealed to the counter."""
         if client not in state.sets:
             return b""
         session = bytes.fromhex(state.session)
@@ -180,7 +180,7 @@ class LocalClusters:
         return kept[len(session) :] if kept.startswith(session) else None
 
     def _computed(self, inputs: RoundInputs[ClusterState], work: Callable[[], Work]) -> Any:
-        """What the work of a round comes to; None while it is under way. ``work`` is asked for once."""
+        """Result of a round's work; None while it runs. ``work`` is called once."""
         number = inputs.current.number
         if self._running is None or self._running[0] != number:
             function, *arguments = work()

@@ -49,7 +49,7 @@ ClusterUpdate = Tensors | np.ndarray | bytes
 
 
 class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
-    """What clients of a federation with clusters upload, stage by stage; ``round.previous`` is a ``ClusterState``."""
+    """Uploads of a federation with clusters, stage by stage; ``round.previous`` is a ``ClusterState``."""
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -57,7 +57,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
 
     def check_model(self, model: ClusterState, number: int) -> None:
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
-            raise ValueError("the first round starts from clusters that nobody formed")
+            raise ValueError("the first round must start without clusters")
 
     def expected_bytes(self, inputs: RoundInputs[ClusterState], client: int) -> int:
         state = inputs.previous
@@ -152,14 +152,14 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         return replace(state, stage="answer", session=session.hex(), sets=found, clients=tuple(found))
 
     def _answered(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
-        """Who answered. What the answers say only the counter can tell."""
+        """Clients that answered. Only the counter can open their answers."""
         found = sorted(client for client in _read(inputs, self) if client in state.sets)
         if len(found) < FEWEST:
             return ClusterState.first(state.models[0])
         return replace(state, stage="count", clients=tuple(found))
 
     def _labelled(self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
-        """The label shares of each part together, if they add up to what its members' come to.
+        """Summed label shares of each part, if the sum is consistent with its members.
 
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
         """
@@ -210,7 +210,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
 
     def _ballots(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[int, list[Ballot]]:
-        """What judges voted; who sends no ballot whose evidence opens has not voted."""
+        """Votes of the judges; a judge without a ballot whose evidence opens has not voted."""
         found: dict[int, list[Ballot]] = {case.cluster: [] for case in state.cases}
         for client, data in _read(inputs, self).items():
             for cluster, ballot in ballots_in(data, state.cases, client, self._course.terms.rule).items():

@@ -50,10 +50,10 @@ class Ballot:
         voter, count = (int.from_bytes(data[start : start + 4]) for start in (4, 8))
         bits, evidence = data[_HEAD_BYTES:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
         if data[:4] != _BALLOT or len(data) != _HEAD_BYTES + (count + 7) // 8 + _DIGEST_BYTES:
-            raise ValueError("these bytes are no ballot")
+            raise ValueError("these bytes are not a ballot")
         ballot = cls(voter, tuple(np.unpackbits(np.frombuffer(bits, np.uint8))[:count].astype(bool).tolist()), evidence)
         if ballot.to_bytes() != data:
-            raise ValueError("a ballot has votes on nobody")
+            raise ValueError("a ballot needs at least one vote")
         return ballot
 
 
@@ -63,7 +63,7 @@ def signed_off(evidence: Evidence, voter: int, rule: Rule) -> bytes:
 
 
 def vote_bytes(members: int) -> int:
-    """Length of a ballot on so many members and its evidence."""
+    """Length of a ballot on this many members and its evidence."""
     return len(Ballot(0, (False,) * members, bytes(_DIGEST_BYTES)).to_bytes()) + evidence_bytes(members)
 
 
@@ -78,7 +78,7 @@ def opened_ballot(data: bytes, voter: int, members: int, rule: Rule) -> Ballot:
     end = len(data) - evidence_bytes(members)
     ballot, evidence = Ballot.from_bytes(data[:end]), Evidence.from_bytes(data[end:])
     if ballot.voter != voter or len(ballot.against) != members or len(evidence.findings) != members:
-        raise ValueError("this ballot is another's, or on others")
+        raise ValueError("this ballot belongs to another judge, or is about other members")
     if ballot.evidence != evidence.digest() or ballot.against != evidence.votes(rule):
         raise ValueError("the evidence does not open, or the votes do not follow from it")
     return ballot
@@ -103,7 +103,7 @@ def tally(members: Sequence[int], committee: Collection[int], ballots: Sequence[
     """
     voters = [ballot.voter for ballot in ballots]
     if len(set(voters)) != len(voters) or not set(voters) <= set(committee):
-        raise ValueError("every judge votes once, and nobody else")
+        raise ValueError("every judge must vote once, and nobody else may vote")
     if any(len(ballot.against) != len(members) for ballot in ballots):
         raise ValueError(f"a ballot must have a vote on each of the {len(members)} members")
     return tuple(sum(ballot.against[place] for ballot in ballots) for place in range(len(members)))
@@ -113,7 +113,7 @@ def tally(members: Sequence[int], committee: Collection[int], ballots: Sequence[
 
 
 def pool_of(similarity: Similarity, group: Collection[int], free: Collection[int], least: float) -> tuple[int, ...]:
-    """Who of those that are free may judge a group: whoever has enough of the members' labels to tell.
+    """Free clients that may judge a group: those with enough samples of the members' labels.
 
     That is where Σ |χₘ ∩ χᵥ| over the members m is at least ``least`` of Σ max(|χₘ|, |χᵥ|). Who claims many samples of
     all labels has what everybody has, but that is a small part of its own.
@@ -154,7 +154,7 @@ def drawn_members(
     judged: Mapping[int, int],
     opens: Opens | None = None,
 ) -> list[int]:
-    """Who of the suspects is judged: the first by lot, no more than ``most``; who never was comes first.
+    """Suspects to judge, by lot and at most ``most``; those that were never judged come first.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class CommitteeWork:
     def show(
         self, inputs: RoundInputs[ClusterState], state: ClusterState, current: RoundRecords, client: int
     ) -> bytes | None:
-        """What a member that is judged shows, sealed to each judge; None while it trains for that."""
+        """Disclosure of a judged member, sealed to each judge; None while it trains for that."""
         case = next((case for case in state.cases if client in case.members), None)
         if case is None:
             return b""
@@ -88,7 +88,7 @@ class CommitteeWork:
     def _noised(
         self, inputs: RoundInputs[ClusterState], case: Case, current: RoundRecords, client: int
     ) -> bytes | None:
-        """A model with noise, as in the paper: trained anew, as nothing ties it to what was sent anyhow."""
+        """A noisy model, as in the paper: trained again, because the paper does not tie it to the upload."""
         trained = self._training.result(current, client)
         if trained is None:
             return None
@@ -133,7 +133,7 @@ class CommitteeWork:
         )
 
     def _told(self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
-        """What members of a suspected cluster showed to this judge; who sealed nothing to it is left out."""
+        """Disclosures to this judge by members of a suspected cluster; members without one are left out."""
         length = shown_bytes(self._config, state.layout)
         base = inputs.rounds.base_before(inputs.current.number)
         digests = {member: base.commits[member].digest for member in case.members if member in base.commits}

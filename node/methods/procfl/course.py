@@ -1,4 +1,4 @@
-"""What a federation with clusters does next, and with whom: all of it follows from the state and what is stated.
+"""Course of a federation with clusters: its next steps follow from the state and the statements.
 
     blind → answer → [labels] → train → … → train
                                   ↑ (watch) → show → vote
@@ -67,7 +67,7 @@ class Course:
     def check_called_for(self, state: ClusterState, stated: Stated | None) -> None:
         """Raise InvalidStatement where a statement is missing, or nobody asked for one."""
         if (stated is None) == (state.stage in ("count", "watch")):
-            raise InvalidStatement("what is stated of the clusters is missing, or was not called for")
+            raise InvalidStatement("the statement on the clusters is missing, or was not called for")
 
     def heard(self, state: ClusterState, stated: Stated | None) -> ClusterState:
         """The state when the statement that it waits for has been heard.
@@ -79,11 +79,11 @@ class Course:
         """
         self.check_called_for(state, stated)
         if not self.terms.seats and state.stage in _GUARDED:
-            raise InvalidStatement(f"by these terms nobody is judged, and there is no stage '{state.stage}'")
+            raise InvalidStatement(f"these terms have no committees, so there is no stage '{state.stage}'")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
-            raise InvalidStatement(f"the state counts other than {self.labels} labels")
+            raise InvalidStatement(f"the state does not count {self.labels} labels")
         if bool(state.clusters) != bool(state.overlaps):
-            raise InvalidStatement("the state has clusters, or overlaps, without the other")
+            raise InvalidStatement("the state has clusters without overlaps, or overlaps without clusters")
         if stated is None:
             return state
         if state.stage == "count":
@@ -100,7 +100,7 @@ class Course:
         """
         sizes = [state.sizes[client] for client in state.clients]
         if len(overlaps) != len(sizes) or [row[k] for k, row in enumerate(overlaps)] != sizes:
-            raise InvalidStatement("the overlaps are not those of the sets that were compared")
+            raise InvalidStatement("the overlaps do not belong to the sets that were compared")
         compared = replace(state, overlaps=overlaps)
         try:
             found = candidates(compared.similarity, self.terms.alpha)
@@ -148,7 +148,7 @@ class Course:
             options = {client: tuple(k for k in own if k != given_up) for client, own in options.items()}
 
     def groups(self, state: ClusterState, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
-        """Who is summed together in the next round, by model or part; nothing where it has no masks.
+        """Groups to sum in the next round, by model or part; empty for a round without masks.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Course:
     # --- what members say when they draw ----------------------------------------------------------------------------
 
     def number_of(self, state: ClusterState, client: int, choice: int, shares: Counts) -> int:
-        """What a client states when it draws in a round of training.
+        """A client's statement when it draws in a training round.
 
         Its cluster from 1, in the second stage, and else 1; in the first round so many more as there are clusters if
         the label shares that were added up for its own part cannot have its own among them.

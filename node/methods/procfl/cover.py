@@ -33,7 +33,7 @@ class Candidate:
 def as_threshold(alpha: float) -> Fraction:
     """α as the decimal number that was written down: 0.3 is 3/10."""
     if not 0 < alpha <= 1:
-        raise ValueError(f"the threshold of similarity is {alpha}, set it above 0 and at most 1")
+        raise ValueError(f"the similarity threshold is {alpha}; set it above 0 and at most 1")
     return Fraction(str(alpha))
 
 
@@ -86,7 +86,7 @@ def best_cover(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
         There are too many candidates.
     """
     if len(found) > MAX_OPTIMUM:
-        raise ValueError(f"the best cover is sought among at most {MAX_OPTIMUM} candidates, not {len(found)}")
+        raise ValueError(f"the optimal cover is computed for at most {MAX_OPTIMUM} candidates, not {len(found)}")
     clients = sorted({client for candidate in found for client in candidate.members})
     masks = np.packbits([np.isin(clients, candidate.members) for candidate in found], axis=1)
     covered, cost = np.zeros((1, masks.shape[1]), np.uint8), np.zeros(1)

@@ -72,7 +72,7 @@ class EcdhClient:
 
     def __init__(self, session: bytes, client: int, elements: np.ndarray, secret: bytes) -> None:
         if clamp(secret) != secret:
-            raise ValueError("the secret of a clustering is not clamped as RFC 7748 asks")
+            raise ValueError("the secret of a clustering is not clamped as RFC 7748 requires")
         self._session, self._client = session, client
         self._key = X25519PrivateKey.from_private_bytes(secret)
         points = [_point(session, element) for element in elements.tolist()]
@@ -81,7 +81,7 @@ class EcdhClient:
 
     @property
     def blinded(self) -> bytes:
-        """Message 1, for all partners: 80 + 32·size bytes. Public, but for the size of the set."""
+        """Message 1, for all partners: 80 + 32·size bytes. It reveals only the size of the set."""
         return self._blinded
 
     def answer(self, partner: int, blinded: bytes) -> bytes:
@@ -99,7 +99,7 @@ class EcdhClient:
         except ValueError:
             raise InvalidMessage(f"the blinded set of client {partner} has a point of low order") from None
         if len(set(products)) != len(products):
-            raise InvalidMessage(f"the blinded set of client {partner} has one element in two forms")
+            raise InvalidMessage(f"the blinded set of client {partner} encodes one element in two ways")
         ordered = [self._blinded, blinded] if self._client < partner else [blinded, self._blinded]
         header = Header(_TAGS, self._session, self._client, partner, digest(*ordered))
         prefix = hashlib.sha256(_TAG + header.session + header.transcript)
@@ -146,7 +146,7 @@ class Comparison:
         right = read_sorted(right_answer, Header(_TAGS, self.session, self.right, self.left, transcript), TAG_BYTES)
         for client, tags, size in ((self.left, left, sizes[1]), (self.right, right, sizes[0])):
             if len(tags) != size:
-                raise InvalidMessage(f"client {client} answers {len(tags)} elements, its partner has {size}")
+                raise InvalidMessage(f"client {client} answers {len(tags)} elements, but its partner has {size}")
         return Intersection(self.left, self.right, *sizes, len(set(left).intersection(right)))
 
 

@@ -53,7 +53,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.test not in ("direction", "gap", "mean"):
-            raise ValueError(f"test is {self.test!r}, set it to direction, gap or mean")
+            raise ValueError(f"test is {self.test!r}; set it to direction, gap or mean")
         for name, value in (("margin", self.margin), ("floor", self.floor)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} is {value}, set it from 0 to below 1")
@@ -63,7 +63,7 @@ class Rule:
             raise ValueError(f"most_length is {self.most_length}, set it from 1 to 1000000")
 
     def least(self, scores: Sequence[Fraction]) -> Fraction:
-        """The least score that is not malicious beside the others."""
+        """The lowest score that does not count as malicious, given the others."""
         margin = _exact(self.margin)
         if not scores:
             return Fraction(0)
@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a judge found of one member.
+    """A judge's finding on one member.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Finding:
 
 
 def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> tuple[int, int]:
-    """Cosine and length of a member's update beside the judge's, as a finding has them.
+    """Cosine and length of a member's update relative to the judge's, as in a finding.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def even_score(tested: Sequence[int], right: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one judge found of all members of a suspected cluster that it judged: public, and its votes follow from it.
+    """One judge's public findings on the members of a suspected cluster; its votes follow from them.
 
     It says nothing of the judge's samples but what these few numbers do.
 
@@ -155,7 +155,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if not self.findings or not 0 <= self.reference <= _PERCENT:
-            raise ValueError("evidence is of one member at least, and scores are percentages")
+            raise ValueError("evidence needs at least one member, and scores from 0 to 100")
 
     def votes(self, rule: Rule) -> tuple[bool, ...]:
         """Whether each member is called malicious. Who shows nothing is, else silence would be a defence."""
@@ -177,11 +177,11 @@ class Evidence:
         """Read what ``to_bytes`` wrote; ValueError for anything else."""
         count = int.from_bytes(data[4:8])
         if data[:4] != _MAGIC or not count or len(data) != evidence_bytes(count):
-            raise ValueError("these bytes are no evidence")
+            raise ValueError("these bytes are not evidence")
         parts = [data[start : start + _FINDING_BYTES] for start in range(_HEAD_BYTES, len(data), _FINDING_BYTES)]
         evidence = cls(tuple(_unpacked(part) if any(part) else None for part in parts), data[_HEAD_BYTES - 1])
         if evidence.to_bytes() != data:
-            raise ValueError("these bytes are no evidence in canonical form")
+            raise ValueError("these bytes are not evidence in canonical form")
         return evidence
 
     def digest(self) -> bytes:
@@ -190,7 +190,7 @@ class Evidence:
 
 
 def evidence_bytes(members: int) -> int:
-    """Length of evidence on so many members."""
+    """Length of evidence on this many members."""
     return _HEAD_BYTES + members * _FINDING_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Which labels a cluster's model is for: the sum of its members' label shares, each member with the same weight.
+"""Label distribution of a cluster: the sum of its members' label shares, with equal weights.
 
 A member that claims more samples than all others would decide alone what its cluster is watched on. So each adds shares
 of a fixed total. Under masks a member could still add less than nothing of the labels that others have: what is left of
@@ -35,7 +35,7 @@ def label_shares(counts: np.ndarray) -> np.ndarray:
 
 
 def is_sum_of_shares(found: Sequence[int], members: int) -> bool:
-    """Whether these can be the label shares of so many members together: none below nothing, and none missing."""
+    """Whether these can be the summed label shares of this many members: none negative, and none missing."""
     return members > 0 and all(share >= 0 for share in found) and sum(found) == members * SHARE
 
 

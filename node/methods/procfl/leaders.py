@@ -1,4 +1,4 @@
-"""Who leads a cluster: drawn from its members by the outputs of their verifiable random functions (spec 01)."""
+"""Leaders of clusters, drawn from the members by the outputs of their verifiable random functions (spec 01)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -60,7 +60,7 @@ class ClusterTraining(LocalTraining):
         return self._begin(current, client)[0]
 
     def began(self, inputs: RoundInputs[ClusterState], cluster: int) -> Tensors:
-        """What the members of a cluster trained from in the round that is judged."""
+        """The model that a cluster's members trained from in the judged round."""
         return self._inputs(trained_round(inputs)).previous.model_of(cluster)
 
     def again(self, state: ClusterState) -> RoundPosition:

@@ -32,7 +32,7 @@ def seal(public: bytes, plain: bytes, context: bytes, random: Random) -> bytes:
 
 
 def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
-    """Open what was sealed to one of the reader's mailbox keys, of which a rotation leaves several.
+    """Open a message sealed to one of the reader's mailbox keys; after rotations there are several.
 
     Raises
     ------
@@ -45,4 +45,4 @@ def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
             return ChaCha20Poly1305(key).decrypt(_NONCE, body, context)
         except (InvalidTag, ValueError):
             continue
-    raise NotForReader("the message was not sealed to this reader, or not for this purpose")
+    raise NotForReader("the message was sealed for another reader or another purpose")

@@ -28,7 +28,7 @@ class InvalidMessage(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """What a message says of itself, and its reader expects.
+    """Header of a message, which its reader expects.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Header:
 
 
 def message_bytes(count: int, width: int) -> int:
-    """Length of a message of so many items."""
+    """Length of a message with this many items."""
     return _HEADER_BYTES + count * width
 
 
@@ -73,12 +73,14 @@ def read(data: bytes, header: Header, width: int) -> list[bytes]:
     """
     count = int.from_bytes(data[_HEADER_BYTES - 4 : _HEADER_BYTES])
     if data[: _HEADER_BYTES - 4] != header.to_bytes():
-        raise InvalidMessage(f"the message is not of client {header.sender}, or of another kind, session or transcript")
+        raise InvalidMessage(
+            f"the message is not from client {header.sender}, or has another kind, session or transcript"
+        )
     if not 1 <= count <= MAX_ELEMENTS or len(data) != message_bytes(count, width):
         raise InvalidMessage(f"the message of client {header.sender} has {len(data)} bytes for {count} items")
     items = [data[start : start + width] for start in range(_HEADER_BYTES, len(data), width)]
     if len(set(items)) != count:
-        raise InvalidMessage(f"the message of client {header.sender} has an item twice")
+        raise InvalidMessage(f"the message of client {header.sender} contains an item twice")
     return items
 
 
@@ -96,7 +98,7 @@ def digest(*messages: bytes) -> bytes:
 
 
 class Answered:
-    """Which message of each partner was answered: one only, as every other would be one more guess at the own set."""
+    """The answered message of each partner: only one, because each answer allows a guess at the client's set."""
 
     def __init__(self) -> None:
         self._digests: dict[int, bytes] = {}
@@ -111,4 +113,4 @@ class Answered:
         """
         found = digest(message)
         if not hmac.compare_digest(self._digests.setdefault(partner, found), found):
-            raise InvalidMessage(f"client {partner} asks a second time in one session, about another set")
+            raise InvalidMessage(f"client {partner} asked twice in one session, about different sets")

@@ -72,13 +72,13 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
             return str(fault)
         size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
         if size > most:
-            return f"they take {size} bytes, {most} are read: too many clients"
+            return f"they take {size} bytes, but at most {most} are read: there are too many clients"
         size, most = len(model.head()), MAX_HEAD_BYTES
         if size > most:
-            return f"what the state says of clusters takes {size} bytes, {most} are read: too many clusters"
+            return f"the state's clusters take {size} bytes, but at most {most} are read: there are too many clusters"
         size, most = len(state), self.config.max_blob_bytes
         if size > most:
-            return f"the models beside them take {size} bytes, max_blob_mib allows {most}: too many clusters"
+            return f"its models take {size} bytes, but max_blob_mib allows {most}: there are too many clusters"
         return ""
 
     def member_data(self, path: Path) -> Samples:

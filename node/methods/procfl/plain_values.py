@@ -29,7 +29,7 @@ def bounded_json(data: bytes) -> Any:
         if first in b"[{":
             depth, lists = depth + 1, lists + 1
             if depth > MAX_DEPTH or lists > MAX_LISTS:
-                raise ValueError("the JSON has too many lists, or is nested too deep")
+                raise ValueError("the JSON has too many lists, or is nested too deeply")
         elif first in b"]}":
             depth -= 1
     return json.loads(data.decode())

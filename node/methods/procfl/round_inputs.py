@@ -1,4 +1,4 @@
-"""What a round of a federation with clusters follows from: the state before it, its groups, whose messages it reads."""
+"""Inputs of a round with clusters: the previous state, its groups, and the messages that it reads."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ def _fetch_state(store: ContentReader, digest: bytes, config: FederationConfig) 
 
 
 def course_of(config: FederationConfig) -> Course:
-    """What the terms say of the clusters."""
+    """The clusters' part of the terms."""
     return Course(terms_of(config), config.federation.rounds, config.trained.classes)
 
 
@@ -45,7 +45,7 @@ def state_before(
     store: ContentReader,
     model: ClusterState | None = None,
 ) -> ClusterState:
-    """Where the federation stood when a round was opened: what the last one left, and what was stated of it.
+    """State of the federation when a round opened: the last round's result and the statements about it.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def state_before(
 def state_after(
     base: RoundRecords, config: FederationConfig, store: ContentReader, model: ClusterState | None = None
 ) -> ClusterState:
-    """Where a closed round left the federation: its model, which may be at hand, and what was stated of it.
+    """State of the federation after a closed round: its model, possibly cached, and the statements about it.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     course = course_of(config)
     course.check_called_for(state, stated)
     if stated is not None and not is_signed_by(terms_of(config).signer, stated.message(digest), stated.signature):
-        raise InvalidStatement("what is stated of the clusters bears no signature of procfl.signer")
+        raise InvalidStatement("the statement on the clusters is not signed by procfl.signer")
     return course.heard(state, stated)
 
 
@@ -132,7 +132,7 @@ def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
 
 
 def lots_of(rounds: Rounds, number: int) -> bytes | None:
-    """What decides who judges whom in a round to show: the first seed after the fall; None where there is none yet.
+    """Seed that decides who judges whom: the first after the accuracy fell; None if there is none yet.
 
     It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
     """
@@ -201,7 +201,7 @@ def session_of(inputs: RoundInputs[ClusterState]) -> bytes:
 
 
 def first_message(inputs: RoundInputs[ClusterState], client: int) -> bytes:
-    """What a client began its comparisons with.
+    """A client's first message of its comparisons.
 
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
     the round is held again, the message is empty, and the client like nobody.

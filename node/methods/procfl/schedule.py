@@ -1,4 +1,4 @@
-"""Who repeats the sums of a federation with clusters, and what goes on from its rounds."""
+"""Schedule of a federation with clusters: who recomputes its sums, and which models are carried forward."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a client's samples become before they are compared: the set χ of spec 05 (Xu et al. 2025, section "ISM").
+"""The set χ that a client's samples are mapped to for comparison: spec 05 (Xu et al. 2025, section "ISM").
 
 χₙ = ⋃ₗ {l·Q_max + i : i = 1 … Xₙˡ}, where Xₙˡ counts the samples of client n with label l. A set says nothing but these
 counts: two sets have Σₗ min(Xₙˡ, Xₘˡ) elements in common.
@@ -30,7 +30,7 @@ def label_counts(labels: np.ndarray, classes: int) -> np.ndarray:
     """
     counts = np.bincount(labels, minlength=classes)
     if len(counts) != classes:
-        raise ValueError(f"there is a label {len(counts) - 1}, but labels go from 0 to {classes - 1}")
+        raise ValueError(f"there is a label {len(counts) - 1}, but labels range from 0 to {classes - 1}")
     return counts.astype(np.int64)
 
 
@@ -54,6 +54,6 @@ def elements(counts: np.ndarray) -> np.ndarray:
     """
     total = int(counts.sum())
     if not 1 <= total <= MAX_ELEMENTS or int(counts.min()) < 0 or len(counts) > MAX_LABELS:
-        raise ValueError(f"a client compares from 1 to {MAX_ELEMENTS} samples, not {total}: take a part of them")
+        raise ValueError(f"a client compares from 1 to {MAX_ELEMENTS} samples, not {total}: use fewer")
     parts = [np.arange(1, count + 1, dtype=np.uint64) + np.uint64(label * Q_MAX) for label, count in enumerate(counts)]
     return np.concatenate(parts).astype(ELEMENT)

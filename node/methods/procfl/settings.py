@@ -1,4 +1,4 @@
-"""What a federation agrees on about clusters, as plain checked values (no heavy import here)."""
+"""Settings of a federation with clusters, as plain checked values (no heavy import here)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

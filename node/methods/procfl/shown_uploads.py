@@ -57,7 +57,7 @@ class ShownUploads:
             self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
 
     def plain(self, inputs: RoundInputs[ClusterState]) -> bytes:
-        """What a suspected member shows in a round to show: e, 32 bytes.
+        """The disclosure of a suspected member in a "show" round: e, 32 bytes.
 
         Raises
         ------

@@ -19,7 +19,7 @@ class Inconsistent(ValueError):
 
 @dataclass(frozen=True)
 class Intersection:
-    """What one comparison of two clients told.
+    """Result of one comparison of two clients.
 
     Attributes
     ----------
@@ -112,14 +112,16 @@ def assemble(clients: int, intersections: Iterable[Intersection]) -> Similarity:
     missing = set(pairs(clients))
     for found in intersections:
         if (found.left, found.right) not in missing:
-            raise Inconsistent(f"there is no pair {found.left}, {found.right} to compare, or it came twice")
+            raise Inconsistent(f"the pair {found.left}, {found.right} was not due, or was compared twice")
         missing.remove((found.left, found.right))
         for client, size in ((found.left, found.left_size), (found.right, found.right_size)):
             if overlaps[client, client] not in (0, size):
-                raise Inconsistent(f"client {client} compared sets of {overlaps[client, client]} and {size} elements")
+                raise Inconsistent(
+                    f"client {client} compared sets of different sizes, {overlaps[client, client]} and {size}"
+                )
             overlaps[client, client] = size
         overlaps[found.left, found.right] = overlaps[found.right, found.left] = found.overlap
     if missing:
         left, right = min(missing)
-        raise Inconsistent(f"{len(missing)} comparisons are missing, the first of clients {left} and {right}")
+        raise Inconsistent(f"{len(missing)} comparisons are missing, the first between clients {left} and {right}")
     return Similarity(overlaps)

@@ -1,4 +1,4 @@
-"""Where a federation with clusters stands: what its members do in this round, and who of them has not done it.
+"""Status of a federation with clusters: its members' task in this round, and the members that are awaited.
 
 All of it follows from the ledger and the state that the round began with; nothing here is checked, as clients do that.
 """
@@ -17,7 +17,7 @@ from fedgrove.node.protocol.step import name_clients
 
 @dataclass(frozen=True)
 class ClusterStanding:
-    """What the latest round is for, or the next one if it has ended.
+    """Purpose of the latest round, or of the next one if it has ended.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ClusterStanding:
 def cluster_standing(
     course: Course, state: ClusterState | None, current: RoundRecords | None, committing: bool
 ) -> ClusterStanding:
-    """What a round is for.
+    """Purpose of a round.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def cluster_standing(
 
 
 def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -> Cluster:
-    """Who has something to say in a round."""
+    """Clients that contribute to a round."""
     drawn = current.draws if current else {}
     match state.stage:
         case "blind":
@@ -103,31 +103,31 @@ def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -
 
 
 def _stated(course: Course, state: ClusterState) -> str:
-    """What the coordinator states when it closes a round that began with this state."""
+    """The coordinator's statement when it closes a round that began with this state."""
     if state.stage == "answer":
-        return "how much sets have in common"
+        return "how much the sets have in common"
     watched = state.stage == "train" and course.terms.seats
-    return "what models get right on its public samples" if watched else ""
+    return "how accurate the models are on its public samples" if watched else ""
 
 
 def _doing(course: Course, state: ClusterState) -> str:
     """A round's purpose in one clause."""
     match state.stage:
         case "blind":
-            return "members blind the sets of their label counts, to be compared"
+            return "members blind the sets of their label counts for comparison"
         case "answer":
             return "members answer each other's sets, and the coordinator counts"
         case "labels":
-            return "label counts are added up, each part by itself"
+            return "label counts are summed within each group"
         case "show":
-            shown = "what they sent" if course.terms.shown == "upload" else "models with noise"
+            shown = "what they sent" if course.terms.shown == "upload" else "noisy models"
             return _cases(state, lambda members, judges: f"{members} show {shown} to {judges}")
         case "vote":
             return _cases(state, lambda members, judges: f"{judges} vote on {members}")
     number = state.trained + 1
     if course.is_global(state):
-        return f"training {number}, of one model for all: the first {course.last_global} are"
-    return f"training {number}, of a model a cluster"
+        return f"training round {number}, of one model for all, as are the first {course.last_global}"
+    return f"training round {number}, with one model per cluster"
 
 
 def _cases(state: ClusterState, told: Callable[[str, str], str]) -> str:
@@ -135,7 +135,7 @@ def _cases(state: ClusterState, told: Callable[[str, str], str]) -> str:
 
 
 def _named(case: Case) -> tuple[str, str]:
-    """Who is judged, and by whom, as far as it is drawn."""
+    """The judged members and their judges, as far as they are drawn."""
     if case.seated:
         return name_clients(case.members), name_clients(case.committee)
     return f"some of {name_clients(case.suspects)}", f"judges drawn from {len(case.pool)}"

@@ -1,4 +1,4 @@
-"""What a round of a federation with clusters leaves: what comes next, the models, and who is in which cluster.
+"""Resulting state of a round with clusters: the next stage, the models, and the members of each cluster.
 
 It is all that the next round and an auditor need to know of the rounds before. Bytes: length of the head (8) ‖ head,
 canonical JSON ‖ the models as safetensors. Equal states have equal bytes. Clients are numbered as on the ledger, models
@@ -34,7 +34,7 @@ _MAX_MODELS = 1 << 12
 
 @dataclass(frozen=True)
 class ClusterState:
-    """Where a federation with clusters stands.
+    """State of a federation with clusters.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ClusterState:
         return {client: row for row, client in enumerate(self.clients)}
 
     def labels_of(self, cluster: int) -> Counts:
-        """Label shares that a cluster's model is for; all labels alike where they are not known."""
+        """Label shares that a cluster's model is for; equal shares if they are unknown."""
         return self.labels[cluster] or (1,) * len(self.all_labels)
 
     @cached_property
@@ -132,7 +132,7 @@ class ClusterState:
         return tuple(map(sum, zip(*filter(None, self.labels), strict=True)))
 
     def model_of(self, cluster: int) -> Tensors:
-        """What a cluster trains from."""
+        """The model that a cluster trains from."""
         return self.models[cluster if len(self.models) > 1 else 0]
 
     def reference_of(self, cluster: int) -> Tensors:
@@ -172,7 +172,7 @@ class ClusterState:
         state = _parsed(data[_LENGTH_BYTES:end], lambda counts: _unstacked(load(data[end:]), counts))
         models = [model for kind in _MODELS for model in getattr(state, kind)]
         if any(Layout.of(model) != (layout or state.layout) for model in models):
-            raise InvalidModel("a model of the clusters has other tensors than the federation's")
+            raise InvalidModel("the tensors of a cluster's model differ from the federation's")
         if state.to_bytes() != data:
             raise InvalidModel("the state of the clusters is not in canonical form")
         return state
@@ -193,7 +193,7 @@ class ClusterState:
 
 
 def head_end(data: bytes) -> int:
-    """Where the head ends of a state that begins with these bytes; InvalidModel where it is longer than may be."""
+    """Offset where the head of a state with these first bytes ends; InvalidModel if the head is too long."""
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
     if end > MAX_HEAD_BYTES:
         raise InvalidModel("the state of the clusters is cut short")
@@ -211,9 +211,9 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
         state = replace(_from_head(head), **models(counts))
         sound = _holds_together(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent) as fault:
-        raise InvalidModel(f"this is no state of clusters: {type(fault).__name__}") from None
+        raise InvalidModel(f"this is not a state of clusters: {type(fault).__name__}") from None
     if not sound:
-        raise InvalidModel("the state speaks of clients, clusters or models that there are not")
+        raise InvalidModel("the state names clients, clusters or models that do not exist")
     return state
 
 
@@ -236,7 +236,7 @@ def _from_head(head: dict[str, Any]) -> ClusterState:
 
 
 def _holds_together(state: ClusterState) -> bool:
-    """Whether no part of a state speaks of clients, clusters or models that there are not."""
+    """Whether a state names only clients, clusters and models that exist."""
     several, compared = len(state.clusters), frozenset(state.clients)
     spoken_of = {client for group in (*state.clusters, *state.groups, state.expelled, state.judged) for client in group}
     spoken_of |= {client for case in state.cases for client in case.named}
@@ -259,7 +259,7 @@ def _holds_together(state: ClusterState) -> bool:
 
 
 def _counts_labels(state: ClusterState) -> bool:
-    """Whether labels, and scores, are counted for each cluster and model, all of them alike."""
+    """Whether labels and scores are counted for each cluster and model, with equal lengths."""
     rows = [row for row in (*state.labels, *state.right, state.tested) if row]
     return (
         len(state.labels) in (0, len(state.clusters))

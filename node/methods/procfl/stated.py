@@ -1,4 +1,4 @@
-"""What a coordinator states of a round with clusters beside the model, since nobody else can compute it.
+"""The coordinator's statement on a round with clusters: the values that nobody else can compute.
 
 It counts overlaps, as only it can open the answers, and tests models on a public set, as an auditor has no torch. All
 that follows from both, everybody computes alike (``node.methods.procfl.course``). It signs what it states: who closes a
@@ -50,7 +50,7 @@ class Stated:
         }
 
     def message(self, state: bytes) -> bytes:
-        """What is signed.
+        """The signed bytes.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Stated:
 
     @classmethod
     def of(cls, table: Any) -> "Stated | None":
-        """What the metrics of a round state; None where they state nothing. InvalidStatement as ``from_table``."""
+        """The statement in a round's metrics, or None; raises InvalidStatement as ``from_table``."""
         return None if table is None else cls.from_table(table)
 
     @classmethod
@@ -82,15 +82,15 @@ class Stated:
             if stated.to_table() != table or not _is_whole(stated):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
-            raise InvalidStatement("what is stated of the clusters is not in its JSON form") from None
+            raise InvalidStatement("the statement on the clusters does not have its JSON form") from None
         return stated
 
     def check_models(self, models: int, labels: int) -> None:
-        """Raise InvalidStatement unless it says how so many models do on samples of so many labels."""
+        """Raise InvalidStatement unless it scores this many models on samples of this many labels."""
         rows = (self.tested, *self.right)
         fine = len(self.right) == models and all(len(row) == labels for row in rows) and any(self.tested)
         if not fine or any(n > most for row in self.right for n, most in zip(row, self.tested, strict=True)):
-            raise InvalidStatement(f"it does not say how {models} models do on public samples of {labels} labels")
+            raise InvalidStatement(f"it does not state how {models} models score on public samples of {labels} labels")
 
 
 def _is_whole(stated: Stated) -> bool:

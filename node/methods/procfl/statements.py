@@ -1,4 +1,4 @@
-"""What the coordinator of a federation with clusters states: overlaps that it counted, right answers that it found."""
+"""Statements of the coordinator of a federation with clusters: overlaps and correct answers that it counted."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -41,7 +41,7 @@ class ClusterStatements:
         self._test = test
 
     def __call__(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[str, Any] | None:
-        """What is to be stated of a round that ends with this state, signed, JSON-ready; None where nothing is."""
+        """Signed, JSON-ready statement on a round that ends with this state; None if it needs none."""
         match state.stage:
             case "count":
                 stated = Stated(overlaps=self._overlaps(inputs, state))
@@ -54,7 +54,7 @@ class ClusterStatements:
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:
         if self._test is None:
-            raise TypeError("clusters are watched, and there is no test data")
+            raise TypeError("scoring the clusters' models needs test data, and there is none")
         results = [self._test(model) for model in models]
         return Stated(right=tuple(right for right, _ in results), tested=results[0][1])
 

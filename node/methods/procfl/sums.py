@@ -1,4 +1,4 @@
-"""What the groups of a round with clusters sent, added up each by itself."""
+"""Separate sums of the groups of a round with clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fedgrove.node.protocol.round_inputs import RoundInputs
 
 @dataclass(frozen=True)
 class GroupSum:
-    """What one group sent.
+    """Sum of one group.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ def group_sums(inputs: RoundInputs[ClusterState], record: RecoveryRecord, layout
 
 
 def checked(sums: list[GroupSum], weights: Mapping[int, Fraction], bound: float) -> list[GroupSum]:
-    """The sums, without those that updates within the bound cannot come to."""
+    """The sums, without those that updates within the bound cannot produce."""
     return [each if _is_within(each, weights, bound) else GroupSum(each.group) for each in sums]
 
 
 def share_of(group: Cluster, weights: Mapping[int, Fraction]) -> Fraction:
-    """What the weights of a group's members add up to."""
+    """Total weight of a group's members."""
     return sum((weights[client] for client in group), Fraction(0))
 
 

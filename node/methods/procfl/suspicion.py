@@ -1,4 +1,4 @@
-"""What follows from a fall: the model before it stands again, and those who trained it may have to answer for it.
+"""Consequences of a fall in accuracy: the previous model is restored, and the model's trainers may be judged.
 
     watch → show → vote
 
@@ -31,7 +31,7 @@ def watched(terms: ProCflSettings, labels: int, state: ClusterState, stated: Sta
     several = len(state.models)
     stated.check_models(several + len(state.trials), labels)
     if state.tested not in ((), stated.tested):
-        raise InvalidStatement("models were tested on another public set than those before them")
+        raise InvalidStatement("the models were scored on another public set than the models before them")
     right, trials = stated.right[:several], stated.right[several:]
     if not state.references:
         kept = replace(state, references=state.models, right=right, tested=stated.tested)
@@ -89,7 +89,7 @@ def _suspecting(terms: ProCflSettings, state: ClusterState, bad: Iterable[int]) 
 
 
 def is_fair(terms: ProCflSettings, pool: int, trained: int) -> bool:
-    """Whether a committee may be drawn from so many, of all who trained: it is full, and no minority's."""
+    """Whether a committee can be drawn from this many of all trainers: it is full, and not from a minority."""
     return bool(terms.seats) and pool >= terms.seats and pool >= Fraction(str(terms.least_pool)) * trained
 
 

@@ -1,4 +1,4 @@
-"""What the members of a federation with clusters agree on."""
+"""Terms of a federation with clusters."""
 
 import dataclasses
 import re
@@ -55,10 +55,10 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         return len(STAGES) + (self.seats > 0)
 
     def check(self, config: FederationConfig) -> None:
-        """What clusters need of the other terms."""
-        table = "where there is a [procfl] table"
+        """Check the requirements of clusters on the other terms."""
+        table = "with a [procfl] table"
         if config.model is None:
-            raise InvalidConfig("model is missing: add the [model] table, which says what clusters train")
+            raise InvalidConfig("model is missing: add the [model] table, which defines the clusters' models")
         check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
         check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
         check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
@@ -67,10 +67,10 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         check_value(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
         # The counter and one member together learn the label counts of all others.
         apart = config.membership.mode == "approved"
-        check_value(apart, "membership.mode", f"approved {table}: else the counter could be a member")
+        check_value(apart, "membership.mode", f"approved {table}: otherwise the counter could be a member")
         least = self.first_rounds + 1
         fine = config.federation.rounds >= least
-        check_value(fine, "federation.rounds", f"at least {least} {table}: so many come first")
+        check_value(fine, "federation.rounds", f"at least {least} {table}: this many rounds come before training")
 
     def to_table(self) -> dict[str, Any]:
         """The table; without committees nobody shows anything."""
@@ -81,5 +81,5 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 def terms_of(config: FederationConfig) -> ProCflTerms:
     """The ``[procfl]`` table of terms that have one."""
     if not isinstance(config.method, ProCflTerms):
-        raise InvalidConfig("these terms have no [procfl] table")
+        raise InvalidConfig("the terms have no [procfl] table")
     return config.method

@@ -18,7 +18,7 @@ Cluster = tuple[int, ...]
 def global_rounds(rounds: int, share: float) -> int:
     """How many of T rounds train one model: those with t < λT, t from 0."""
     if not 0 <= share <= 1:
-        raise ValueError(f"the share of global rounds is {share}, set it from 0 to 1")
+        raise ValueError(f"the share of global rounds is {share}; set it from 0 to 1")
     return math.ceil(Fraction(str(share)) * rounds)
 
 
@@ -67,7 +67,7 @@ def global_weights(clusters: Sequence[Cluster]) -> dict[int, Fraction]:
 
 
 def choose_cluster(losses: Mapping[int, float]) -> int:
-    """argmin_k f(w_k; Dₙ) over the clusters of a client: the first of the least; a loss that is no number counts as ∞.
+    """argmin_k f(w_k; Dₙ) over the clusters of a client: the first minimum; a loss that is not a number counts as ∞.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def personal_accuracy(counts: np.ndarray, per_label: np.ndarray) -> float:
 
 
 def groups(choices: Mapping[int, int], clusters: int) -> tuple[Cluster, ...]:
-    """Who trains which cluster's model in a round of the second stage, where everybody trains one.
+    """Clients that train each cluster's model in a round of the second stage, in which everybody trains one.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Score:
         return self.expected < best.expected - tolerance or self.even < best.even - tolerance
 
     def reaches(self, best: "Score") -> bool:
-        """Whether it is no worse in either respect, so that what is best never gets worse bit by bit."""
+        """Whether neither score is lower, so that the best values cannot decline in small steps."""
         return self.expected >= best.expected and self.even >= best.even
 
 

@@ -141,7 +141,7 @@ class ClientLevelUploads(AccountedCodec):
             return self._settings.clip
         least, most = clip_range(self._settings)
         if not least <= base.next_clip <= most:
-            raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which no round can leave")
+            raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which is impossible")
         return base.next_clip
 
     def _divisor(self, current: RoundRecords) -> float:

@@ -37,16 +37,16 @@ class ModelCodec(Codec[Tensors, Tensors]):
         return self.upload_bytes(inputs.layout)
 
     def parts(self, n: int) -> Adjacency:
-        """Leaf positions of n clients that are summed apart after a spoilt round; empty: all together, as always."""
+        """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""
         return ()
 
     def least(self, n: int) -> int:
-        """How many of such a part must survive for it to be summed."""
+        """Number of survivors that each of these groups needs to be summed."""
         return MIN_CLIENTS
 
 
 class AccountedCodec(ModelCodec, Accounting):
-    """A mechanism's uploads, and what they tell of the clients."""
+    """A mechanism's uploads, and their releases about the clients."""
 
 
 def settings_of(config: FederationConfig, kind: type[SettingsT]) -> SettingsT:

@@ -16,5 +16,5 @@ def member_samples(config: FederationConfig, path: Path) -> Samples:
 
 
 def held_out_samples(config: FederationConfig, path: Path) -> Samples:
-    """What a coordinator evaluates on, ``x_test`` and ``y_test``; raises as ``member_samples``."""
+    """The coordinator's test data, ``x_test`` and ``y_test``; raises as ``member_samples``."""
     return part_from_file(path, "test", config.trained)

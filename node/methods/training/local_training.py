@@ -75,7 +75,7 @@ class LocalTraining:
         """Nothing: a strategy's state is for the client's next round, whichever that is."""
 
     def leave(self) -> None:
-        """What a strategy keeps is in the rounds' files, which the client destroys."""
+        """A strategy's state is in the files of rounds, which the client destroys."""
         self._journal.forget_state(before=1 << 62)
 
     def _result(self, current: RoundRecords, client: int) -> Tensors | None:
@@ -102,7 +102,7 @@ class LocalTraining:
         return shared_from_bytes(blob, self._config.trained)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
-        """What a round trains from; its number, of how many, and the seed."""
+        """Start of a round's training: the model, the round's number, the number of rounds, and the seed."""
         model = load(self._store.fetch(current.opened.model_digest, self._config.max_blob_bytes))
         federation = self._config.federation
         return model, {"number": current.number, "rounds": federation.rounds, "seed": federation.seed}
@@ -121,7 +121,7 @@ class LocalTraining:
         return done
 
     def _state(self, number: int) -> Tensors:
-        """What the strategy kept after this client's last round before ``number``; empty in its first."""
+        """The strategy's state after this client's last round before ``number``; empty in its first."""
         try:
             stored = self._journal.state(before=number)
         except JournalDamaged as fault:

@@ -43,7 +43,7 @@ class MaskedUploads(AccountedCodec, NoMechanism):
         return masked_bytes(inputs, client, secrets, words, layout)
 
     def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
-        """What is summed: float32, the weights or the update; what lies beyond the bound is at the bound.
+        """The vector to sum: float32, the weights or the update, clipped at the bound.
 
         A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
         refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
@@ -81,7 +81,7 @@ class MaskedUploads(AccountedCodec, NoMechanism):
                 continue  # the audit names the group; the others are none the worse
             summed += group
         if not summed:
-            raise InvalidUpdate("in every group somebody sent what cannot be summed", 0)
+            raise InvalidUpdate("every group has an upload that cannot be summed", 0)
         return total, summed
 
     def _checked_sum(

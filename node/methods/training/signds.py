@@ -60,7 +60,7 @@ class SignDsUploads(AccountedCodec):
             except (TooLarge, Malformed, InvalidSelection):
                 refused += 1
         if refused == len(listed):
-            raise InvalidUpdate("no upload is a selection of dimensions", min(listed))
+            raise InvalidUpdate("none of the uploads is a selection of dimensions", min(listed))
         step = self._settings.step_of(inputs.current.number)
         model = unflatten(flatten(inputs.previous) + votes.update(step), inputs.layout)
         stated = SignDsRecord(

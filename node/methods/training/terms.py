@@ -1,4 +1,4 @@
-"""What the members of a federation that trains one model agree on: no table of its own, but a model."""
+"""Terms of a federation that trains one model: the model, without a table for the method."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

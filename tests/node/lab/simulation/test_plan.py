@@ -197,7 +197,7 @@ def test_clustering_and_attacks_survive_json_and_change_the_digest():
     ("table", "sentence"),
     [
         ({"clustering": {"method": "magic"}}, "clustering.method must be one of none, procfl, ifca, global"),
-        ({"clustering": {"method": "procfl", "alpha": 0}}, "threshold of similarity"),
+        ({"clustering": {"method": "procfl", "alpha": 0}}, "similarity threshold"),
         ({"clustering": {"method": "procfl", "psi": "none"}}, "psi must be one of"),
         ({"clustering": {"method": "procfl", "global_share": 2}}, "share of global rounds"),
         ({"clustering": {"method": "procfl", "rule": {"test": "x"}}}, "set it to direction, gap or mean"),

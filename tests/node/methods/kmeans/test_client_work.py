@@ -145,7 +145,9 @@ def test_a_notebook_that_was_changed_is_damaged(place):
         read_notebook(place.journal)
 
 
-@pytest.mark.parametrize(("rows", "asked", "sentence"), [([12], [], "no point 12"), ([2], [2], "taken back before")])
+@pytest.mark.parametrize(
+    ("rows", "asked", "sentence"), [([12], [], "no point 12"), ([2], [2], "already been withdrawn")]
+)
 def test_rows_that_are_not_there_cannot_be_asked_for(rows, asked, sentence):
     notebook = Notebook(POINTS)
     with pytest.raises(UnknownPoint, match=sentence):

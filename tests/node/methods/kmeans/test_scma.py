@@ -131,8 +131,8 @@ def test_more_bins_than_agreed_are_an_error(kind, bins):
 def test_a_client_does_not_encode_beyond_the_capacity():
     code = make("direct", 2, limit=10)
     for counts, message in (
-        ({1: 1, 2: 1, 3: 1}, "3 bins are occupied, the sum is agreed for 2"),
-        ({1: 11}, "11 points are counted, the sum is agreed for 10"),
+        ({1: 1, 2: 1, 3: 1}, "3 bins are occupied, but the terms allow 2 in a sum"),
+        ({1: 11}, "11 points are counted, but the terms allow 10 in a sum"),
         ({1: -1}, "negative"),
     ):
         with pytest.raises(CapacityExceeded, match=message):

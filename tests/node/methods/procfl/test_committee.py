@@ -99,7 +99,7 @@ def test_nobody_is_expelled_without_more_than_half_of_all_seats():
 def test_odd_ballots_are_not_counted():
     good = Ballot(1, (True, False), bytes(32))
     for ballots in ([good, good], [good, Ballot(9, (True, False), bytes(32))]):
-        with pytest.raises(ValueError, match="every judge votes once, and nobody else"):
+        with pytest.raises(ValueError, match="every judge must vote once, and nobody else may vote"):
             tally((4, 5), (1, 2), ballots)
     with pytest.raises(ValueError, match="each of the 3 members"):
         tally((4, 5, 6), (1, 2), [good])
@@ -154,7 +154,7 @@ VOID = {
     "votes that do not follow": lambda: (
         Ballot(7, (True, True, True), EVIDENCE.digest()).to_bytes() + EVIDENCE.to_bytes()
     ),
-    "no evidence": lambda: Ballot(7, (True, False, True), EVIDENCE.digest()).to_bytes(),
+    "not evidence": lambda: Ballot(7, (True, False, True), EVIDENCE.digest()).to_bytes(),
     "another's ballot": lambda: signed_off(EVIDENCE, 8, RULE),
     "a ballot on fewer": lambda: signed_off(Evidence((AWAY, AHEAD)), 7, RULE),
     "evidence that is none": lambda: Ballot(7, (True, False, True), EVIDENCE.digest()).to_bytes() + bytes(144),

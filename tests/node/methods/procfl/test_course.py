@@ -524,7 +524,7 @@ def test_a_stage_that_there_is_not_is_refused(stage):
 
 
 def test_clusters_that_follow_from_nothing_are_refused():
-    with pytest.raises(InvalidStatement, match="without the other"):
+    with pytest.raises(InvalidStatement, match="clusters without overlaps"):
         COURSE.heard(replace(full(), stage="train", overlaps=()), None)
 
 

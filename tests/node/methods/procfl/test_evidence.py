@@ -120,7 +120,7 @@ WRONG = {
 def test_findings_that_nobody_can_have_are_refused(wrong):
     with pytest.raises(ValueError, match="in their ranges"):
         Finding(*WRONG[wrong])
-    with pytest.raises(ValueError, match="of one member at least"):
+    with pytest.raises(ValueError, match="needs at least one member"):
         Evidence(())
 
 

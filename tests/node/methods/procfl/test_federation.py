@@ -278,7 +278,7 @@ def test_only_the_coordinator_states(story, number, who):
         "nobody": b"",
     }
     digest = put_stated(story, replace(truth, stated=replace(stated, signature=signatures[who]).to_table()))
-    assert "no signature of procfl.signer" in story.fault(number, metrics_digest=digest)
+    assert "not signed by procfl.signer" in story.fault(number, metrics_digest=digest)
     bad = story.audit(closing, replace(closing, metrics_digest=digest)).first_bad_record
     assert (bad.round, bad.field) == (number, "closed.metrics")
     right = sign_message(own, stated.message(closing.model_digest))
@@ -342,10 +342,10 @@ def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
 
 def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(story):
     federation = story.federation
-    with pytest.raises(InvalidConfig, match="not the mailbox key of the coordinator"):
+    with pytest.raises(InvalidConfig, match="not the coordinator's mailbox key"):
         method_of(federation.config).aides(federation.keys[0], federation.test)
     stranger = replace(federation.coordinator_keys, account=federation.keys[0].account)
-    with pytest.raises(InvalidConfig, match="not the account of the coordinator"):
+    with pytest.raises(InvalidConfig, match="not the coordinator's account"):
         method_of(federation.config).aides(stranger, federation.test)
     with pytest.raises(InvalidConfig, match="give test data"):
         method_of(federation.config).aides(federation.coordinator_keys, None)

@@ -49,7 +49,7 @@ def test_sets_and_overlaps_are_those_of_the_definition(counts):
 
 @pytest.mark.parametrize("counts", [[0, 0], [MAX_ELEMENTS, 1], [5, -1]])
 def test_sets_that_nobody_has_are_refused(counts):
-    with pytest.raises(ValueError, match="take a part of them"):
+    with pytest.raises(ValueError, match="use fewer"):
         elements(np.array(counts))
 
 
@@ -77,9 +77,9 @@ def test_pairs_serve_all_directions():
 
 def test_comparisons_that_contradict_each_other_are_named():
     good = [Intersection(0, 1, 5, 6, 2), Intersection(0, 2, 5, 7, 2), Intersection(1, 2, 6, 7, 3)]
-    with pytest.raises(Inconsistent, match="1 comparisons are missing, the first of clients 1 and 2"):
+    with pytest.raises(Inconsistent, match="1 comparisons are missing, the first between clients 1 and 2"):
         assemble(3, good[:2])
-    with pytest.raises(Inconsistent, match="no pair 0, 1 to compare, or it came twice"):
+    with pytest.raises(Inconsistent, match="the pair 0, 1 was not due, or was compared twice"):
         assemble(3, [*good, good[0]])
     with pytest.raises(Inconsistent, match="client 1 compared sets of 6 and 8 elements"):
         assemble(3, [*good[:2], Intersection(1, 2, 8, 7, 3)])

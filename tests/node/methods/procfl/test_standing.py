@@ -35,14 +35,14 @@ def running(stated=1, committed=()) -> SimpleNamespace:
     ("stage", "changes", "acting", "stated"),
     [
         ("blind", {"sets": {}, "clients": (), "overlaps": (), "clusters": ()}, (1, 2, 3, 4, 5, 6, 7), ""),
-        ("answer", {}, (1, 2, 3, 4, 5, 6), "how much sets have in common"),
+        ("answer", {}, (1, 2, 3, 4, 5, 6), "how much the sets have in common"),
         ("labels", {}, (1, 2, 3, 4, 5, 6), ""),
-        ("train", {}, (1, 2, 3, 4, 5, 6), "what models get right on its public samples"),
+        ("train", {}, (1, 2, 3, 4, 5, 6), "how accurate the models are on its public samples"),
         (
             "train",
             {"trained": 2},
             (1, 2, 3),
-            "what models get right on its public samples",
+            "how accurate the models are on its public samples",
         ),  # all others chose the first
         ("show", {"cases": (CASE,)}, (1, 3), ""),
         ("vote", {"cases": (CASE,)}, (4, 6), ""),
@@ -71,11 +71,11 @@ def test_words_name_the_stage_those_who_show_and_those_who_vote():
 
     assert cluster_standing(COURSE, None, None, False).stage == "blind"
     assert "the coordinator counts" in doing("answer")
-    assert doing("train", trained=1) == "training 2, of one model for all: the first 2 are"
-    assert doing("train", trained=2) == "training 3, of a model a cluster"
-    assert doing("show", cases=(CASE,)) == "clients 1, 3 show models with noise to clients 4, 6"
+    assert doing("train", trained=1) == "training round 2, of one model for all, as are the first 2"
+    assert doing("train", trained=2) == "training round 3, with one model per cluster"
+    assert doing("show", cases=(CASE,)) == "clients 1, 3 show noisy models to clients 4, 6"
     undrawn = Case(0, (1, 2, 3), (4, 5, 6))
-    assert doing("show", cases=(undrawn,)) == "some of clients 1, 2, 3 show models with noise to judges drawn from 3"
+    assert doing("show", cases=(undrawn,)) == "some of clients 1, 2, 3 show noisy models to judges drawn from 3"
     assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 3"
     unwatched = Course(replace(TERMS, seats=0), 7, 2)
     assert cluster_standing(unwatched, state("answer"), running(), committing=True).stated

@@ -255,7 +255,7 @@ def test_in_secret_participation_every_client_spends_in_every_round(found):
     assert second.ledger_epsilon == pytest.approx(full) and second.ledger_epsilon > second.epsilon
     verdict = federation.audit()
     assert verdict.verdict == "verified" and verdict.privacy.to_readers.epsilon == second.ledger_epsilon
-    assert "towards all who can read the ledger ε = " in str(verdict.privacy)
+    assert "towards readers of the ledger ε = " in str(verdict.privacy)
     alone = spending(federation).summary(2, client=5)
     assert alone.to_readers.epsilon == pytest.approx(epsilon_of([GaussianRelease(1.2)], 0.1))
     assert alone.to_readers.epsilon < second.ledger_epsilon

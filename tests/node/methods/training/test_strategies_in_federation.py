@@ -97,6 +97,6 @@ def test_a_client_whose_state_is_damaged_says_so_and_takes_part_without(found):
         if path.exists() and "released shares" in federation.said("client 2"):
             path.write_bytes(b"damaged")
     assert len(closed(federation)) == ROUNDS and federation.audit().verdict == "verified"
-    said = [sentence for sentence in federation.said("client 2") if "removed what its strategy kept" in sentence]
+    said = [sentence for sentence in federation.said("client 2") if "removed its strategy's state" in sentence]
     assert len(said) == 1 and str(path) in said[0]
     assert [path.name for path in (federation.directory / "client-2").glob("0*.sealed")] == ["00000002-state.sealed"]

@@ -60,7 +60,7 @@ def test_status_shows_what_a_client_has_spent(run, tmp_path):
     mine = PrivacyLook(federation.config, federation.store).look(view.rounds, federation.keys[4].address)
     assert (mine.spent.client, mine.refusal) == (5, "") and mine.spent.epsilon < sight.spent.epsilon
     absent = PrivacyLook(federation.config, DiskStore(tmp_path / "empty")).look(view.rounds, None)
-    assert "cannot be told" in absent.rows()[0][1] and absent.to_dict() is None
+    assert "unknown, because the model cannot be read" in absent.rows()[0][1] and absent.to_dict() is None
 
 
 def test_status_says_who_draws_no_more_and_when_training_is_over(run):

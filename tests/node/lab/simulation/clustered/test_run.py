@@ -228,7 +228,7 @@ def test_comparisons_of_others_and_damaged_ones_are_refused(attacked, digits, tm
     [
         ({"clients": 6_000}, "at most 5000 clients"),
         ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown option"),
-        ({"partition": replace(grouped_plan().partition, groups=11)}, "11 groups need as many clients and labels"),
+        ({"partition": replace(grouped_plan().partition, groups=11)}, "11 groups need at least 11 clients"),
     ],
 )
 def test_a_plan_that_does_not_suit_is_refused(changes, word, digits):
