@@ -86,7 +86,7 @@ class Checks:
         count = f"{sight.checked:,} of {records:,} records"
         if sight.auditing:
             if verdict is not None and sight.checked:
-                return Summary(GOOD, "Verified so far", f"{count}; a round is checked when it has ended")
+                return Summary(GOOD, "Verified so far", f"{count}; rounds are checked once they end")
             return Summary(WAIT, "Checking", count)
         left = f"; open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
         return Summary(GOOD, "Verified", inert(f"all {sight.checked:,} records{left}"))

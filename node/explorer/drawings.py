@@ -30,9 +30,9 @@ class Leaf:
 
 STATES = {
     "survived": "committed",
-    "recovered": "left after sharing: the others took its masks off",
-    "left": "left before sharing: nobody masked with it",
-    "running": "drew; the round goes on",
+    "recovered": "left after sharing: the others removed its masks",
+    "left": "left before sharing: it has no masks in the sum",
+    "running": "drew; the round is still running",
 }
 
 

@@ -29,7 +29,7 @@ def document(data: bytes) -> str:
     try:
         lines = json.dumps(parse_json(data), indent=2, ensure_ascii=True).splitlines()
     except (ValueError, RecursionError):
-        return f"no JSON document: {inert(data[:MAX_TEXT].decode(errors='replace'))}"
+        return f"not a JSON document: {inert(data[:MAX_TEXT].decode(errors='replace'))}"
     shown = "\n".join(lines)
     return shown if len(shown) <= MAX_DOCUMENT else f"{shown[:MAX_DOCUMENT]}\n… ({len(shown):,} characters)"
 
@@ -81,7 +81,7 @@ def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start
     except StoreError as fault:
         return Contents(fault=inert(fault))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return Contents(fault="its table of contents is not that of a safetensors file")
+        return Contents(fault="its header is not that of a safetensors file")
     return Contents(tensors, max(0, len(named) - MAX_TENSORS))
 
 

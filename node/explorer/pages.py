@@ -231,7 +231,7 @@ class _Request:
         return {"contents": contents, "lineage": models, "place": place, "outline": document(head) if head else ""}
 
     def _help(self) -> str:
-        return self.render("help.html", "How to read this", "help")
+        return self.render("help.html", "How to read these pages", "help")
 
     def _search(self) -> str:
         results = search(self._index, self._query) if self._query.strip() else []
@@ -271,11 +271,11 @@ def size(count: int | None) -> str:
 def time(seconds: int | None) -> str:
     """A block's time by the clock of whoever made it, in UTC; it may be anything."""
     if seconds is None:
-        return "at a time that no calendar has"
+        return "at an invalid time"
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y, %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError, TypeError):
-        return "at a time that no calendar has"
+        return "at an invalid time"
 
 
 def percent(share: float | None) -> str:

@@ -58,7 +58,7 @@ def make_app(watch: IndexWatch, hosts: frozenset[str] | None = LOOPBACK) -> Fast
     @app.middleware("http")
     async def guard(request: Request, proceed) -> Response:
         if hosts is not None and host_of(request.headers.getlist("host")) not in hosts:
-            return PlainTextResponse("Ask for this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
+            return PlainTextResponse("Open this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("These pages are read-only.\n", 405, HEADERS | {"allow": "GET, HEAD"})
         answer = await proceed(request)
@@ -103,7 +103,7 @@ class _Listeners:
 
     def listen(self, request: Request, since: int) -> Response:
         if self._open >= MAX_LISTENERS:
-            return PlainTextResponse("Too many pages listen.\n", 503)
+            return PlainTextResponse("Too many pages are open.\n", 503)
         return StreamingResponse(self._stream(request, since), media_type="text/event-stream")
 
     async def _stream(self, request: Request, version: int) -> AsyncIterator[str]:
@@ -134,7 +134,7 @@ def _raw(watch: IndexWatch, name: str) -> Response:
         digest = b""
     row = watch.index.row("SELECT role FROM blobs WHERE digest = ?", digest) if watch.index else None
     if row is None or digest.hex() != name:
-        return PlainTextResponse("No record names this digest.\n", 404)
+        return PlainTextResponse("This digest is not in any record.\n", 404)
     store = watch.source.store
     try:
         root = store.root(digest, MAX_MODEL_BYTES)
@@ -143,7 +143,7 @@ def _raw(watch: IndexWatch, name: str) -> Response:
     except NotFound:
         return PlainTextResponse("The store does not hold it.\n", 404)
     except StoreError:
-        return PlainTextResponse("The store does not give it whole.\n", 502)
+        return PlainTextResponse("The store could not return all of it.\n", 502)
     headers = {
         "content-disposition": f'attachment; filename="{name[:16]}{_SUFFIXES.get(row["role"], ".bin")}"',
         "content-length": str(root.size),

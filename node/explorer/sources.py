@@ -118,7 +118,7 @@ class DirectorySource(_Archive):
         ledger = directory / LEDGER
         if not (ledger.is_file() and not ledger.is_symlink()):
             raise NoArchive(
-                f"{directory} holds no run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
+                f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
                 "or `history` in that of `fedgrove kmeans`"
             )
         super().__init__(ledger, DiskReader(directory / STORE), str(directory), f"fedgrove audit {directory}")

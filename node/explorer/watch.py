@@ -194,7 +194,9 @@ class IndexWatch:
                 self._was_audited.set()
                 self._ended.wait(self._interval)
         except Exception as fault:  # a mistake of fedgrove's: the pages must not go on saying that it is being checked
-            self._say(verdict=Verdict("cannot tell", reason=f"the audit broke off: {fault!r}"), auditing=False)
+            self._say(
+                verdict=Verdict("cannot tell", reason=(f"the audit stopped with an error: {fault!r}")), auditing=False
+            )
             raise
 
     def _audit_on(self) -> bool:

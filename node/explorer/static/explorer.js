@@ -134,7 +134,7 @@ async function verify(button) {
   const outcome = document.querySelector("[data-outcome]");
   const blobs = new Map([...document.querySelectorAll("[data-digest]")].map((blob) => [blob.dataset.digest, blob.dataset]));
   if (!globalThis.crypto?.subtle) {
-    outcome.textContent = "Your browser lends its cryptography to pages from this machine or over HTTPS only.";
+    outcome.textContent = "Browsers offer cryptography only to pages from this machine or over HTTPS.";
     return;
   }
   button.disabled = true;
@@ -201,7 +201,7 @@ function tell(outcome, count, bytes, faults, left) {
     parts.push(paragraph(`${count} blob${count === 1 ? "" : "s"}, ${size} bytes: digests and CIDs are as shown.`, "good"));
   }
   if (faults.length) parts.push(paragraph(`${faults.length} wrong:`, "bad"), list(faults));
-  if (left.length) parts.push(paragraph(`${left.length} could not be had:`, ""), list(left));
+  if (left.length) parts.push(paragraph(`${left.length} could not be fetched:`, ""), list(left));
   outcome.replaceChildren(...parts);
 }
 

@@ -7,7 +7,7 @@ export async function search(root) {
   const results = document.querySelector("[data-results]");
   document.getElementById("find").value = words;
   if (!words) {
-    say.textContent = "Give a CID, the first digits of a digest, a transaction or an address (at least four), or a number.";
+    say.textContent = "Enter a CID, a number, or at least the first four digits of a digest, transaction or address.";
     return;
   }
   const text = digestOf(words) ?? words.toLowerCase().replace(/^0x/, "");

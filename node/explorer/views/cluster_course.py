@@ -54,7 +54,7 @@ def _mark(step: ClusterStep, client: int, showed: Iterable[int], voted: Iterable
     state, stage = step.left.state, step.row.stage
     cluster = step.trained.get(client)
     if cluster is not None and step.one_model:
-        return CourseMark("●", "trained the one model", "one")
+        return CourseMark("●", "trained the global model", "one")
     if cluster is not None:
         return CourseMark(str(cluster + 1), f"trained cluster {cluster + 1}’s model", f"k{cluster % COLOURS}")
     if stage == "show" and any(client in case.members for case in state.cases):
@@ -67,7 +67,7 @@ def _mark(step: ClusterStep, client: int, showed: Iterable[int], voted: Iterable
         return CourseMark("V", "voted", "judge")
     compared = stage in ("blind", "answer") and client in (state.clients or state.sets)
     summed = stage == "labels" and any(client in members for members in state.clusters)
-    return CourseMark("·", "compared, or was counted") if compared or summed else CourseMark()
+    return CourseMark("·", "compared sets, or was counted") if compared or summed else CourseMark()
 
 
 def curves(clusters: ClustersView) -> Markup | None:
@@ -85,7 +85,7 @@ def curves(clusters: ClustersView) -> Markup | None:
 def score_name(step: ClusterStep, score: ClusterScore) -> str:
     """Which model a score is of."""
     if score.cluster is None:
-        return "the one model"
+        return "the global model"
     return f"cluster {score.cluster + 1}’s part of it" if step.one_model else f"cluster {score.cluster + 1}’s"
 
 
@@ -98,12 +98,12 @@ def _said(step: ClusterStep, state: ClusterState) -> list[str]:
     began = step.began
     match step.row.stage:
         case "blind" if state.stage == "blind":
-            return ["Too few sets can be compared: it is held again."]
+            return ["Too few sets can be compared: the round is repeated."]
         case "blind":
             sizes = tuple(state.sizes.values()) or (0,)
             return [f"{len(state.sets)} sets can be compared; they have {min(sizes)} to {max(sizes)} elements."]
         case "answer" if state.stage == "blind":
-            return ["Too few answered: all begin anew."]
+            return ["Too few answered: the comparisons start again."]
         case "answer" if state.clusters:
             answered = f"{len(state.clients)} compared their sets."
             return [
@@ -112,12 +112,13 @@ def _said(step: ClusterStep, state: ClusterState) -> list[str]:
             ]
         case "labels":
             known = [k for k, shares in enumerate(state.labels, 1) if sum(shares) and set(shares) != {1}]
-            return [f"Label shares were added up for clusters {people(known)}." if known else "Too few for any sum."]
+            summed = f"Label shares were summed for clusters {people(known)}."
+            return [summed if known else "Too few clients for a sum."]
         case "train":
             return [*_trained(step, state), *_suspicion(step)]
         case "show":
             if not state.cases:
-                return ["Nobody could be judged alone."]
+                return ["The suspects could not be judged one by one."]
             return [
                 f"{people(case.members)} were drawn to show what they sent to {people(case.committee)}."
                 for case in state.cases[:MAX_CLUSTERS]
@@ -138,14 +139,14 @@ def _model(state: ClusterState, cluster: int, group: Cluster) -> str:
     """What became of a cluster's model."""
     name = f"cluster {cluster + 1}’s model"
     if cluster in state.spoilt:
-        return f"What {people(group)} sent makes no model: {name} stays."
-    return f"{name.capitalize()}, by {people(group)}." if group else f"Too few trained {name}, which stays."
+        return f"The updates of {people(group)} could not be summed: {name} is kept."
+    return f"{name.capitalize()}, by {people(group)}." if group else f"Too few trained {name}, which is kept."
 
 
 def _suspicion(step: ClusterStep) -> list[str]:
     fell = [each for each in step.scores if each.fell]
     named = [score_name(step, each) for each in fell[:MAX_CLUSTERS]]
-    said = [f"Fell, and does not go on: {', '.join(named)}."] if fell else []
+    said = [f"Dropped because its accuracy fell: {', '.join(named)}."] if fell else []
     judges = [
         f"Suspected: {people(case.suspects)} of cluster {case.cluster + 1}; judges are drawn from {people(case.pool)}."
         for case in step.suspected[:MAX_CLUSTERS]

@@ -15,9 +15,9 @@ ROLES = {
 """What a blob is, by its role."""
 
 MEANINGS = {
-    "update": "A masked update: without the masks, which only the sum of all loses, its bytes are random numbers.",
+    "update": "A masked update: its bytes look random, because the masks cancel only in the sum of all updates.",
     "shares": "Shares of this client's two secrets, each sealed for its holder.",
-    "release": "The shares that this client held and released after the commitments were in.",
+    "release": "The shares that this client held for others and released after the commitments.",
 }
 """What a blob is that nobody can read."""
 
@@ -26,7 +26,7 @@ KINDS = {
     "LedgerFounded": "Ledger created",
     "Registered": "Registration",
     "Approved": "Approval",
-    "Revoked": "End of an approval",
+    "Revoked": "Approval revoked",
     "VrfKeyRotated": "New VRF key",
     "MailboxKeyRotated": "New mailbox key",
     "Withdrawn": "Withdrawal",
@@ -34,7 +34,7 @@ KINDS = {
     "RoundOpened": "Round opened",
     "SeedFixed": "Seed fixed",
     "Drawn": "Draw",
-    "DrawRejected": "Draw passed over",
+    "DrawRejected": "Draw rejected",
     "Sealed": "Order sealed",
     "SealChunk": "Part of the order",
     "Skipped": "Round skipped",
@@ -65,11 +65,11 @@ PHASES = {
 
 OUTCOMES = {
     "counted": "its update counts",
-    "silent": "had nothing to say",
+    "silent": "had nothing to contribute",
     "recovered": "left after sharing",
     "left": "left after its draw",
     "running": "takes part",
-    "committed": "its update was committed; the round left no model",
+    "committed": "its update was committed, but the round did not produce a model",
 }
 """What became of a round for a client."""
 
@@ -84,15 +84,18 @@ STAGES = {
 """What a round is for, where there are clusters."""
 
 UPLOADS = {
-    "blind": ("blinded set", "Its set of label counts, blinded: without its secret nobody can tell what is in it."),
-    "answer": ("answers", "Its answers to the others’ sets, which tell whoever can open them how much is in common."),
-    "labels": ("masked label shares", "Its label shares under masks, which only the sum of its group loses."),
-    "show": ("sealed for its judges", "What judges need in order to see what it sent, sealed to each of them."),
-    "vote": ("ballot", "Its votes, which are on the page of their round, and the evidence that they follow from."),
+    "blind": ("blinded set", "Its set of label counts, blinded: only the client's secret opens it."),
+    "answer": (
+        "answers",
+        "Its answers to the others’ sets, from which the reader who can open them learns the overlaps.",
+    ),
+    "labels": ("masked label shares", "Its label shares, under masks that cancel only in its group's sum."),
+    "show": ("sealed for its judges", "The keys that judges need to open its uploads, sealed to each of them."),
+    "vote": ("ballot", "Its votes, shown on the page of their round, and the evidence for them."),
 }
 """What a client commits to in such a round, if it is no masked update, and what that is."""
 
-NOTHING = ("empty upload", "It had nothing to say in this round.")
+NOTHING = ("empty upload", "It had nothing to contribute to this round.")
 """An upload without bytes."""
 
 MAX_PEOPLE = 60

@@ -182,12 +182,12 @@ def test_a_client_has_its_clusters_its_verdict_and_its_votes(clustered, view):
         accused = ", ".join(map(str, each.accused_by(judge)))
         assert f": against {accused}</dd>" in clustered.page(f"clients/{judge}/")
     stranger = clustered.page("clients/11/")
-    assert "not compared with others’" in stranger and "had nothing to say" in stranger
+    assert "not compared with others’" in stranger and "had nothing to contribute" in stranger
 
 
 def test_a_state_has_its_outline_and_its_tensors(story, clustered):
     page = clustered.page(f"blobs/{story.closed()[3].model_digest.hex()}/")
-    assert "State of the clusters" in page and "models/0/" in page and "no model that can be read" not in page
+    assert "State of the clusters" in page and "models/0/" in page and "model cannot be read" not in page
 
 
 def test_an_export_has_the_page_and_every_link_leads_to_a_file(clustered, tmp_path):
@@ -240,7 +240,7 @@ def test_a_state_that_does_not_follow_is_not_shown(clustered, copied):
         page = pages.render(path)
         check_well_formed(page)
         assert "<script>alert" not in page
-    assert "not at hand" in pages.render("clusters/") and "not at hand" in pages.render("rounds/4/")
+    assert "unavailable" in pages.render("clusters/") and "unavailable" in pages.render("rounds/4/")
 
 
 def test_a_state_of_too_many_and_too_large_numbers_makes_no_large_page(clustered, copied, heard, view):

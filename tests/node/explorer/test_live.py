@@ -129,7 +129,7 @@ def test_over_a_kubo_node_it_sees_the_same_and_what_the_node_does_not_find(life,
         for row in blobs
     }
     assert [row["digest"] for row in blobs if row["state"] != "held"] == [lost.digest]
-    assert "parameters, as the file itself states" in page.text
+    assert "parameters, according to the file" in page.text
     assert raw.content == federation.store.fetch(bytes.fromhex(model), 1 << 24)
 
 

@@ -134,7 +134,7 @@ def test_what_is_not_there_is_not_found(explorer):
 
 def test_a_federation_without_clusters_has_no_page_of_them(explorer):
     assert explorer.client.get("/clusters/").status_code == 404
-    assert 'href="./clusters/"' not in explorer.page() and "What for" not in explorer.page()
+    assert 'href="./clusters/"' not in explorer.page() and "Purpose" not in explorer.page()
 
 
 @pytest.mark.parametrize("what", ["cid", "digest", "start", "transaction", "account", "number"])
