@@ -11,15 +11,15 @@ ALL = "all"
 
 def attack(
     name: Annotated[str, typer.Argument(help="gradient, model, gan, protocol, or all.")] = ALL,
-    dataset: Annotated[str, typer.Option(help="mnist, fashion-mnist, digits, or grey images of your own.")] = "mnist",
+    dataset: Annotated[str, typer.Option(help="mnist, fashion-mnist, digits, or your own greyscale images.")] = "mnist",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+        Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables and pictures.")] = Path("docs/results/attacks"),
     noise_multiplier: Annotated[float, typer.Option(help="σ of the uploads with client-level privacy.")] = 1.0,
-    noise_clients: Annotated[int, typer.Option(help="Clients that share this noise.")] = 100,
+    noise_clients: Annotated[int, typer.Option(help="Clients whose shares of noise add up to it.")] = 100,
     seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of the randomness.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer victims, shorter searches.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer victims and shorter searches.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results to stdout.")] = False,
 ) -> None:
     """Attack clients' uploads on this machine; nothing is sent anywhere. The same seed gives the same report.

@@ -61,16 +61,18 @@ CertificateFile = Annotated[
 
 @app.command("run", hidden=True)
 def run(
-    directory: Annotated[Path | None, typer.Argument(help="A run's directory, as `demo --out` leaves it.")] = None,
+    directory: Annotated[Path | None, typer.Argument(help="A run's directory, from `demo --out`.")] = None,
     rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
     from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
     follow: Annotated[bool, typer.Option("--follow", help="Audit each round as it ends, up to the last one.")] = False,
-    webhook: Annotated[str | None, typer.Option(help="With --follow: URL that is sent a bad verdict.")] = None,
-    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --follow: seconds between looks.")] = 2.0,
+    webhook: Annotated[str | None, typer.Option(help="With --follow: URL to notify of a bad verdict.")] = None,
+    interval: Annotated[
+        float, typer.Option(min=0.05, max=3600, help=("With --follow: seconds between checks of the chain."))
+    ] = 2.0,
     confirmations: Annotated[
-        int, typer.Option(min=0, max=1000, help="With --follow: blocks on top of a record before it is audited.")
+        int, typer.Option(min=0, max=1000, help="With --follow: confirmations before a record is audited.")
     ] = 0,
     certificate: CertificateFile = None,
     expect_head: ExpectHead = None,
@@ -102,9 +104,9 @@ def run(
     if not (rpc and ledger and store):
         raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
     if follow and paper is not None:
-        raise CommandError("--certificate is for one audit: leave --follow out")
+        raise CommandError("--certificate is for a single audit: leave --follow out")
     if not follow and webhook:
-        raise CommandError("--webhook is for --follow: give both")
+        raise CommandError("--webhook needs --follow: give both")
     bell = _bell(webhook)
     content = open_content(store)
     with _federation(rpc, ledger, from_block) as (network, deployment):
@@ -216,9 +218,9 @@ class _Said:
         """One line for audited rounds and for each remark, one where the watch begins to wait or goes on."""
         rounds, waiting = self._follower.rounds, self._follower.waiting
         if waiting != self._waiting:
-            complain(f"waiting: {waiting}" if waiting else "goes on")
+            complain(f"waiting: {waiting}" if waiting else "resumed")
         if rounds != self._rounds:
-            console.print(f"rounds that ended and are audited: {rounds}", markup=False)
+            console.print(f"audited rounds: {rounds}", markup=False)
         remarks = self._follower.so_far().remarks
         for remark in remarks[self._remarks :]:
             console.print(f"remark: {remark}", markup=False, soft_wrap=True)

@@ -39,7 +39,7 @@ class ClusterSight:
     def rows(self, finished: bool) -> list[tuple[str, str]]:
         """Name and value of what people are shown; of a federation that has finished no stage."""
         if self.standing is None:
-            return [("clusters", f"cannot be told: {self.fault}")] if self.fault else []
+            return [("clusters", f"unknown: {self.fault}")] if self.fault else []
         now, rows = self.standing, []
         if not finished:
             waits = f"; {name_clients(now.awaited)} yet to commit" if now.awaited else ""
@@ -52,7 +52,7 @@ class ClusterSight:
         """Where the round stands, if nobody but the coordinator can close it."""
         if standing.phase != "close" or self.standing is None or not self.standing.stated:
             return standing
-        return replace(standing, waiting=f"the coordinator to close, as it alone can state {self.standing.stated}")
+        return replace(standing, waiting=f"the coordinator to close: only it can state {self.standing.stated}")
 
 
 class ClusterLook:

@@ -41,28 +41,26 @@ MASKINGS: tuple[Masks, ...] = ("bbtsa", "pairwise")
 
 
 def demo(
-    clients: Annotated[int, typer.Option(min=3, max=1000, help="How many clients take part.")] = 8,
+    clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
     dataset: Annotated[
         str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
     ] = "digits",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+        Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
     masking: Annotated[str, typer.Option(help=f"Masks: {', '.join(MASKINGS)}.")] = "bbtsa",
-    drop: Annotated[float, typer.Option(help="Fraction of clients that fall silent in each round.")] = 0.0,
+    drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
     epsilon: Epsilon = 0.0,
     method: Method = TRAINING,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the training's randomness; keys and masks never depend on it.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training; keys and masks never depend on it.")] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
     explorer: Annotated[
-        bool, typer.Option("--explorer", help="Serve pages that show the run live; prints their address.")
+        bool, typer.Option("--explorer", help="Serve pages that show the run live, and print their address.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
@@ -78,7 +76,7 @@ def demo(
     mode: Masks = _check_choice("--masking", masking, MASKINGS)
     check_method(method, clients)
     if method != TRAINING and epsilon:
-        raise CommandError("--epsilon and --method exclude each other: clusters have no privacy mechanism")
+        raise CommandError("--epsilon and --method cannot be combined: clusters have no privacy mechanism")
     if not 0 <= drop < 1:
         raise CommandError(f"--drop must be at least 0 and below 1, not {drop}")
     if not 0.001 <= alpha <= 1e6:
@@ -194,7 +192,7 @@ def _prepare(out: Path) -> Path:
     except OSError as fault:
         raise CommandError(f"cannot make the directory {out}: {fault.strerror}") from None
     if taken:  # an audit accounts for everything in it
-        raise CommandError(f"{out} is not empty ({taken[0]}): give a new directory, nothing was changed")
+        raise CommandError(f"{out} is not empty ({taken[0]}): nothing was changed, give a new directory")
     return out
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # these need torch, which the other commands do without
 def experiment(
     name: Annotated[str, typer.Argument(help="Name of the experiment; `list` names all of them.")],
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+        Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (docs/results/NAME).")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, for example 0,1,2; by default the experiment's own.")] = "",
@@ -32,7 +32,7 @@ def experiment(
     work: Annotated[
         Path | None, typer.Option(help="Folder of the checkpoints; by default in the user's cache.")
     ] = None,
-    dataset: Annotated[str, typer.Option(help="Another data set than the experiment's.")] = "",
+    dataset: Annotated[str, typer.Option(help="Dataset to use instead of the experiment's own.")] = "",
     clients: Annotated[int, typer.Option(min=0, help="Number of clients; 0: the experiment's own.")] = 0,
     sampled: Annotated[
         float, typer.Option(min=0, max=1, help="Fraction drawn per round; 0: the experiment's own.")
@@ -40,10 +40,8 @@ def experiment(
     epochs: Annotated[int, typer.Option(min=0, help="Local epochs; 0: the experiment's own.")] = 0,
     train_samples: Annotated[int, typer.Option(min=0, help="Use only this many training samples; 0: all.")] = 0,
     test_samples: Annotated[int, typer.Option(min=0, help="Test on only this many samples; 0: all.")] = 0,
-    probe_every: Annotated[int, typer.Option(min=0, help="Rounds between two probes out of distribution.")] = 0,
-    report_only: Annotated[
-        bool, typer.Option("--report-only", help="Run nothing; report the runs that exist.")
-    ] = False,
+    probe_every: Annotated[int, typer.Option(min=0, help="Rounds between out-of-distribution probes.")] = 0,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Only report the runs that exist.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary to stdout.")] = False,
 ) -> int:
     """Run one of the paper's experiments; started again after a stop it resumes, and it reuses finished runs.
@@ -105,7 +103,7 @@ def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, op
     store = RunStore(request.out)
     todo = request.pending(store)
     if request.experiment.simulates and not request.report_only:
-        console.print(f"{len(todo)} runs to do, {sum(plan.rounds for _, plan in todo)} rounds in all")
+        console.print(f"{len(todo)} runs left, {sum(plan.rounds for _, plan in todo)} rounds in all")
     with RoundsDisplay(sum(plan.rounds for _, plan in todo)) as display:
         watcher = _Watcher(display)
         with Workshop(work, data_dir, open_executor, watcher) as workshop:

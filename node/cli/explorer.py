@@ -21,7 +21,7 @@ def explorer(
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
     from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
-    export: Annotated[Path | None, typer.Option(help="Write the pages into this new folder, and end.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the pages into this new folder, and exit.")] = None,
     blob_mib: Annotated[int, typer.Option(min=0, help="With --export: include at most this many MiB of blobs.")] = 64,
     host: Annotated[
         str, typer.Option(help="Address to listen on; a non-loopback address exposes it to the network.")
@@ -104,7 +104,7 @@ def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None)
     from fedgrove.node.explorer.watch import IndexWatch
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CommandError(f"{target} is there already: give a folder that is new or empty, nothing was changed")
+        raise CommandError(f"{target} already exists: nothing was changed, give a new or empty folder")
     with open_index(source, index) as found:
         with IndexWatch(source, found) as watch:
             sight = watch.settle()
@@ -122,7 +122,7 @@ def _audit_says(sight: "Snapshot") -> str:
     """The last word of the audit, or what it says up to now."""
     verdict = sight.verdict
     if verdict is None or sight.audit_waiting:
-        return f"cannot tell: {sight.audit_waiting or 'it has not come to a verdict'}"
+        return f"cannot tell: {sight.audit_waiting or 'the audit has no verdict yet'}"
     if verdict.first_bad_record is not None:
         return f"bad record: {verdict.first_bad_record}"
     return f"{verdict.verdict} ({verdict.reason or f'{verdict.records} records'})"

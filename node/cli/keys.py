@@ -30,7 +30,7 @@ def new(keystore: Keystore, password_file: PasswordFile = None) -> int:
     Example: fedgrove keys new alice.json
     """
     if keystore.exists():
-        raise CommandError(f"{keystore} exists already: give another file, it was not changed")
+        raise CommandError(f"{keystore} already exists: it was not changed, give another file")
     keys = Keys.generate()
     save(keystore, keys, read_password(password_file, confirm=True))
     console.print(f"wrote {keystore} for account {keys.address}; back it up with `fedgrove keys backup`")
@@ -70,7 +70,7 @@ def back_up(
     """
     password = read_password(password_file)
     backup(keystore, password, target, read_password(backup_password_file, confirm=True, what="backup"))
-    console.print(f"wrote {target}: keep it and its password in another place")
+    console.print(f"wrote {target}: keep it and its password in separate places")
     return 0
 
 
@@ -109,7 +109,7 @@ def attest(
     keys = load(keystore, read_password(password_file))
     with open_ledger(config, keys) as ledger:
         if ledger.client_of(keys.address).client == 0:
-            raise CommandError(f"account {keys.address} is not registered: only a member's statement counts")
+            raise CommandError(f"account {keys.address} is not registered: only members can attest")
         ledger.records()
         block = ledger.confirmed_block(load_config(config)[1].confirmations)
         place = (ledger.chain_id, ledger.address, block, ledger.block_hash(block))

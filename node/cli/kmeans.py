@@ -24,23 +24,26 @@ def kmeans(
     data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a .npz file with the array points.")] = "gaussian",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds celltype/ and covtype/.")] = Path("data"),
     clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients that share the points.")] = 8,
-    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: the number known for the data set.")] = 0,
+    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: the number known for the dataset.")] = 0,
     clusters_each: Annotated[
-        int, typer.Option(min=0, max=1000, help="Each client sees this many clusters of the central solution; 0: all.")
+        int, typer.Option(min=0, max=1000, help="Clusters of the central solution per client; 0: all.")
     ] = 0,
-    points: Annotated[int, typer.Option(min=0, help="Use only this many points, drawn by the seed; 0: all.")] = 0,
+    points: Annotated[int, typer.Option(min=0, help="Use only this many points, sampled with the seed; 0: all.")] = 0,
     iterations: Annotated[
-        int, typer.Option(min=0, max=1000, help="Lloyd's at each client; 0: its centroids are points of its own.")
+        int,
+        typer.Option(
+            min=0, max=1000, help=("Lloyd iterations at each client; 0: its centroids are some of its points.")
+        ),
     ] = 0,
     seed: Annotated[
-        int, typer.Option(min=0, help="Partitions the points; the clients' own draws do not depend on it.")
+        int, typer.Option(min=0, help="Seed of the partition; the clients' randomness does not depend on it.")
     ] = 0,
     store: Annotated[
         str, typer.Option(help="disk, kubo (a separate node, kept in --dir), or the URL of a Kubo API.")
     ] = "disk",
     directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Without ledger and store: losses compared with K-FED and DC-K-means.")
+        bool, typer.Option("--simulate", help="Compare losses with K-FED and DC-K-means, without ledger and store.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result to stdout.")] = False,
 ) -> int:
@@ -136,7 +139,7 @@ def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
     if as_json:
         print_json(table)
         return 0
-    shown = Table("method", "induced loss, of central K-means'")
+    shown = Table("method", "induced loss / central K-means")
     for name, ratio in ratios.items():
         shown.add_row(name, f"{ratio:.3f}")
     console.print(shown)

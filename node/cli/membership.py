@@ -29,7 +29,7 @@ def deploy(
     rpc: Annotated[str, typer.Option(help="URL of an EVM JSON-RPC endpoint.")],
     coordinator: Annotated[str | None, typer.Option(help="The coordinator's address; default: your account.")] = None,
     admin: Annotated[str | None, typer.Option(help="The address that approves members; default: your account.")] = None,
-    one_account: Annotated[bool, typer.Option(help="Let the admin also be the coordinator.")] = False,
+    one_account: Annotated[bool, typer.Option(help="Let one account be both admin and coordinator.")] = False,
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -40,7 +40,7 @@ def deploy(
     terms, reach = load_config(config)
     if reach.ledger:
         raise CommandError(
-            f"{config} names the ledger {reach.ledger} already: remove its [network] table to deploy anew"
+            f"{config} already names the ledger {reach.ledger}: remove its [network] table to deploy anew"
         )
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
@@ -75,7 +75,7 @@ def _check_roles(terms: FederationConfig, roles: dict[str, str], one_account: bo
     if terms.membership.mode == "approved" and same and not one_account:
         raise CommandError(
             "the admin, who approves members, would also be the coordinator, who opens and closes rounds: name another "
-            "account with --coordinator or --admin, or give --one-account to let one hold both powers"
+            "account with --coordinator or --admin, or give --one-account to allow both roles"
         )
 
 
@@ -93,7 +93,7 @@ def register(
     if as_json:
         print_json({"account": keys.address, "client": client.client, "active_from": client.active_from})
     else:
-        console.print(f"account {keys.address} is client {client.client}, drawable from block {client.active_from}")
+        console.print(f"account {keys.address} is client {client.client}, active from block {client.active_from}")
     return 0
 
 

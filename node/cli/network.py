@@ -46,7 +46,7 @@ _ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, 
 def up(
     context: typer.Context,
     directory: Directory = _HERE,
-    clients: Annotated[int, typer.Option(min=3, max=99, help="How many client processes.")] = 8,
+    clients: Annotated[int, typer.Option(min=3, max=99, help="Number of client processes.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
     dataset: Annotated[
         str,
@@ -56,25 +56,25 @@ def up(
         ),
     ] = "digits",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
+        Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; small is skewed.")] = 0.3,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
     store: Annotated[str, typer.Option(help="kubo (real nodes in a private swarm) or disk (a folder).")] = "kubo",
-    kubo_nodes: Annotated[int, typer.Option(min=1, max=16, help="Kubo nodes, each for a group of clients.")] = 2,
+    kubo_nodes: Annotated[
+        int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
+    ] = 2,
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
-    standby: Annotated[int, typer.Option(min=0, help="Clients that stand by to do the coordinator's work.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the training's randomness.")] = 0,
+    standby: Annotated[int, typer.Option(min=0, help="Clients that can stand in for the coordinator.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     epsilon: Epsilon = 0.0,
     k: Annotated[
         int,
-        typer.Option(
-            min=0, max=1000, help="Cluster points instead (K-means), into this many clusters; 0: train a model."
-        ),
+        typer.Option(min=0, max=1000, help="Run K-means with this many clusters instead; 0: train a model."),
     ] = 0,
     method: Method = TRAINING,
     explorer: Annotated[
-        bool | None, typer.Option(help="Serve pages that show it; by default where fedgrove[explorer] is installed.")
+        bool | None, typer.Option(help="Serve the explorer; by default, if fedgrove[explorer] is installed.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
 ) -> int:
@@ -123,7 +123,7 @@ def up(
 
     with _sentences(1):
         fresh = bring_up(layout, plan, load, console.print)
-        console.print(f"the testnet in {directory} {'is up' if fresh else 'was up already'}", soft_wrap=True)
+        console.print(f"the testnet in {directory} {'is up' if fresh else 'was already up'}", soft_wrap=True)
         pages = explorer_url(read_record(layout))
         if pages:
             console.print(f"watch: {pages}", soft_wrap=True)
@@ -137,7 +137,7 @@ def up(
 @app.command("down")
 def down(
     directory: Directory = _HERE,
-    remove: Annotated[bool, typer.Option("--delete", help="Remove the directory, keys and history, too.")] = False,
+    remove: Annotated[bool, typer.Option("--delete", help="Also remove the directory, with keys and history.")] = False,
 ) -> int:
     """Stop every process of a testnet; the directory stays, and `up` resumes from there.
 
@@ -146,7 +146,7 @@ def down(
     layout = _layout(directory)
     with _sentences(1):
         ended = take_down(layout)
-        console.print(f"ended {ended} processes" if ended else f"nothing ran in {directory}", soft_wrap=True)
+        console.print(f"ended {ended} processes" if ended else f"nothing was running in {directory}", soft_wrap=True)
         if remove:
             delete(layout)
             console.print(f"removed {directory}", soft_wrap=True)
@@ -184,7 +184,7 @@ def _wait(layout: TestnetPaths) -> int:
     if wait_until_ended(layout, console.print):
         console.print("the federation has ended")
         return 0
-    console.print(f"a process was given up: see the logs in {layout.logs}", soft_wrap=True)
+    console.print(f"a process failed too often: see the logs in {layout.logs}", soft_wrap=True)
     return 1
 
 
@@ -208,18 +208,18 @@ def _check_plan(context: typer.Context, plan: TestnetPlan) -> None:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
     check_method(plan.method, plan.clients)
     if plan.method != TRAINING and _given(context, "alpha"):
-        raise CommandError("--alpha deals labels at random: leave it out where clients come in groups that are alike")
+        raise CommandError("--alpha splits labels at random: leave it out if --method groups similar clients")
     if plan.method != TRAINING and plan.epsilon:
-        raise CommandError("--epsilon and --method exclude each other: clusters have no privacy mechanism")
+        raise CommandError("--epsilon and --method cannot be combined: clusters have no privacy mechanism")
 
 
 def _check_method(context: typer.Context, wait: bool) -> None:
     """Refuse options that say how models are trained, or that would wait for ever."""
     for name in ("alpha", "strategy", "epsilon", "method"):
         if _given(context, name):
-            raise CommandError(f"--{name} is for models: leave it out where --k asks for K-means")
+            raise CommandError(f"--{name} is for models: leave it out with --k")
     if wait:
-        raise CommandError("a testnet that clusters runs until it is taken down: leave --wait out")
+        raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
 
 
 def _check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) -> None:
@@ -232,7 +232,7 @@ def _check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan)
         if _given(context, name) and value != made[name]:
             raise CommandError(
                 f"the testnet in {layout.root} was made with --{name.replace('_', '-')} {made[name]}: give another "
-                "--dir, or begin anew after `fedgrove network down --delete`"
+                "--dir, or start again after `fedgrove network down --delete`"
             )
 
 
@@ -254,7 +254,7 @@ def _document(layout: TestnetPaths, running: Processes | None, stands: Standing 
 
 def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> None:
     if running is None:
-        console.print(f"the testnet in {layout.root} is down: `fedgrove network up` goes on", soft_wrap=True)
+        console.print(f"the testnet in {layout.root} is down: resume it with `fedgrove network up`", soft_wrap=True)
         return
     table = Table("process", "state", "pid", "up since", "restarts", "log")
     for one in running.kept:
@@ -273,7 +273,7 @@ def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | N
 
 def _layout(directory: Path) -> TestnetPaths:
     if sys.platform != "linux":
-        raise CommandError("`fedgrove network` needs Linux: elsewhere run the services one by one")
+        raise CommandError("`fedgrove network` needs Linux: on other systems, run the services one by one")
     return TestnetPaths(directory.absolute())
 
 

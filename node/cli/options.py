@@ -11,6 +11,6 @@ Method = Annotated[
     str,
     typer.Option(
         metavar="METHOD[, NAME = VALUE …]",
-        help="training: one model; procfl: clients with similar data train together, keys as in [procfl].",
+        help="training: one model; procfl: similar clients train together, with the keys of [procfl].",
     ),
 ]

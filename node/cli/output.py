@@ -16,13 +16,13 @@ MAX_PASSWORD_BYTES = 1 << 16
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
 
-_ROOM = "make room and run the command again; what was done until then is there"
+_ROOM = "make room and run the command again; completed work is kept"
 _OF_DISK = {
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,
-    errno.EFBIG: "give a place that takes larger files",
-    errno.EROFS: "give a place that can be written to",
-    errno.EIO: "the disk fails; go on from a copy on another one",
+    errno.EFBIG: "use a file system that allows larger files",
+    errno.EROFS: "use a place that can be written to",
+    errno.EIO: "the disk is failing; continue from a copy on another disk",
 }
 
 console = Console(stderr=True, highlight=False)

@@ -11,10 +11,10 @@ from fedgrove.node.cli.output import CommandError
 
 ExpectHead = Annotated[
     list[str] | None,
-    typer.Option(help="BLOCK:HASH, a published block of the chain, not only the last; may be repeated."),
+    typer.Option(help="BLOCK:HASH, any published block of the chain; may be repeated."),
 ]
-ExpectLedger = Annotated[str | None, typer.Option(help="Address of the ledger whose history it must be.")]
-ExpectChain = Annotated[int | None, typer.Option(help="Id of the chain that it must be from.")]
+ExpectLedger = Annotated[str | None, typer.Option(help="Address of the expected ledger.")]
+ExpectChain = Annotated[int | None, typer.Option(help="Expected chain id.")]
 ExpectStatement = Annotated[
     list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
 ]
@@ -37,7 +37,7 @@ def pins_of(heads: list[str] | None, ledger: str | None, chain: int | None, stat
 def _head(given: str) -> tuple[int, bytes]:
     found = _HEAD.fullmatch(given)
     if found is None:
-        raise CommandError(f"--expect-head must be BLOCK:HASH, as 120:0x… with 64 hexadecimal digits, not {given!r}")
+        raise CommandError(f"--expect-head must be BLOCK:HASH, like 120:0x… with 64 hexadecimal digits, not {given!r}")
     return int(found[1]), bytes.fromhex(found[2])
 
 

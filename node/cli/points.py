@@ -1,4 +1,4 @@
-"""Points that a command names: a data set, or somebody's file, dealt to clients."""
+"""Points that a command names: a dataset, or somebody's file, dealt to clients."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def points_by_name(
     directory : Path
         Folder that holds the files of celltype and covtype.
     k : int
-        Clusters; 0: the number known for the data set.
+        Clusters; 0: the number known for the dataset.
     clusters_each, count, seed
         As of ``dealt``.
 
@@ -49,7 +49,7 @@ def _found(name: str, directory: Path, k: int, seed: int) -> tuple[np.ndarray, i
     """The points of that name, and the number of clusters to look for."""
     if Path(name).suffix in (".npz", ".safetensors"):
         if not k:
-            raise CommandError("say how many clusters to look for: --k")
+            raise CommandError("give the number of clusters: --k")
         return points_of_file(Path(name)), k
     if name not in NAMES:
         raise CommandError(f"points come from {', '.join(NAMES)}, or a .npz or .safetensors file, not from {name!r}")

@@ -21,10 +21,10 @@ app = typer.Typer(
 )
 
 Clients = Annotated[int, typer.Option(help="Clients of the federation, K.")]
-Rate = Annotated[float, typer.Option(help="Probability with which each is drawn in a round.")]
+Rate = Annotated[float, typer.Option(help="Probability that a client is drawn in a round.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of the training, T.")]
-Delta = Annotated[float, typer.Option(help="δ: below one over the number of clients.")]
-Dropouts = Annotated[float, typer.Option(help="Fraction of a round's clients whose noise may be lost.")]
+Delta = Annotated[float, typer.Option(help="δ: less than 1 / number of clients.")]
+Dropouts = Annotated[float, typer.Option(help="Fraction of a round's clients that may drop out with their noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 
 
@@ -38,7 +38,7 @@ def plan(
     parameters: Annotated[int, typer.Option(help="Parameters of the model, d.")] = 1_600_000,
     dropouts: Dropouts = 0.0,
     participation: Annotated[
-        str, typer.Option(help="public: who is drawn is known, as on a ledger; secret: only models are seen.")
+        str, typer.Option(help="public: participation is known, as on a ledger; secret: only models are seen.")
     ] = "public",
     as_json: AsJson = False,
 ) -> int:
@@ -83,13 +83,17 @@ def spent(
     clients: Clients,
     rate: Rate,
     rounds: Annotated[int, typer.Option(help="Rounds so far.")],
-    noise_multiplier: Annotated[float, typer.Option(help="σ: deviation of the noise in the sum over S.")],
+    noise_multiplier: Annotated[
+        float, typer.Option(help=("σ: standard deviation of the noise in the sum, divided by S."))
+    ],
     delta: Delta = 1e-5,
     participations: Annotated[
-        int, typer.Option(min=-1, help="Also report a client that took part in this many rounds; -1: none.")
+        int, typer.Option(min=-1, help="Also report a client with this many rounds; -1: none.")
     ] = -1,
     dropouts: Dropouts = 0.0,
-    lost: Annotated[float, typer.Option(min=0, max=0.99, help="Fraction of the clients lost with their noise.")] = 0.0,
+    lost: Annotated[
+        float, typer.Option(min=0, max=0.99, help=("Fraction of the clients that dropped out with their noise."))
+    ] = 0.0,
     epsilon: Annotated[float, typer.Option(help="Budget, to see how many rounds are left; 0: none.")] = 0.0,
     as_json: AsJson = False,
 ) -> int:
@@ -124,7 +128,7 @@ def _towards(cost: "Cost") -> list[tuple[str, "PlannedSpending"]]:
     """Towards whom a cost holds."""
     readers = "readers of the ledger"
     rows = [
-        (f"who sees models only ({cost.models.rounds:,} rounds)", cost.models),
+        (f"observers of models only ({cost.models.rounds:,} rounds)", cost.models),
         (f"{readers}: average client ({cost.average.rounds:,} rounds)", cost.average),
         (f"{readers}: most-drawn client ({cost.most_drawn.rounds:,} rounds)", cost.most_drawn),
     ]
@@ -145,22 +149,24 @@ def _training(
 def _advice(training: "PlannedTraining", found: "Outlook", secret: float) -> list[str]:
     """What to do about S, δ and the noise; ``secret``: the ε that counts on nobody knowing who is drawn, or 0."""
     sentences = [
-        "S: take the median norm of updates trained on public data, or let it follow one (clipping = quantile); "
-        "below that, signal and noise shrink alike."
+        "S: use the median norm of updates trained on public data, or let it adapt (clipping = quantile); "
+        "below that, signal and noise shrink equally."
     ]
     if training.delta * training.clients >= 1:
-        sentences.append(f"δ = {training.delta:g} allows one of {training.clients:,} clients to be exposed: lower it.")
+        sentences.append(f"δ = {training.delta:g} permits exposing one of {training.clients:,} clients: lower it.")
     if secret:
         from fedgrove.node.privacy.sampling import least_max_clients
 
         settings = ClientLevelSettings(epsilon=secret, delta=training.delta, participation="secret")
         cap = least_max_clients(settings, training.rate, training.clients, training.rounds)
         sentences.append(
-            f"A ledger tells who was drawn: towards its readers ε is not {secret:g} but "
+            f"A ledger reveals participation: towards its readers ε is not {secret:g} but "
             f"{found.cost.average.epsilon:.3g} for an average client and {found.cost.most_drawn.epsilon:.3g} for the "
-            "one that is drawn most."
+            "most-drawn client."
         )
-        sentences.append(f"ledger.max_clients must be at least {cap:,}: a full round is no sample that ε counts on.")
+        sentences.append(
+            f"ledger.max_clients must be at least {cap:,}: a full round breaks the sampling that ε assumes."
+        )
     if found.noise_to_signal > 1:
         sentences.append(
             f"The noise is {found.noise_to_signal:.3g} times as long as the mean update at best: draw more clients, "
@@ -168,7 +174,7 @@ def _advice(training: "PlannedTraining", found: "Outlook", secret: float) -> lis
         )
     if found.local_noise_to_signal > 10 * max(found.noise_to_signal, 1):
         local = found.local_noise_to_signal
-        sentences.append(f"Noise that each client adds for itself would be {local:.3g} times as long: of no use here.")
+        sentences.append(f"With local noise it would be {local:.3g} times as long, which is useless here.")
     return sentences
 
 

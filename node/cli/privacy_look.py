@@ -72,7 +72,7 @@ class PrivacyLook:
             over = spending.exhausted(following) if ended else ""
             return PrivacySight(spending.summary(latest.number, client), refusal, over)
         except (StoreError, InvalidModel) as fault:
-            return PrivacySight(fault=f"cannot be told, the store has no model to go by: {fault}")
+            return PrivacySight(fault=f"unknown, because the model cannot be read: {fault}")
 
     def _size(self, model: bytes) -> int:
         """Number of parameters of the federation's model, which no round changes."""

@@ -45,19 +45,21 @@ PasswordFile = Annotated[
     Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
 ]
 Once = Annotated[bool, typer.Option("--once", help="Stop when one round has ended.")]
-MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Prometheus metrics on 127.0.0.1; 0: none.")]
+MetricsPort = Annotated[
+    int, typer.Option(min=0, max=65535, help=("Port of the Prometheus metrics on 127.0.0.1; 0: none."))
+]
 
 
 def client(
     config: ConfigFile,
     keystore: KeystoreFile,
     data: Annotated[
-        Path, typer.Option(help="File (.npz, .safetensors) with your x_train and y_train; with points for K-means.")
+        Path, typer.Option(help="File (.npz, .safetensors) with x_train and y_train, or with points for K-means.")
     ],
     directory: Annotated[
         Path, typer.Option(help="Folder of the journal; keep it until the federation has ended.")
     ] = Path("client"),
-    standby: Annotated[bool, typer.Option("--standby", help="Also act when the coordinator does not.")] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="Also stand in for the coordinator.")] = False,
     once: Once = False,
     metrics_port: MetricsPort = 0,
     password_file: PasswordFile = None,
@@ -71,7 +73,9 @@ def client(
     terms, reach = load_config(config)
     samples = _private_data(data, terms)
     if len(samples) > terms.ledger.max_samples:
-        raise CommandError(f"{data} holds {len(samples)} samples, this federation takes {terms.ledger.max_samples}")
+        raise CommandError(
+            f"{data} holds {len(samples)} samples, but this federation takes at most {terms.ledger.max_samples}"
+        )
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
@@ -93,11 +97,11 @@ def coordinator(
     keystore: KeystoreFile,
     data: Annotated[
         Path | None,
-        typer.Option(help=".npz or .safetensors file with x_test and y_test; without it, nothing is evaluated."),
+        typer.Option(help=".npz or .safetensors file with x_test and y_test; without it, models are not evaluated."),
     ] = None,
-    directory: Annotated[Path, typer.Option(help="Locked while this runs, so that it is not started twice.")] = Path(
-        "coordinator"
-    ),
+    directory: Annotated[
+        Path, typer.Option(help=("Folder that is locked while this runs, to prevent a second start."))
+    ] = Path("coordinator"),
     standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
     members: Annotated[int, typer.Option(min=0, help="Open the first round when this many are active; 0: quorum.")] = 0,
     once: Once = False,
@@ -227,7 +231,7 @@ def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
     kind = keeps_overwritten(directory)
     if kind:
         sentence = (
-            "which does not overwrite in place: what the journal destroys stays on the disk until it is used again"
+            "which does not overwrite in place: deleted journal entries stay on the disk until their space is reused"
         )
         log.write("warning", f"{directory} is on {kind}, {sentence}")
 

@@ -39,9 +39,9 @@ def status(
     config: ConfigFile,
     account: Annotated[str | None, typer.Option(help="Also show the status of this account.")] = None,
     keystore: Annotated[
-        Path | None, typer.Option(help="Also show the status of its account; its VRF key shows who was in a sample.")
+        Path | None, typer.Option(help="Also show the status of its account; its VRF key shows whether it was sampled.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Continue until Ctrl-C or the end of the federation.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update until Ctrl-C or the end of the federation.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between updates.")] = 1.0,
     password_file: PasswordFile = None,
     as_json: Annotated[
@@ -98,7 +98,7 @@ def _account(account: str | None, keys: Keys | None) -> str | None:
         raise CommandError(f"{account!r} is not an account's address (0x and 40 hexadecimal digits)")
     named = to_checksum_address(account) if account else None
     if named and keys and named != keys.address:
-        raise CommandError(f"the keystore is that of account {keys.address}: give either --account or --keystore")
+        raise CommandError(f"the keystore is that of account {keys.address}: give only one of --account and --keystore")
     return keys.address if keys else named
 
 
@@ -215,13 +215,13 @@ def _waiting(now: Standing, when: float | None) -> str:
     if not now.until:
         return now.waiting
     until = f"until block {now.until}, {_clock(when)}"
-    return f"nobody, the phase goes on {until}" if now.waiting == "nobody" else f"{now.waiting} {until}"
+    return f"nobody, the phase continues {until}" if now.waiting == "nobody" else f"{now.waiting} {until}"
 
 
 def _clock(when: float | None) -> str:
     """``about 12:03:20, in 40 s``."""
     if when is None:
-        return "at a time unknown (the chain makes blocks on demand, or none at present)"
+        return "at an unknown time (the chain makes blocks on demand, or has stopped)"
     left = max(0, round(when - time.time()))
     form = "%H:%M:%S" if left < 43_200 else "%Y-%m-%d %H:%M"
     for unit, seconds in (("h", 3600), ("min", 60)):
@@ -232,11 +232,11 @@ def _clock(when: float | None) -> str:
 
 def _dispute(current: DisputedRound) -> str:
     if not current.by:
-        return f"round {current.round} is void: it trained from a model that was disputed"
+        return f"round {current.round} is void: it trained from a disputed model"
     who = (
         f"round {current.round} by {len(current.by)} of {current.committed} (clients {', '.join(map(str, current.by))})"
     )
-    return f"{who}; it is void" if current.void else f"{who}; it is void when more than half do"
+    return f"{who}; it is void" if current.void else f"{who}; it becomes void when more than half do"
 
 
 def _last(last: Participation) -> str:
@@ -245,6 +245,6 @@ def _last(last: Participation) -> str:
 
 def _budget(budget: Budget) -> str:
     cost = budget.gas * budget.price / ETHER
-    source = f"of the last {budget.measured}" if budget.measured else "by the limits of gas"
-    need = f"a round costs {cost:.3g} at most ({source})"
+    source = f"of the last {budget.measured}" if budget.measured else "estimated from the gas limits"
+    need = f"a round costs at most {cost:.3g} ({source})"
     return f"{budget.balance / ETHER:.6g} ether; {need}: enough for {budget.rounds:,} rounds"

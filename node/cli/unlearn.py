@@ -25,18 +25,22 @@ _MAX_POINTS = 1 << 20
 
 
 def unlearn(
-    directory: Annotated[Path | None, typer.Option("--dir", help="A directory of `fedgrove kmeans`.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help=("The directory of a federation from `fedgrove kmeans`."))
+    ] = None,
     client: Annotated[int, typer.Option(min=0, help="With --dir: number of the client.")] = 0,
     points: Annotated[str, typer.Option(help="Rows of the points from 0, with commas: 3,17 or 5-9.")] = "",
     everything: Annotated[
         bool, typer.Option("--all", help="Forget all its points: the client leaves for good.")
     ] = False,
-    config: Annotated[Path | None, typer.Option("--config", help="Ask as a member: the TOML file.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help=("Ask as a member: the federation's TOML file."))
+    ] = None,
     keystore: Annotated[Path | None, typer.Option("--keystore", help="With --config: your keystore file.")] = None,
     state: Annotated[Path | None, typer.Option(help="With --config: your client's --directory.")] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", help="With --config: write the certificate here, once there is one."),
+        typer.Option("--certificate", help="With --config: write the certificate here once it exists."),
     ] = None,
     password_file: Annotated[
         Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
@@ -54,7 +58,7 @@ def unlearn(
     Example: fedgrove unlearn --config federation.toml --keystore alice.json --state client --all
     """
     if everything == bool(points):
-        raise CommandError("say what to forget: --points with their rows, or --all")
+        raise CommandError("give the points to forget: --points with their rows, or --all")
     rows = None if everything else read_rows(points)
     if config is not None:
         if directory is not None or client:
@@ -64,7 +68,7 @@ def unlearn(
         keys = load(keystore, read_password(password_file))
         return _as_member(config, keys, state, rows, certificate, as_json)
     if not client:
-        raise CommandError("say whose points: --client with its number")
+        raise CommandError("give the client whose points to forget: --client with its number")
     return _locally(directory or _HERE, client, rows, as_json)
 
 
@@ -78,7 +82,9 @@ def read_rows(text: str) -> list[int]:
             raise CommandError(f"--points must be rows with commas, such as 3,17 or 5-9, not {text[:100]!r}")
         begin, end = int(first), int(last or first)
         if end < begin or len(found) + end - begin >= _MAX_POINTS:
-            raise CommandError(f"--points: {word.strip()[:30]!r} is empty, or more than {_MAX_POINTS:,} points in all")
+            raise CommandError(
+                f"--points: {word.strip()[:30]!r} is empty, or there are more than {_MAX_POINTS:,} points"
+            )
         found.update(range(begin, end + 1))
     return sorted(found)
 
@@ -109,19 +115,19 @@ def _as_member(
     terms, reach = load_config(config)
     check_reach(config, reach)
     if not isinstance(terms.method, KMeansTerms):
-        raise CommandError(f"{config} is of a federation that trains a model, which cannot forget: only K-means can")
+        raise CommandError(f"{config} names a federation that trains a model and cannot unlearn: only K-means can")
     with open_network(reach) as network:
         deployment = find_federation(network, reach)
         ledger = Ledger(network, deployment, keys.account)
         client = ledger.client_of(keys.address).client
         if not client:
-            raise CommandError(f"{keys.address} is no member of this federation")
+            raise CommandError(f"{keys.address} is not a member of this federation")
         withdrawals = [record for record in ledger.records() if isinstance(record, Withdrawn)]
         try:
             request, receipt = ask(ledger, client, Journal(directory / "journal", keys.storage), withdrawals, rows)
         except CannotForget as fault:
             raise CommandError(str(fault)) from None
-        said = "is on the ledger" if receipt is not None else "was on the ledger already"
+        said = "is on the ledger" if receipt is not None else "was already on the ledger"
         console.print(f"the request of client {client} {said}: {request.digest.hex()}", soft_wrap=True)
         if certificate is None:
             if as_json:

@@ -95,7 +95,7 @@ class DemoFailed(RuntimeError):
 def make_config(
     plan: DemoPlan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
 ) -> FederationConfig:
-    """The terms of the demonstration: defaults that suit the data set, windows that suit the number of clients.
+    """The terms of the demonstration: defaults that suit the dataset, windows that suit the number of clients.
 
     ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
     """
@@ -203,7 +203,7 @@ class Demo:
             config = with_first_model(config)
             method = method_of(config)
         except ValueError as fault:
-            raise DemoFailed(f"the data do not suit this run: {fault}") from None
+            raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
         self._network.fund(admin.address, _FUNDS_ETHER)
         self.deployment = found(self._network, keys.account, config, keys.address, admin.address)

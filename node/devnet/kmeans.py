@@ -180,7 +180,7 @@ class LocalFederation:
     def check_client(self, number: int) -> None:
         """Raise LocalFederationError if there is no such client."""
         if not 1 <= number <= self.clients:
-            raise LocalFederationError(f"there is no client {number}: they are numbered from 1 to {self.clients}")
+            raise LocalFederationError(f"there is no client {number}: clients are numbered from 1 to {self.clients}")
 
     @property
     def kept(self) -> DiskStore:
@@ -245,7 +245,7 @@ class Session:
                 return
             if self._coordinator.round > first + _MAX_TRIES:
                 why = "; ".join(f"{role}: {step.waiting}" for role, step in steps if step.waiting)
-                raise LocalFederationError(f"{_MAX_TRIES} rounds did not do what they were held for: {why}")
+                raise LocalFederationError(f"{_MAX_TRIES} rounds did not complete the request: {why}")
             if not any(step.acted for _, step in steps):
                 block = self._network.block_number()
                 self._network.advance_to(min(step.until for _, step in steps if step.until > block))
@@ -268,7 +268,7 @@ class Session:
         gone = {record.client for record in known if not record.points} | ({number} if rows is None else set())
         left, quorum = self._federation.clients - len(gone), self._federation.config.ledger.quorum
         if left < quorum:
-            raise LocalFederationError(f"{left} clients would be left, and a sum needs {quorum}: delete the federation")
+            raise LocalFederationError(f"{left} clients would remain, but a sum needs {quorum}: delete the federation")
         request, receipt = ask(self._ledgers[number], number, journal, known, rows)
         if receipt is not None:
             what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"

@@ -57,7 +57,7 @@ def check_method(given: str, clients: int) -> None:
         return
     if clients < FEWEST_CLIENTS:
         raise InvalidConfig(
-            f"--method needs --clients {FEWEST_CLIENTS} or more, two groups of {FEWEST}: of fewer no sum is made"
+            f"--method needs --clients {FEWEST_CLIENTS} or more, two groups of {FEWEST}: smaller groups are not summed"
         )
     if clients > MAX_CLUSTERED:
-        raise InvalidConfig(f"--method takes at most {MAX_CLUSTERED} clients: all overlaps are stated at once")
+        raise InvalidConfig(f"--method takes at most {MAX_CLUSTERED} clients: all overlaps are in one statement")

@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def add(self) -> bytes:
         if self.options.get("only-hash") != "true":
-            raise Refusal("add: only with only-hash here; publish with dag/import")
+            raise Refusal("add: only supported with only-hash; publish with dag/import")
         return json.dumps({"Name": "", "Hash": self.node.name_file(self._file())}).encode()
 
     def cat(self) -> bytes:
@@ -114,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
     def _peer(self) -> str:
         address = self.options.get("arg", "")
         if not PEER.match(address):
-            raise Refusal(f"invalid p2p multiaddr {address[:80]!r}: this node knows no peers but those on loopback")
+            raise Refusal(f"invalid p2p multiaddr {address[:80]!r}: this node accepts only peers on loopback")
         return address
 
     def _seconds(self) -> float:
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
             return _DEFAULT_SECONDS
         milliseconds = _MILLISECONDS.match(text)
         if not milliseconds:
-            raise Refusal(f"invalid timeout {text[:20]!r}: milliseconds (such as 500ms) are understood here")
+            raise Refusal(f"invalid timeout {text[:20]!r}: give milliseconds (500ms, for example)")
         return min(int(milliseconds[1]) / 1000, _MAX_SECONDS)
 
     def _file(self) -> bytes:

@@ -141,7 +141,7 @@ class Node:
             if address in self._kept_peers or address.endswith(f"/{self.identity}"):
                 return
             if len(self._kept_peers) == _MAX_PEERS:
-                raise Refusal(f"the node keeps {_MAX_PEERS} peers, which is the most")
+                raise Refusal(f"the node already has the maximum of {_MAX_PEERS} peers")
             self._kept_peers.add(address)
         threading.Thread(target=self._reconnect, args=(address,), daemon=True).start()
 

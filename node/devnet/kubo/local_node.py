@@ -81,7 +81,7 @@ class LocalKubo:
         detached: bool = False,
     ) -> None:
         if swarm_key is not None and not _SWARM_KEY.match(swarm_key):
-            raise StoreError("a swarm key has 64 hexadecimal digits (0-9, a-f): take `swarm_key` of another node")
+            raise StoreError("a swarm key has 64 hexadecimal digits (0-9, a-f): use the `swarm_key` of another node")
         self.repo = Path(repo_dir).resolve()
         self.url = ""
         self._port = port
@@ -175,7 +175,7 @@ class LocalKubo:
         try:
             done = subprocess.run(command, env=_environment(self.repo), capture_output=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            raise StoreError(f"`{program} init` did not end within {limit:g} s: run it by hand to see why") from None
+            raise StoreError(f"`{program} init` did not end within {limit:g} s: run it manually to see why") from None
         if done.returncode != 0:
             raise StoreError(f"`{program} init` failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
 
@@ -203,7 +203,7 @@ class LocalKubo:
         deadline = time.monotonic() + _STOP_SECONDS
         while _is_locked(self.repo / "repo.lock"):
             if time.monotonic() > deadline:
-                raise StoreError(f"another node runs on the repository {self.repo}: stop it, or take another folder")
+                raise StoreError(f"another node runs on the repository {self.repo}: stop it, or use another folder")
             time.sleep(0.05)
 
     def _wait_until_it_answers(self) -> None:
@@ -221,7 +221,7 @@ class LocalKubo:
     def _request(self, command: str, address: str = "") -> dict:
         """Send the node a command about itself or one peer."""
         if not self.url:
-            raise StoreError("the IPFS node does not run: start it first")
+            raise StoreError("the IPFS node is not running: start it first")
         try:
             with _direct_session() as session:
                 arguments = {"arg": address} if address else None
@@ -304,7 +304,7 @@ def _write_swarm_key(path: Path, key: str | None) -> None:
 
 def _checked(address: str) -> str:
     if not PEER.match(address):
-        raise StoreError(f"{address[:80]!r} is not the address of a local node: take its `addresses`")
+        raise StoreError(f"{address[:80]!r} is not the address of a local node: use one of its `addresses`")
     return address
 
 

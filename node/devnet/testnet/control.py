@@ -121,7 +121,7 @@ def wait_until_ended(layout: TestnetPaths, say: Progress) -> bool:
             say(line)
             last = line
         time.sleep(5 * _POLL_SECONDS)
-    raise TestnetError(f"the testnet in {layout.root} runs no more: see {layout.log('supervisor')}")
+    raise TestnetError(f"the testnet in {layout.root} is no longer running: see {layout.log('supervisor')}")
 
 
 def down(layout: TestnetPaths) -> int:
@@ -151,7 +151,7 @@ def down(layout: TestnetPaths) -> int:
     if still is not None and not alive:
         alive = [(now or still).supervisor.pid]
     if alive:
-        raise TestnetError(f"these processes did not end: {alive}; end them by hand")
+        raise TestnetError(f"these processes did not end: {alive}; end them manually")
     for path in (layout.processes, layout.supervisor):
         path.unlink(missing_ok=True)
     return ended
@@ -169,7 +169,7 @@ def delete(layout: TestnetPaths) -> None:
         return
     lock = _claim(layout)
     if lock is None:
-        raise TestnetError(f"the testnet in {layout.root} was brought up again meanwhile: nothing was removed")
+        raise TestnetError(f"the testnet in {layout.root} was started again in the meantime: nothing was removed")
     try:
         shutil.rmtree(layout.root)
     finally:
@@ -238,7 +238,7 @@ def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say:
             say(now.phase)
             last = now.phase
         time.sleep(_POLL_SECONDS)
-    raise TestnetError(f"not everything runs after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
+    raise TestnetError(f"some processes are not running after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
 
 
 def _progress(layout: TestnetPaths) -> str:
@@ -246,7 +246,7 @@ def _progress(layout: TestnetPaths) -> str:
         now = federation(read_record(layout))
     except ChainError:
         return ""  # the chain is being started again; the supervisor's log tells
-    return f"round {now.round}, {now.phase}: {len(now.acted)} of {now.members} have acted"
+    return f"round {now.round}, {now.phase}: {len(now.acted)} of {now.members} members have acted"
 
 
 def _left_behind(layout: TestnetPaths) -> list[Identity]:

@@ -142,11 +142,11 @@ class Keeper:
             failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
             if failures > MOST_FAILURES:
                 self._set(state="gave up", pid=0, code=code)
-                self._tell(f"{self.job.name} ended{_named(code)}, {failures} times in a row: given up")
+                self._tell(f"{self.job.name} ended{_named(code)}, {failures} times in a row: it is not restarted")
                 return
             pause = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
             self._set(state="paused", pid=0, code=code)
-            self._tell(f"{self.job.name} ended{_named(code)}: starts again in {pause:g} s")
+            self._tell(f"{self.job.name} ended{_named(code)}: it restarts in {pause:g} s")
             if not self._stopping.wait(pause):
                 self._set(restarts=self.status.restarts + 1)
 

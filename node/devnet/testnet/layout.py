@@ -208,7 +208,7 @@ def read_record(layout: TestnetPaths) -> Testnet:
         raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise TestnetError(
-            f"{layout.record} cannot be read: end what runs with `fedgrove network down --delete` and begin anew"
+            f"{layout.record} cannot be read: stop it with `fedgrove network down --delete` and start again"
         ) from None
 
 

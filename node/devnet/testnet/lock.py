@@ -29,8 +29,8 @@ def claim(layout: TestnetPaths) -> int:
         flock(directory, LOCK_EX | LOCK_NB)
     except OSError:
         os.close(directory)
-        raise Busy(f"another command works on {layout.root}: wait until it is done") from None
+        raise Busy(f"another command is using {layout.root}: wait until it is done") from None
     if not layout.record.exists() and not layout.unfinished.exists() and any(layout.root.iterdir()):
         os.close(directory)
-        raise TestnetError(f"{layout.root} holds other things than a testnet: give another --dir")
+        raise TestnetError(f"{layout.root} contains something other than a testnet: give another --dir")
     return directory

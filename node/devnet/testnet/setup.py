@@ -59,8 +59,8 @@ def make(
         founder = everyone[COORDINATOR]
         begun = beginning(plan, data, founder.mailbox_public, founder.address)
     except ValueError as fault:
-        raise TestnetError(f"the data do not suit this testnet: {fault}") from None
-    say(f"dealing {data.name} to {plan.clients} clients")
+        raise TestnetError(f"the data do not fit this testnet: {fault}") from None
+    say(f"splitting {data.name} over {plan.clients} clients")
     for name, keys in everyone.items():
         _equip(layout.participant(name), keys)
     for number, arrays in enumerate(begun.parts, 1):

@@ -178,7 +178,7 @@ class Supervisor:
                 thread.start()
             for thread in threads:
                 thread.join(2 * seconds)
-        say("everything has ended")
+        say("all processes have ended")
 
 
 def say(sentence: str) -> None:

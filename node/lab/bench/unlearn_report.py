@@ -1,4 +1,4 @@
-"""What ``fedgrove bench unlearn --out`` leaves in a folder: figures and a picture a data set, and one page for all."""
+"""What ``fedgrove bench unlearn --out`` leaves in a folder: figures and a picture a dataset, and one page for all."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ well-written one is this program's, on weighted bins.
 
 
 def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun]) -> None:
-    """Write one data set's figures, and the page of all that lie in the folder.
+    """Write one dataset's figures, and the page of all that lie in the folder.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun]) -> 
 
 
 def page(documents: Sequence[Mapping]) -> str:
-    """The page, a section a data set."""
+    """The page, a section a dataset."""
     parts = [_HEAD]
     for each in documents:
         kinds, rows = each["kinds"], {row["name"]: row for row in each["rows"]}

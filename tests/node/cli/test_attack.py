@@ -37,7 +37,7 @@ def test_pictures_stand_beside_the_tables_and_earlier_attacks_stay_on_the_page(t
     ("arguments", "sentence"),
     [
         (["mind"], "there is no attack 'mind': choose one of gradient, model, gan, protocol, all"),
-        (["model", "--dataset", "letters"], "unknown data set 'letters'"),
+        (["model", "--dataset", "letters"], "unknown dataset 'letters'"),
         (["model", *DIGITS, "--noise-multiplier", "nan"], "noise multiplier must be from 0.01 to 1000, not nan"),
         (["model", *DIGITS, "--noise-clients", "0"], "shared by 1 to 10000 clients, not 0"),
         (["model", *DIGITS, "--seed", "-1"], "--seed"),

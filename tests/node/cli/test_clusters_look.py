@@ -64,7 +64,7 @@ def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, lo
     told = {number: look.look(before(story, Closed, number)).told(anyone).waiting for number in range(1, ROUNDS + 1)}
     alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
     assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.stated is not None}
-    assert told[2] == "the coordinator to close, as it alone can state how much sets have in common"
+    assert told[2] == "the coordinator to close: only it can state how much the sets have in common"
     earlier = replace(anyone, phase="recover")
     assert look.look(before(story, Closed, 2)).told(earlier) == earlier
 
@@ -78,6 +78,6 @@ def test_a_store_that_lacks_the_state_is_told_and_other_federations_have_no_clus
     now = Then(story, len(story.history.records()))
     look = ClusterLook(story.federation.config, DiskStore(tmp_path), place_of(story))
     ((name, told),) = look.look(now).rows(finished=False)
-    assert name == "clusters" and told.startswith("cannot be told: ")
+    assert name == "clusters" and told.startswith("unknown: ")
     plain: FederationConfig = replace(story.federation.config, method=TrainingTerms())
     assert ClusterLook(plain, story.federation.store, place_of(story)).look(now) == ClusterSight()

@@ -16,13 +16,13 @@ def test_an_experiment_writes_its_files_and_is_not_run_twice(tmp_path):
     line = ["experiment", "rounds_to_90", *SMALL, "--seeds", "0,1", "--out", "results/first", "--work", "work"]
     first = fedgrove(*line, "--arms", "fedavg,fedaom,share", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "6 runs to do, 12 rounds in all" in first.stderr and "12 of 12 in all" in first.stderr
+    assert "6 runs left, 12 rounds in all" in first.stderr and "12 of 12 in all" in first.stderr
     out = tmp_path / "results" / "first"
     runs = [f"{arm}-seed{seed}.json" for arm in ("fedaom", "fedavg", "share") for seed in (0, 1)]
     assert sorted(path.name for path in (out / "runs").iterdir()) == runs
     files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     again = fedgrove(*line, "--json", cwd=tmp_path)
-    assert again.returncode == 0 and "0 runs to do" in again.stderr
+    assert again.returncode == 0 and "0 runs left" in again.stderr
     assert json.loads(again.stdout)["seeds"] == {"fedavg": [0, 1], "fedaom": [0, 1], "share": [0, 1]}
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
 
@@ -49,7 +49,7 @@ def test_the_list_names_all(tmp_path):
         (["rounds_to_90", "--seeds", "9" * 5000], "--seeds must be whole numbers"),
         (["rounds_to_90", "--arms", "adam"], "has no arm adam"),
         (["rounds_to_90", "--only", "x*"], "has no arm x*"),
-        (["rounds_to_90", "--dataset", "letters"], "unknown data set 'letters'"),
+        (["rounds_to_90", "--dataset", "letters"], "unknown dataset 'letters'"),
         (["rounds_to_90", "--dataset", "digits", "--clients", "5000"], "the data do not suit this plan"),
         (["rounds_to_90", "--dataset", "digits", "--executor", "cloud"], "the executor must be inline"),
         (["rounds_to_90_tuned"], "there is no sweep"),

@@ -186,7 +186,7 @@ def test_a_chain_that_changes_what_was_audited_is_a_bad_record(chain, found):
     verdict = watch.look()
     assert verdict.exit_code == 1 and verdict.rounds == 1
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (1, "chain")
-    assert "had been audited" in verdict.reason
+    assert "history was audited" in verdict.reason
 
 
 def test_an_endpoint_that_is_away_is_waited_for(found, tmp_path):
@@ -404,7 +404,7 @@ AWAY = "--rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000
         ("audit nowhere --follow", "either a directory or"),
         ("audit --follow", "all of --rpc"),
         (f"audit --follow {AWAY}", "does not answer"),
-        (f"audit {AWAY} --webhook http://127.0.0.1:1", "--webhook is for --follow"),
+        (f"audit {AWAY} --webhook http://127.0.0.1:1", "--webhook needs --follow"),
         (f"audit --follow {AWAY} --webhook file:///etc/passwd", "--webhook: the webhook must"),
         (f"audit --follow {AWAY} --webhook http://", "--webhook: the webhook must"),
         (f"audit --follow {AWAY} --interval 0", "interval"),

@@ -169,7 +169,7 @@ def test_up_can_be_killed_at_any_moment_and_run_again(place):
 
 def test_down_and_status_without_a_testnet(tmp_path):
     down = fedgrove("network", "down", cwd=tmp_path)
-    assert down.returncode == 0 and "nothing ran" in down.stderr
+    assert down.returncode == 0 and "nothing was running" in down.stderr
     told = fedgrove("network", "status", cwd=tmp_path)
     assert told.returncode == 2 and "no testnet" in told.stderr
     assert os.listdir(tmp_path) == []
@@ -182,10 +182,10 @@ def test_down_and_status_without_a_testnet(tmp_path):
         (("--store", "tape"), "--store"),
         (("--alpha", "0"), "--alpha"),
         (("--clients", "4", "--standby", "5"), "--standby"),
-        (("--dataset", "nothing"), "data set"),
+        (("--dataset", "nothing"), "dataset"),
         (("--method", "procfl", "--clients", "5"), "--clients 6 or more"),
-        (("--method", "procfl", "--alpha", "1"), "--alpha deals labels at random"),
-        (("--method", "procfl", "--epsilon", "8"), "exclude each other"),
+        (("--method", "procfl", "--alpha", "1"), "--alpha splits labels at random"),
+        (("--method", "procfl", "--epsilon", "8"), "cannot be combined"),
         (("--method", "ifca"), "--method must be training, or procfl"),
         (("--k", "3", "--method", "procfl"), "--method is for models"),
         (("--k", "3", "--alpha", "1"), "--alpha is for models"),

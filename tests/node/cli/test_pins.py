@@ -69,10 +69,10 @@ def test_all_pins_together_hold(run, place):
 
 def test_a_verdict_says_what_is_open(run, place):
     open_clause = json.loads(audit(run, place).stdout)["unpinned"]
-    assert "not checked against a published head" in open_clause and "left out its end" in open_clause
+    assert "not checked against a published head" in open_clause and "missing its latest blocks" in open_clause
     first = run.history.first_block
     told = json.loads(audit(run, place, "--expect-head", pin(run, first)).stdout)["unpinned"]
-    assert f"nothing published goes beyond block {first}" in told
+    assert f"no published head is later than block {first}" in told
     spoken = fedgrove("audit", str(run.directory), cwd=place)
     head = run.history.head_block
     assert f"verified up to block {head}, hash 0x{run.history.block_hash(head).hex()}" in spoken.stderr + spoken.stdout
@@ -112,7 +112,7 @@ def test_a_pin_that_does_not_match_is_a_bad_record(run, place, options, field):
         (("--expect-chain", "mainnet"), "valid integer"),
         (("--expect-statement", "nowhere.json"), "cannot read nowhere.json"),
         (("--expect-statement", "folder.json"), "cannot read folder.json"),
-        (("--expect-statement", "text.json"), "no statement of a head"),
+        (("--expect-statement", "text.json"), "not a statement of a head"),
         (("--expect-statement", "changed.json"), "signature"),
     ],
 )

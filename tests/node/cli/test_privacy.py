@@ -12,8 +12,8 @@ GEYER = ["--clients", "1000", "--rate", "0.22", "--rounds", "54"]
 def test_a_plan_says_how_much_noise_and_what_to_do(tmp_path):
     shown = fedgrove("privacy", "plan", *GEYER, "--participation", "secret", cwd=tmp_path)
     assert shown.returncode == 0 and not shown.stdout
-    assert "1.251" in shown.stderr and "draw more clients" in shown.stderr and "of no use here" in shown.stderr
-    assert "is not 8 but 15 for an average client and 22.4 for the one that is drawn most" in shown.stderr
+    assert "1.251" in shown.stderr and "draw more clients" in shown.stderr and "useless here" in shown.stderr
+    assert "is not 8 but 15 for an average client and 22.4 for the most-drawn client" in shown.stderr
     assert "ledger.max_clients must be at least 329" in shown.stderr
     printed = fedgrove("privacy", "plan", *GEYER, "--delta", "0.002", "--parameters", "100", "--json", cwd=tmp_path)
     found = json.loads(printed.stdout)

@@ -296,7 +296,7 @@ def test_a_directory_belongs_to_one_process(finished, tmp_path):
             *("--password-file", str(made.root / "client-1.password"), "--data", str(made.root / "client-1.npz")),
             *("--directory", str(tmp_path / "mine")),
         )
-    assert "another process works in" in said
+    assert "another process is using" in said
 
 
 @pytest.mark.parametrize("kind", ["", "btrfs"])

@@ -75,7 +75,7 @@ def test_it_tells_round_phase_and_who_is_waited_for(federation, tmp_path):
     end = federation.ledger(federation.keys[0]).round(1).draw_end
     assert not shown.stdout
     assert "round: 1 of 2\nphase: draw\n" in shown.stderr
-    assert f"until block {end}, at a time unknown" in shown.stderr
+    assert f"until block {end}, at an unknown time" in shown.stderr
     assert "account" not in shown.stderr
 
 

@@ -71,8 +71,8 @@ def test_a_killed_request_is_made_once_and_honoured(trained):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--client", "1", "--points", "0-19"), "would have no point left: use --all"),
-        (("--client", "9", "--points", "1"), "there is no client 9: they are numbered from 1 to 4"),
+        (("--client", "1", "--points", "0-19"), "would have no points left: use --all"),
+        (("--client", "9", "--points", "1"), "there is no client 9: clients are numbered from 1 to 4"),
     ],
 )
 def test_what_cannot_be_forgotten_is_said_and_nothing_is_lost(trained, options, sentence):
@@ -83,9 +83,9 @@ def test_what_cannot_be_forgotten_is_said_and_nothing_is_lost(trained, options, 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "say what to forget: --points with their rows, or --all"),
-        (("--points", "1", "--all"), "say what to forget"),
-        (("--points", "1"), "say whose points: --client"),
+        ((), "give the points to forget: --points with their rows, or --all"),
+        (("--points", "1", "--all"), "give the points to forget"),
+        (("--points", "1"), "give the client whose points to forget: --client"),
         (("--client", "1", "--points", "x"), "--points must be rows with commas"),
         (("--client", "1", "--points", "9-3"), "'9-3' is empty"),
         (("--client", "1", "--points", "0-99999999"), "more than 1,048,576 points"),
@@ -104,9 +104,9 @@ def test_a_mistake_is_one_sentence(tmp_path, options, sentence):
     [
         (("--store", "ftp://x"), "--store must be disk, kubo or the URL"),
         (("--data", "iris"), "points come from gaussian, celltype, covtype, or a .npz"),
-        (("--data", "mine.npz"), "say how many clusters to look for: --k"),
+        (("--data", "mine.npz"), "give the number of clusters: --k"),
         (("--data", "mine.npz", "--k", "2"), "mine.npz"),
-        (("--data", "celltype"), "give the directory of the data sets"),
+        (("--data", "celltype"), "give the directory of the datasets"),
         (("--points", "3", "--clients", "4"), "3 points are too few for 4 clients"),
         (("--dir", "."), "is not empty"),
     ],

@@ -258,12 +258,12 @@ def test_requests_that_cannot_be_honoured_are_refused_before_they_are_on_the_led
         with pytest.raises(CannotForget, match=sentence):
             ask(None, number, story.federation.journal(number), records, rows)
 
-    refuse(1, [20], "there is no point 20: they are numbered from 0 to 19")
-    refuse(1, [*story.requests["one"][1].rows, 19], "has been taken back before")
+    refuse(1, [20], "there is no point 20: points are numbered from 0 to 19")
+    refuse(1, [*story.requests["one"][1].rows, 19], "has already been withdrawn")
     left = set(range(20)) - set(story.requests["one"][1].rows)
     refuse(1, left, "use --all")
     refuse(4, [1], "client 4 has left")
-    with pytest.raises(CannotForget, match="taken part in no round"):
+    with pytest.raises(CannotForget, match="not taken part in a round"):
         ask(None, 9, Journal(story.federation.directory / "nobody", bytes(32)), [], [1])
 
 

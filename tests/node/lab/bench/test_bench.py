@@ -137,7 +137,7 @@ def test_unlearning_is_measured_beside_retraining(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--dataset", "nosuch"], "unknown data set 'nosuch'"),
+        (["--dataset", "nosuch"], "unknown dataset 'nosuch'"),
         (["--dataset", "celltype", "--data-dir", "nowhere"], "does not exist"),
         (["--order", "backwards"], "--order must be random, adversarial, batches-of-10, batches-of-30 or all"),
     ],
