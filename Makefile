@@ -19,11 +19,12 @@ test: .venv/.test .venv/.browser node_modules/.package-lock.json
 	$(BIN)/python scripts/typecheck.py
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
-# Style, types, and tests of what is pure, which start no process of their own.
+# Style, types, words, and tests of what is pure, which start no process of their own.
 check: .venv/.test node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/typecheck.py
+	$(BIN)/python scripts/words.py
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PURE)
 
 setup: .venv/.demo

@@ -1,9 +1,11 @@
-"""Check the English of the documentation and of the command's help: ``python scripts/words.py``.
+"""Check the English of the documentation, the command's help, and the product's messages: ``python scripts/words.py``.
 
 Prints ``FILE:LINE: phrase → replacement`` for each phrase of ``PHRASES``, each sentence that begins with a noun clause,
 and each line of prose that is too long. The exit code is 1 if there is any. Code and addresses of links are not read.
+Messages are the strings of at least three words in the product's code, and the text of the explorer's pages.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,13 @@ from fedgrove.node.cli.main import command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PRODUCT = [
+    path
+    for package in ("chain", "ipfs", "fedgrove", "node")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if not path.is_relative_to(ROOT / "node" / "lab")
+]
+TEMPLATES = sorted((ROOT / "node" / "explorer" / "templates").glob("*.html"))
 WIDTH = 120
 
 # What is matched, in any case and over line breaks, and what to write instead.
@@ -36,9 +45,27 @@ PHRASES = {
     r"be it that": "even if",
     r"but for": "except for",
 }
-FORBIDDEN = [
-    (re.compile(rf"\b{phrase}\b".replace(" ", r"\s+"), re.IGNORECASE), instead) for phrase, instead in PHRASES.items()
-]
+# More that is not written in a message, where every word counts.
+IN_MESSAGES = {
+    r"(?<!there\s)(is|are|was|were) no (?!longer|more)": "is not a",
+    r"at hand": "available",
+    r"for want of": "for lack of, or the cause",
+    r"can(not)? be (had|told)": "available, known",
+    r"(begins?|begun|anew) anew|read \w+ anew": "again",
+    r"taken? (back|off)": "withdrawn, removed",
+    r"out of reach": "unavailable",
+}
+
+
+def _compiled(phrases: dict[str, str]) -> list[tuple[re.Pattern[str], str]]:
+    return [
+        (re.compile(rf"\b{phrase}\b".replace(" ", r"\s+"), re.IGNORECASE), instead)
+        for phrase, instead in phrases.items()
+    ]
+
+
+FORBIDDEN = _compiled(PHRASES)
+FORBIDDEN_IN_MESSAGES = FORBIDDEN + _compiled(IN_MESSAGES)
 # "Who is away sits out.", but no question, no heading, no link and nothing in bold.
 CLAUSE = re.compile(r"(?<![\[*])(?<!# )\b(Who|What)\s[^?.:!|]*\.(?=\s)")
 UNREAD = re.compile(r"^ *```.*?^ *```$|^    [^\n]*$|`[^`]*`|(?<=\])\([^)]*\)|<[^>\n]*>", re.DOTALL | re.MULTILINE)
@@ -49,10 +76,10 @@ def read(text: str) -> str:
     return UNREAD.sub(lambda match: re.sub(r"[^\n]", "_", match[0]), text)
 
 
-def faults(name: str, text: str) -> Iterator[str]:
+def faults(name: str, text: str, forbidden=FORBIDDEN) -> Iterator[str]:
     """What is wrong with the words of a text."""
     prose = read(text)
-    for pattern, instead in [*FORBIDDEN, (CLAUSE, "begin with the subject")]:
+    for pattern, instead in [*forbidden, (CLAUSE, "begin with the subject")]:
         for match in pattern.finditer(prose):
             number, words = prose[: match.start()].count("\n") + 1, " ".join(match[0].split())
             yield f"{name}:{number}: {words[:60]} → {instead}"
@@ -75,10 +102,32 @@ def help_texts(command, path: str) -> Iterator[tuple[str, str]]:
         yield from help_texts(children[name], f"{path} {name}")
 
 
+def messages(path: Path) -> Iterator[tuple[str, str]]:
+    """Place and text of each string for people in a module: of three words or more, and not documentation."""
+    tree = ast.parse(path.read_text())
+    unread = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "_" for part in node.values]
+            unread.update(map(id, node.values))
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unread:
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+
+
+def page_text(path: Path) -> tuple[str, str]:
+    """Name and text of a template, without its tags and expressions; lines keep their numbers."""
+    markup = re.compile(r"\{[{%#].*?[}%#]\}|<[^>]*>", re.DOTALL)
+    return str(path.relative_to(ROOT)), markup.sub(lambda match: re.sub(r"[^\n]", "_", match[0]), path.read_text())
+
+
 def main() -> int:
     pages = [(str(page.relative_to(ROOT)), page.read_text()) for page in PAGES]
     found = [fault for page in [*pages, *help_texts(command_line, "fedgrove")] for fault in faults(*page)]
     found += [fault for page in pages for fault in long_lines(*page)]
+    said = [each for path in PRODUCT for each in messages(path) if len(each[1].split()) > 2]
+    said += [page_text(path) for path in TEMPLATES]
+    found += [fault for each in said for fault in faults(*each, FORBIDDEN_IN_MESSAGES)]
     print("\n".join(found) or "the words are plain English")
     return 1 if found else 0
 

@@ -57,7 +57,7 @@ def test_the_closing_is_disputed_and_what_stands_is_verified(federation):
     assert void[:1] == [1] and disputes == 2
     assert verdict.verdict == "verified", verdict.reason
     (remark,) = [each for each in verdict.remarks if each.field == "closed.metrics"]
-    assert remark.round == 1 and "another hash than the one that they name" in remark.reason
+    assert remark.round == 1 and "they name a hash that block" in remark.reason
 
 
 def test_members_that_do_not_look_at_the_block_lose_their_history(federation, monkeypatch):

@@ -156,7 +156,10 @@ def check_cuts(run: Kept, blocks: Sequence[int], directory: Path) -> None:
         verdict = cut(run, last, target)
         assert verdict.verdict == "verified", (last, verdict.reason)
         assert verdict.head_block == last and verdict.head_hash == "0x" + run.history.block_hash(last).hex()
-        assert "not checked against a published head" in verdict.unpinned and "left out its end" in verdict.unpinned
+        assert (
+            "not checked against a published head" in verdict.unpinned
+            and "missing its latest blocks" in verdict.unpinned
+        )
         shutil.rmtree(target)
 
 
@@ -201,7 +204,7 @@ def test_an_end_that_anybody_may_write_is_refused_by_a_later_head_alone(runs, tm
     target = forged_run(run, tmp_path / "failed", tape.encode())
     verdict = audit_directory(target)
     assert verdict.verdict == "verified" and verdict.rounds == 2, verdict.reason
-    assert "left out its end" in verdict.unpinned
+    assert "missing its latest blocks" in verdict.unpinned
     published = run.history.block_hash(place.block + run.history.first_block)
     pins = Pins(heads=((tape.number(place), published),))
     assert audit_directory(target, pins=pins).first_bad_record.field == "pinned head"

@@ -111,7 +111,7 @@ def closing_with_a_state_of_another_round(directory: Path) -> Federation:
 
 def test_a_state_of_a_round_that_never_was_stops_nobody(tmp_path, monkeypatch):
     one = closing_with_a_state_of_another_round(tmp_path / "now")
-    assert one.step[0].phase == "content" and "a round that was not before it (9)" in one.step[0].waiting
+    assert one.step[0].phase == "content" and "a round that does not precede it (9)" in one.step[0].waiting
     assert (one.bad.round, one.bad.field) == (1, "closed.model")
     monkeypatch.setattr("fedgrove.node.methods.kmeans.schedule.checked", lambda rounds, state, number: state)
     with pytest.raises(KeyError):

@@ -183,7 +183,7 @@ def test_what_is_too_large_is_bad_and_its_owner_named(tmp_path, monkeypatch):
     (failed,) = [failed for failed in found.of(Failed) if failed.round == 1]
     assert failed.reason == FailureReason.TOO_FEW_SHARES
     evidence = found.round.store.fetch(failed.evidence, 1000).decode()
-    assert any(f"6 of 6 holders got nothing usable from client {number}" in evidence for number in HEAVY)
+    assert any(f"6 of 6 holders received no usable share from client {number}" in evidence for number in HEAVY)
 
 
 def test_a_holder_that_loaded_all_blobs_of_any_size_would_need_the_memory_of_all(tmp_path, monkeypatch):

@@ -60,7 +60,7 @@ def is_read(federation, victim, stolen) -> bool:
 
 
 PUBLISHED = "published its masked update"
-UNSIGNED = "Drawn does not follow from its transaction: its calldata says something else"
+UNSIGNED = "Drawn does not follow from its transaction: its calldata differs from the record"
 
 # --- keys of its own in others' draws ---------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class UnsignedOrder(OmittedMembers):
 def test_an_order_that_nobody_signed_is_refused(network, tmp_path, monkeypatch):
     federation = pinned(network, tmp_path, monkeypatch, least=0.5)
     story = live(federation, victim_of(federation, UnsignedOrder(network, federation.deployment, {2, 3})))
-    assert "Sealed does not follow from its transaction: its calldata gives another order" in story.faults[-1]
+    assert "Sealed does not follow from its transaction: its calldata gives a different order" in story.faults[-1]
     assert "shared" not in story.did
 
 

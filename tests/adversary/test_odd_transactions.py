@@ -223,7 +223,7 @@ def test_rubbish_behind_the_arguments_stops_nobody(anvil_network):
 
 def test_rubbish_stops_readers_that_bound_calldata(anvil_network, monkeypatch):
     monkeypatch.setattr(block_rlp, "MAX_DATA_BYTES", 1 << 20)
-    with pytest.raises(ConnectionFailed, match="answers what no EVM node answers"):
+    with pytest.raises(ConnectionFailed, match="sends answers that are not an EVM node's"):
         rotate_hugely(anvil_network)
 
 

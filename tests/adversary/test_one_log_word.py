@@ -310,7 +310,7 @@ def receipt_by_its_sizes(encoded):
     kind = type_of(encoded)
     status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
     if any(len(address) != 20 or any(len(topic) != 32 for topic in topics) for address, topics, _ in logs):
-        raise ValueError("a log of another shape")
+        raise ValueError("a malformed log")
     return DecodedReceipt(kind, status == b"\1", int.from_bytes(gas, "big"), bloom, logs)
 
 

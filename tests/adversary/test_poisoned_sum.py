@@ -120,7 +120,7 @@ def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack)
     federation = attacked(ATTACKS[attack])
     (failed,) = of_kind(federation, Failed)
     assert (failed.round, failed.reason) == (1, FailureReason.INVALID_UPDATE)
-    assert b"no honest uploads add up to" in federation.store.fetch(failed.evidence, 1000)
+    assert b"honest uploads cannot add up to" in federation.store.fetch(failed.evidence, 1000)
     opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
     assert opened[2] == opened[1]
     assert {record.round for record in of_kind(federation, Closed)} == {2, 3}

@@ -213,7 +213,7 @@ def test_record_report_audit_and_status_state_both(tmp_path):
         looks = PrivacyLook(made.config, made.store)
         for spent in (verdict.privacy, looks.look(view.rounds, None).spent):
             assert (spent.epsilon, spent.to_readers.epsilon) == (report["epsilon"], report["ledger_epsilon"])
-            assert "towards all who can read the ledger" in str(spent)
+            assert "towards readers of the ledger" in str(spent)
         mine = looks.look(view.rounds, made.keys[4].address).spent  # its second upload came too late
         assert mine.client == mine.to_readers.client == 5
         assert mine.to_readers.epsilon == pytest.approx(epsilon_of([GaussianRelease(whole)], 0.1), rel=5e-3)

@@ -146,14 +146,14 @@ def test_more_liars_stop_a_round_and_are_named_and_nobody_else(tmp_path):
     found = played(tmp_path, dict.fromkeys(liars, ShareLiar))
     assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
     assert found.named("release.content") == liars == {remark.client for remark in found.remarks}
-    assert all(b"were released" in each and b"nothing usable" not in each for each in found.evidence)
+    assert all(b"were released" in each and b"no usable share" not in each for each in found.evidence)
 
 
 @pytest.mark.parametrize("dealer", [Dealer, OtherDealer, FramingDealer], ids=lambda each: each.__name__)
 def test_an_owner_that_deals_garbage_is_named_and_none_of_its_holders(tmp_path, dealer):
     found = played(tmp_path, {7: dealer})
     assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert all(b"client 7 committed to give no secret" in each for each in found.evidence)
+    assert all(b"client 7 committed to do not yield its secret" in each for each in found.evidence)
     assert {remark.client for remark in found.remarks} == {7}
 
 
@@ -161,7 +161,7 @@ def test_colluders_that_complain_do_not_make_a_liar_of_an_honest_client(tmp_path
     """Five of sixteen, as many as the terms assume, and one more than holders may be missing: they stop the round."""
     found = played(tmp_path, dict.fromkeys(SLANDERERS, Slanderer), members=16)
     assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert not found.remarks and not any(b"nothing usable" in each for each in found.evidence)
+    assert not found.remarks and not any(b"no usable share" in each for each in found.evidence)
 
 
 # --- the mend taken out -----------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_without_commitments_liars_stop_the_round_and_an_honest_owner_is_blamed(
     found = played(tmp_path, dict.fromkeys(liars, ShareLiar))
     assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
     assert not found.of(Recovered) and not liars & {remark.client for remark in found.remarks}
-    assert b"committed to give no secret" in found.evidence[0]
+    assert b"committed to do not yield its secret" in found.evidence[0]
     assert not any(f"client {liar} ".encode() in found.evidence[0] for liar in liars)
 
 

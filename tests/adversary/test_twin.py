@@ -106,7 +106,7 @@ def test_the_later_one_ends_and_the_first_one_loses_nothing(federation, faster, 
     two = Two(federation, faster)
     committed = run(federation, two, begins)
     assert list(two.ended) == ["other"] and not two.alarms
-    assert "another process acts with this keystore" in two.ended["other"] and "client 1" in two.ended["other"]
+    assert "another process uses this keystore" in two.ended["other"] and "client 1" in two.ended["other"]
     assert committed == list(range(1, ROUNDS + 1))
 
 
@@ -172,7 +172,7 @@ def test_the_command_ends_with_a_sentence_and_an_error_in_its_log(tmp_path):
             *log, last = (tmp_path / "client-9.log").read_text().strip().splitlines()
         finally:
             made.stop_all()
-    assert last.startswith("fedgrove: another process acts with this keystore")
+    assert last.startswith("fedgrove: another process uses this keystore")
     assert any('"level": "error"' in line for line in log)
 
 
@@ -187,4 +187,4 @@ def test_without_the_mend_both_go_on_and_one_waits_politely_for_ever(federation,
     run(federation, two, ("closed", 1))
     assert not two.ended and not two.alarms
     slower = "first" if faster == "other" else "other"
-    assert "this client: its journal of the round is gone" in two.waits[slower]
+    assert "this client: its journal of the round is missing" in two.waits[slower]
