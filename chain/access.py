@@ -1,4 +1,4 @@
-"""What this package needs of a chain, whichever chain it is: the interface behind the facade."""
+"""The interface behind the facade: what this package requires of any chain."""
 
 import threading
 import time
@@ -140,7 +140,7 @@ class Network(ABC):
 
     @abstractmethod
     def mined(self, transaction: bytes) -> Mined | None:
-        """What became of a transaction; None while it is in no block."""
+        """Receipt of a transaction; None while it is not in a block."""
 
     @abstractmethod
     def knows(self, transaction: bytes) -> bool:

@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def copy_of(state: Path) -> Path:
-    """Where the copy of a state file is."""
+    """Path of the copy of a state file."""
     return state.with_name(state.name + ".kept")
 
 

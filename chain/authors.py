@@ -1,4 +1,4 @@
-"""Which account answers for a record, and whether the transaction that left it says what the record says.
+"""The account that answers for a record, and the check of the record against its transaction.
 
 The contracts take direct calls of plain accounts only (``contracts/DirectCalls.sol``), so the calldata of a record's
 transaction holds the record's content, under its author's signature. What the calldata alone cannot show (that an
@@ -203,7 +203,7 @@ def _orders(record: Sealed, data: bytes) -> bool:
 def _batched(
     record: Drawn | DrawRejected, item: SignedDraw, transaction: SignedTransaction, deployment: Deployment
 ) -> str:
-    """Who answers for what became of an item of a batch: who signed it if it was taken, else who handed it in."""
+    """The account that answers for an item of a batch: its signer if it was accepted, otherwise the sender."""
     _, words = _call("TrainingLedger", transaction.data)
     if int.from_bytes(words[0], "big") != record.round:
         raise ValueError("the batch is for another round")

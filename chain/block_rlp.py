@@ -88,7 +88,7 @@ def _access_list(fields: dict[str, Any]) -> list:
 
 
 def _later_parts(kind: int, fields: dict[str, Any]) -> list:
-    """What blob (type 3) and set-code (type 4) transactions hold beyond type 2."""
+    """Additional fields of blob (type 3) and set-code (type 4) transactions."""
     if kind == 3:
         return [to_int(fields["maxFeePerBlobGas"]), [to_bytes(item, 32) for item in fields["blobVersionedHashes"]]]
     if kind == 4:

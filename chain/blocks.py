@@ -35,7 +35,7 @@ class BadHistory(ChainError):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a block's two tries hold: transactions and receipts as their EIP-2718 encodings, in order."""
+    """Contents of a block's two tries: transactions and receipts in their EIP-2718 encodings, in order."""
 
     transactions: tuple[bytes, ...]
     receipts: tuple[bytes, ...]

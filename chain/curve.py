@@ -28,7 +28,7 @@ else:
 
 
 class InvalidPoint(ValueError):
-    """Bytes or coordinates that are no point of the curve, or a sum that is the point at infinity."""
+    """Bytes or coordinates that are not a point on the curve, or a sum that is the point at infinity."""
 
 
 @dataclass(frozen=True, slots=True)

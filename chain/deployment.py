@@ -1,4 +1,4 @@
-"""Where a federation's contracts are, the terms fixed in them, and the code that they must then have."""
+"""Addresses of a federation's contracts, the terms fixed in them, and the code that they must have."""
 
 import json
 import re
@@ -76,7 +76,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the members agreed on before the first round, fixed at deployment.
+    """Terms agreed before the first round, fixed at deployment.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where a federation's contracts are, and the terms that are fixed in them.
+    """Addresses of a federation's contracts, and the terms fixed in them.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Deployment:
 
 
 def creation_data(contract: str, deployment: Deployment) -> bytes:
-    """What a transaction must hold that creates the shipped contract with these terms, to the byte."""
+    """Exact calldata of the transaction that creates the shipped contract with these terms."""
     if contract == "ClientRegistry":
         fixed = (deployment.open_membership, deployment.admin, deployment.ledger, deployment.activation_delay)
         return creation(contract, fixed)

@@ -74,7 +74,7 @@ class AnswerTooLarge(Fault):
 
 @dataclass(slots=True)
 class EndpointHealth:
-    """What is known of an endpoint: its head, whether its chain was checked since it was last left, how long it rests.
+    """State of an endpoint: its head, whether its chain id was checked since its last failure, how long it rests.
 
     ``rests_until`` is on the monotonic clock, 0 while it is in use; ``failures`` are those in a row.
     """
@@ -379,7 +379,7 @@ class Endpoints:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port: a URL's path and user may hold a secret. Raises ConnectionFailed for what is no URL."""
+    """Scheme, host and port: a URL's path and user may hold a secret. Raises ConnectionFailed for an invalid URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -1,4 +1,4 @@
-"""What can go wrong with the chain, as typed exceptions whose message is one sentence that says what to do."""
+"""Errors of the chain, as typed exceptions whose message is one sentence that says what to do."""
 
 import functools
 import json
@@ -60,7 +60,7 @@ class WrongCode(ChainError):
 
 
 class InvalidLog(ChainError):
-    """A log that is no record of the contracts."""
+    """A log that is not a record of the contracts."""
 
     def __init__(self, block: int, log_index: int, reason: str) -> None:
         super().__init__(

@@ -61,7 +61,7 @@ def deploy(
 
 
 def read_deployment(network: Network, ledger: str, first_block: int | None = None) -> Deployment:
-    """What the contracts themselves say of a federation, given the ledger's address.
+    """Read a federation's description from its contracts, given the ledger's address.
 
     ``first_block`` spares the search for the first record.
 

@@ -58,7 +58,7 @@ class Heads:
 
     @property
     def subscribed(self) -> bool:
-        """Whether a node tells of its new blocks at present."""
+        """Whether a node currently announces its new blocks."""
         return self._subscribed
 
     def wait(self, seconds: float) -> bool:

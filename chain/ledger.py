@@ -49,7 +49,7 @@ MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT = 1_000, 500, 32, 250
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """What the registry knows of an account; ``client`` is 0 when it is not registered."""
+    """The registry's entry of an account; ``client`` is 0 if it is not registered."""
 
     client: int
     active_from: int
@@ -133,7 +133,7 @@ class Ledger:
         return self._transact(self._registry, "rotateMailboxKey", keys.mailbox_public)
 
     def withdraw(self, points: int, digest: bytes) -> Receipt:
-        """Take back so many of this client's data points (0: all, for good); ``digest`` commits to which ones."""
+        """Withdraw this number of the client's data points (0: all, for good); ``digest`` commits to the points."""
         return self._transact(self._registry, "withdraw", points, digest)
 
     def approve(self, account: str) -> Receipt:
@@ -147,11 +147,11 @@ class Ledger:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def open(self, model_digest: bytes) -> Receipt:
-        """Open the next round, which trains from the model that stands."""
+        """Open the next round, which trains from the model in force."""
         return self._transact(self._ledger, "open", model_digest)
 
     def fix_seed(self, number: int) -> Receipt:
-        """Fix the round's seed; the first draw does so by itself."""
+        """Fix the round's seed; the first draw also does this."""
         return self._transact(self._ledger, "fixSeed", number)
 
     def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
@@ -236,7 +236,7 @@ class Ledger:
         return self._ledger.call("currentRound")
 
     def current_model(self) -> bytes:
-        """Digest of the model that stands, zero before the first round."""
+        """Digest of the model in force, zero before the first round."""
         return self._ledger.call("currentModel")
 
     def round(self, number: int) -> RoundView:
@@ -245,7 +245,7 @@ class Ledger:
         return RoundView(Phase(phase), *rest)
 
     def phase(self, number: int) -> Phase:
-        """Where a round stands in the latest block."""
+        """Phase of a round in the latest block."""
         return Phase(self._ledger.call("phase", number))
 
     def settings(self) -> Settings:
@@ -253,7 +253,7 @@ class Ledger:
         return Settings(*self._ledger.call("settings")[:-2])
 
     def client_of(self, account: str) -> ClientView:
-        """What the registry knows of an account."""
+        """The registry's entry of an account."""
         return ClientView(*self._registry.call("clientOf", to_checksum_address(account)))
 
     def sits_out_until(self, account: str) -> int:

@@ -1,4 +1,4 @@
-"""What all readings of a federation's records have in common: they grow with the chain, and no block is read twice."""
+"""Common part of all record indexes: they grow with the chain, and each block is read once."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -65,7 +65,7 @@ class RecordIndex(ABC):
         """The RANDAO mix in the header of a block that was read, 32 bytes; raises BadHistory for any other."""
 
     def forget(self) -> None:
-        """Drop every block, to read them anew."""
+        """Drop every block, to read them again."""
         with self._lock:
             self._keep(self._deployment.block - 1)
 

@@ -1,4 +1,4 @@
-"""What the contracts record: one frozen dataclass per event (``chain.events`` decodes them from logs).
+"""Records of the contracts: one frozen dataclass per event (``chain.events`` decodes them from logs).
 
 Fields are the events' parameters in snake_case: integers as ``int``, addresses as checksummed ``str``, everything else
 as ``bytes``. Digests are the 32-byte sha2-256 digests under which the content store knows the blobs.
@@ -22,7 +22,7 @@ class FailureReason(IntEnum):
 
 
 class Phase(IntEnum):
-    """Where a round stands. SKIPPED, FAILED and VOIDED are final; CLOSED is, unless its clients dispute it.
+    """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, unless its clients dispute it.
 
     OVERDUE: anyone may record the round as failed.
     """
@@ -43,7 +43,7 @@ class Phase(IntEnum):
 
 
 class Position(NamedTuple):
-    """Where a log lies: block number, transaction hash (32 bytes), index of the log within the block.
+    """Place of a log: block number, transaction hash (32 bytes), index of the log within the block.
 
     ``author`` is the checksummed address of the account that answers for the record, by its signature; empty where
     nobody has checked that.
@@ -67,7 +67,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What all records have: their place on the chain."""
+    """Base of all records: their place on the chain."""
 
     at: Position
 

@@ -297,7 +297,7 @@ _UNDERPRICED = (
 
 
 def _refusal(message: str) -> ChainError | None:
-    """What a refusal means, by the words of the nodes in use; None when the node has the transaction already."""
+    """Meaning of a refusal, by the known nodes' words; None if the node already has the transaction."""
     lower = message.lower()
     if any(words in lower for words in _TAKEN):
         return None

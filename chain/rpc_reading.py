@@ -1,4 +1,4 @@
-"""What one JSON-RPC node says of blocks, as this package reads it; every answer is hostile until it is parsed."""
+"""Reading of blocks from one JSON-RPC node; every answer is hostile until it is parsed."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -19,7 +19,7 @@ _TYPED_FIELDS = {1: 11, 2: 12, 3: 14, 4: 13}
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """What the signature covers, as far as records need it.
+    """The signed fields, as far as records need them.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a transaction shall do: recipient (None creates a contract), calldata, limit of gas, value in wei."""
+    """Content of a transaction: recipient (None creates a contract), calldata, limit of gas, value in wei."""
 
     to: str | None
     data: bytes = field(repr=False)
@@ -301,7 +301,7 @@ class Sender:
             self._offer(attempt)
 
     def _offer(self, attempt: Attempt) -> None:
-        """Send the latest version; a refusal is no fault, for an earlier one may be mined by now."""
+        """Send the latest version; a refusal is not an error, because an earlier version may be mined by now."""
         try:
             self._network.send(attempt.raw)
         except (TransactionRefused, InsufficientFunds):

@@ -42,7 +42,7 @@ def is_drawn(beta: bytes, rate_ppm: int) -> bool:
 
 
 def order_seed(chain_id: int, ledger: str, number: int, randomness: bytes) -> bytes:
-    """What orders a round's tickets: keccak256(abi.encode("order", chain id, ledger, round, randomness)).
+    """Key that orders a round's tickets: keccak256(abi.encode("order", chain id, ledger, round, randomness)).
 
     ``randomness`` is the hash, or the RANDAO mix, of a block after the last draw: who can still choose whether to draw
     does not know where its ticket will stand.

@@ -1,4 +1,4 @@
-"""What a finished run's ledger and store say, round by round. Nothing here is checked: ``fedgrove.audit`` does that."""
+"""Contents of a finished run's ledger and store, round by round, unchecked: ``fedgrove.audit`` checks them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,11 +82,11 @@ class History:
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """What the members agreed on: the tables of the federation's TOML file; empty before the first round."""
+        """The terms: the tables of the federation's TOML file; empty before the first round."""
         return self._method.config.to_tables() if self._sorted.rounds else {}
 
     def model(self, number: int | None = None) -> Model:
-        """The model that round ``number`` closed with; by default the one that stands at the end.
+        """The model that round ``number`` closed with; by default, the model in force at the end.
 
         Returns
         -------

@@ -238,7 +238,7 @@ class DiskStore(DiskReader):
 
     @contextmanager
     def _changes(self) -> Iterator[None]:
-        """Hold the store's lock, which threads and processes respect alike."""
+        """Hold the store's lock, against threads and processes."""
         with self._disk_errors(), open(self.path / LOCK, "ab") as file:
             deadline = time.monotonic() + _LOCK_SECONDS
             while True:
@@ -270,7 +270,7 @@ def open_block(path: Path) -> BinaryIO:
 
 
 def _entries(folder: Path) -> list[os.DirEntry]:
-    """What a folder holds, by name; nothing where there is no folder."""
+    """Entries of a folder, by name; empty if the folder does not exist."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

@@ -51,7 +51,6 @@ IN_MESSAGES = {
     r"at hand": "available",
     r"for want of": "for lack of, or the cause",
     r"can(not)? be (had|told)": "available, known",
-    r"(begins?|begun|anew) anew|read \w+ anew": "again",
     r"taken? (back|off)": "withdrawn, removed",
     r"out of reach": "unavailable",
 }

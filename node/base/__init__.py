@@ -1,1 +1,1 @@
-"""What everything may use: tensors, whole and durable files, strict tables, keys that can be destroyed."""
+"""Foundations for all packages: tensors, whole and durable files, strict tables, keys that can be destroyed."""

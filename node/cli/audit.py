@@ -31,7 +31,7 @@ from rich.progress import Progress
 
 
 class AuditGroup(typer.core.TyperGroup):
-    """Lets ``audit DIR`` stand beside ``audit export`` and ``audit verify``."""
+    """Allows ``audit DIR`` in addition to ``audit export`` and ``audit verify``."""
 
     def parse_args(self, context: typer.Context, arguments: list[str]) -> list[str]:
         if arguments and arguments[0] not in (*self.commands, "--help"):
@@ -81,7 +81,7 @@ def run(
     expect_statement: ExpectStatement = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Audit a run's directory, or a live ledger and its store, at once or while it goes on.
+    """Audit a run's directory, or a live ledger and its store, once or while the federation runs.
 
     Example: fedgrove audit runs/first
 
@@ -206,7 +206,7 @@ def _follow(follower: Follower, interval: float, bell: Webhook | None, as_json: 
 
 
 class _Said:
-    """What was said of a watch; says what is new."""
+    """Output of a watch; prints only news."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -215,7 +215,7 @@ class _Said:
         self._waiting = ""
 
     def news(self) -> None:
-        """One line for audited rounds and for each remark, one where the watch begins to wait or goes on."""
+        """Print a line for audited rounds, for each remark, and when the watch starts or stops waiting."""
         rounds, waiting = self._follower.rounds, self._follower.waiting
         if waiting != self._waiting:
             complain(f"waiting: {waiting}" if waiting else "resumed")

@@ -1,4 +1,4 @@
-"""What ``fedgrove status`` shows of clusters: read off the ledger, and the state of the clusters off the store."""
+"""Clusters in ``fedgrove status``: read from the ledger, and the state of the clusters from the store."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ from fedgrove.node.status.standing import Standing
 
 @dataclass(frozen=True)
 class ClusterSight:
-    """What one look shows.
+    """Result of one look.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ClusterSight:
         return rows + ([("expelled", name_clients(now.expelled))] if now.expelled else [])
 
     def told(self, standing: Standing) -> Standing:
-        """Where the round stands, if nobody but the coordinator can close it."""
+        """Status of the round, adapted if only the coordinator can close it."""
         if standing.phase != "close" or self.standing is None or not self.standing.stated:
             return standing
         return replace(standing, waiting=f"the coordinator to close: only it can state {self.standing.stated}")
@@ -75,7 +75,7 @@ class ClusterLook:
         self._read: tuple[tuple[bytes, bytes], ClusterState] | None = None
 
     def look(self, view: LedgerView) -> ClusterSight:
-        """What the latest round is for, or the next one if it has ended."""
+        """Purpose of the latest round, or of the next one if it has ended."""
         if self._course is None:
             return ClusterSight()
         current, base = view.rounds.latest, view.rounds.base
@@ -93,7 +93,7 @@ class ClusterLook:
         return ClusterSight(cluster_standing(self._course, state, current, committing))
 
     def _state(self, base: RoundRecords) -> ClusterState:
-        """What a round left, with what was stated of it."""
+        """Resulting state of a round, with the statement about it."""
         key = (base.closing.model_digest, base.closing.metrics_digest)
         if self._read is None or self._read[0] != key:
             self._read = (key, state_after(base, self._terms, self._store))

@@ -77,7 +77,7 @@ def kmeans(
 
 
 def show(role: str, step: Step) -> None:
-    """One line for what somebody does that others should know of."""
+    """Print one line for each action or absence of a role."""
     if step.acted and (role == "coordinator" or step.phase in ("request", "dispute")):
         console.print(f"{role}: {step.acted}", markup=False, soft_wrap=True)
     elif step.phase == "sit out":
@@ -85,7 +85,7 @@ def show(role: str, step: Step) -> None:
 
 
 def describe(state: KMeansState) -> dict:
-    """What a state says, JSON-ready."""
+    """Summary of a state, JSON-ready."""
     return {
         "centres": state.centres.tolist(),
         "counted": state.counts.total,

@@ -1,4 +1,4 @@
-"""What a member should know who asks one endpoint only, and not its own."""
+"""Warning for a member that relies on a single endpoint of somebody else."""
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -8,7 +8,7 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 
 
 def lone_endpoint(reach: NetworkSettings) -> str:
-    """What the only endpoint could do, in a sentence; empty where several must agree, or it is on this machine.
+    """Possible attacks of the only endpoint, in a sentence; empty if several must agree, or it is on this machine.
 
     Those at one origin are one, and where none must agree with another, each that may be asked is the only one.
     """

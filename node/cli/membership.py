@@ -40,7 +40,7 @@ def deploy(
     terms, reach = load_config(config)
     if reach.ledger:
         raise CommandError(
-            f"{config} already names the ledger {reach.ledger}: remove its [network] table to deploy anew"
+            f"{config} already names the ledger {reach.ledger}: remove its [network] table to deploy again"
         )
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}

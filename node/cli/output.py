@@ -1,4 +1,4 @@
-"""What all commands share: JSON on stdout, talk on stderr, and which errors are a user's to mend."""
+"""Common parts of all commands: JSON on stdout, messages on stderr, and the errors that a user can fix."""
 
 import errno
 import json
@@ -52,7 +52,7 @@ def is_users_to_mend(mistake: Exception) -> bool:
 
 
 def fault_of_disk(mistake: Exception) -> str:
-    """What an exception tells of the disk, in one sentence; empty where it tells of something else."""
+    """Message on an exception of the disk, in one sentence; empty for other exceptions."""
     if isinstance(mistake, sqlite3.Error) and getattr(mistake, "sqlite_errorname", "") == "SQLITE_FULL":
         mistake = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if not isinstance(mistake, OSError) or mistake.errno not in _OF_DISK:

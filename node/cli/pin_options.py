@@ -23,7 +23,7 @@ _HEAD = re.compile(r"(\d{1,18}):(?:0x)?([0-9a-fA-F]{64})")
 
 
 def pins_of(heads: list[str] | None, ledger: str | None, chain: int | None, statements: list[Path] | None) -> Pins:
-    """What the options name; CommandError for what is none."""
+    """Pins from the options; raises CommandError for an invalid one."""
     if ledger is not None and not is_address(ledger):
         raise CommandError(f"--expect-ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
     return Pins(

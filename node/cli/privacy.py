@@ -147,7 +147,7 @@ def _training(
 
 
 def _advice(training: "PlannedTraining", found: "Outlook", secret: float) -> list[str]:
-    """What to do about S, δ and the noise; ``secret``: the ε that counts on nobody knowing who is drawn, or 0."""
+    """Advice on S, δ and the noise; ``secret``: the ε that assumes secret participation, or 0."""
     sentences = [
         "S: use the median norm of updates trained on public data, or let it adapt (clipping = quantile); "
         "below that, signal and noise shrink equally."

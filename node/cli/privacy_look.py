@@ -1,4 +1,4 @@
-"""What ``fedgrove status`` shows of a privacy budget: read off the ledger, and the model's size off the store."""
+"""Privacy budget in ``fedgrove status``: read from the ledger, and the model's size from the store."""
 
 from dataclasses import asdict, dataclass
 
@@ -12,7 +12,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 @dataclass(frozen=True)
 class PrivacySight:
-    """What one look shows.
+    """Result of one look.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class PrivacyLook:
         self._parameters = 0
 
     def look(self, rounds: Rounds, account: str | None) -> PrivacySight:
-        """What was spent, by whom, and whether there is enough left for another round."""
+        """Look up the spent budget, and whether enough is left for another round."""
         latest = rounds.latest
         if latest is None:
             return PrivacySight()

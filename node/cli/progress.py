@@ -54,7 +54,7 @@ class DemoDisplay:
         self._refresh()
 
     def say(self, phase: str) -> None:
-        """Name what goes on now."""
+        """Describe the current activity."""
         self._phase, self._waiting = phase, ""
         self._line(phase)
         self._refresh()

@@ -1,4 +1,4 @@
-"""What ``[network]`` names: chain, ledger, store."""
+"""Chain, ledger and store that ``[network]`` names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

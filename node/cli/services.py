@@ -133,7 +133,7 @@ def coordinator(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a service works."""
+    """Chain, ledger and store of a service."""
 
     network: Network
     ledger: Ledger
@@ -174,12 +174,12 @@ def _standby(
 
 
 def _private_data(data: Path, terms: FederationConfig) -> Samples | np.ndarray:
-    """What a client computes with."""
+    """Inputs of a client's computation."""
     return method_of(terms).member_data(data)
 
 
 def _aides(terms: FederationConfig, keys: Keys, data: Path | None, standby: bool) -> Aides:
-    """What the coordinator does beside driving rounds; a stand-by only evaluates."""
+    """The coordinator's work in addition to driving rounds; a stand-by only evaluates."""
     method = method_of(terms)
     test = method.test_data(data) if data is not None else None
     return method.aides(None if standby else keys, test)

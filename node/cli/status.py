@@ -1,4 +1,4 @@
-"""``fedgrove status``: where a federation stands, why my last round did not count, and what my key can pay for."""
+"""``fedgrove status``: state of a federation, reason if my last round did not count, and my account's means."""
 
 import json
 import time
@@ -86,7 +86,7 @@ class StatusSnapshot:
 
     @property
     def substance(self) -> Standing:
-        """What has to change to be worth a new line."""
+        """The values whose change prints a new line."""
         return replace(self.standing, block=0)
 
 

@@ -56,7 +56,7 @@ Observer = Callable[[str, Step], None]
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What a demonstration runs: how many clients, on which data, how skewed, with which dropouts.
+    """Plan of a demonstration: number of clients, dataset, skew and dropouts.
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
     is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
@@ -82,7 +82,7 @@ class DemoPlan:
 
     @property
     def partition(self) -> PartitionSettings:
-        """How the data are dealt."""
+        """Split of the data."""
         if cluster_terms(self.method) is None:
             return PartitionSettings(kind="dirichlet", alpha=self.alpha)
         return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
@@ -278,7 +278,7 @@ class Demo:
 
 
 class Silence:
-    """Which client falls silent in which round, and from which step on; a function of the plan's seed."""
+    """The clients that drop out of each round, and from which step on; a function of the plan's seed."""
 
     _AFTER = ("drew", "shared", "published its masked update")
 

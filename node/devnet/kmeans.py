@@ -74,7 +74,7 @@ class LocalFederationError(RuntimeError):
 
 @dataclass(frozen=True)
 class LocalFederation:
-    """What lies in a directory, at rest.
+    """Files of a directory while nothing runs.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class LocalFederation:
         return self.keys(_client_name(number))
 
     def check_client(self, number: int) -> None:
-        """Raise LocalFederationError if there is no such client."""
+        """Raise LocalFederationError if this client does not exist."""
         if not 1 <= number <= self.clients:
             raise LocalFederationError(f"there is no client {number}: clients are numbered from 1 to {self.clients}")
 
@@ -212,7 +212,7 @@ class Session:
 
     @property
     def state(self) -> KMeansState:
-        """What the latest closed round left."""
+        """State after the latest closed round."""
         rounds = self._coordinator.view.rounds
         return method_of(self._federation.config).fetch_model(self._store, rounds.model_digest)
 

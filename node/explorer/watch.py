@@ -1,4 +1,4 @@
-"""What goes on behind the pages: one thread reads, one surveys, one audits; the pages see what was found by now.
+"""Work behind the pages: one thread reads, one surveys, one audits; the pages see what was found by now.
 
 A store may take half a minute to say that it does not find a blob, and an audit many: neither holds up the others.
 """
@@ -31,7 +31,7 @@ _NOT_OF_A_RECORD = ("chain", "ledger", "archive", "manifest.json", "report.json"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known now.
+    """State of knowledge at this moment.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where torch computes: the processor, with the same bytes on any machine, or a GPU, with those of its kind."""
+"""Device for torch: the processor, with the same bytes on any machine, or a GPU, with those of its kind."""
 
 import os
 

@@ -246,6 +246,6 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def split_extras(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> Tensors:
-    """Return what travels beside the model's weights: the strategy's extra tensors."""
+    """Return the strategy's extra tensors, which are sent with the model's weights."""
     weights = {name for name, _ in model.named_parameters()}
     return {name: value for name, value in tensors.items() if name not in weights}

@@ -1,4 +1,4 @@
-"""Where the public datasets come from: addresses, sizes and SHA-256 of the publishers' files, and their download.
+"""Sources of the public datasets: addresses, sizes and SHA-256 of the publishers' files, and their download.
 
 The SHA-256 belong to the files whose MD5 the publishers give. MNIST's own site no longer serves the files; PyTorch's
 mirror does, and the checksum makes the mirror as good as the original.
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 class DatasetError(ValueError):
-    """A dataset cannot be had or used; one sentence that says what to do."""
+    """A dataset is unavailable or unusable; the message is one sentence that says what to do."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Loaded:
         return channels, height, width
 
     def train(self) -> Samples:
-        """Samples to be dealt to clients."""
+        """Samples to split over clients."""
         return self.training
 
     def test(self) -> Samples:

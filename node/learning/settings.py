@@ -1,4 +1,4 @@
-"""What the members of a federation agree on about learning, as plain checked values (no torch here)."""
+"""Learning terms of a federation, as plain checked values (no torch here)."""
 
 from dataclasses import dataclass
 from typing import Literal

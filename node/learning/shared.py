@@ -11,7 +11,7 @@ MAX_SHARED_BYTES = 64 << 20
 
 
 class InvalidSharedSet(ValueError):
-    """The bytes are no shared set for this federation's model; the message says why."""
+    """The bytes are not a shared set for this federation's model; the message says why."""
 
 
 def draw_shared(samples: Samples, per_class: int, rng: np.random.Generator) -> Samples:

@@ -53,7 +53,7 @@ class DivergedTraining(ValueError):
 
 @dataclass(frozen=True)
 class LocalUpdate:
-    """What a client's round of training gives.
+    """Result of a client's round of training.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Evaluation:
 
 
 class RoundPosition(TypedDict):
-    """Where a training stands: its round, from 1, of how many, and the seed that everything random follows from."""
+    """Position of a training: its round, from 1, the number of rounds, and the seed of all randomness."""
 
     number: int
     rounds: int

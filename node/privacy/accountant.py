@@ -1,4 +1,4 @@
-"""What a training has spent of its privacy budget: ε at a δ, δ at an ε, rounds that are left, σ for a target.
+"""Privacy accounting of a training: ε at a δ, δ at an ε, rounds that are left, σ for a target.
 
 Everything that was told is a list of releases. They are composed as ``dp-accounting``'s privacy loss distributions,
 which round to the unfavourable side; Gaussian releases without sampling make a single Gaussian mechanism with 1/σ² =
@@ -133,7 +133,7 @@ def rounds_left(spent: Iterable[Release], each: Release, epsilon: float, delta: 
 
 
 def noise_for(rounds: int, rate: float, epsilon: float, delta: float) -> float:
-    """The least σ, rounded up to four digits, with which so many rounds are (ε, δ)-private."""
+    """The least σ, rounded up to four digits, with which this many rounds are (ε, δ)-private."""
     enough = math.sqrt(rounds) * gaussian_sigma(epsilon, delta, 1.0)  # without sampling
     if rate < 1:
         enough = _search(lambda sigma: _excess(GaussianRelease(sigma, rate, rounds), epsilon, delta), enough)

@@ -95,7 +95,7 @@ def fill_up(grid: Grid, words: np.ndarray, survivors: int, key: bytes) -> None:
 
 
 def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarray, float | None]:
-    """What a sum of uploads says.
+    """Decoded sum of uploads.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ _STEPS = 1024  # a noise multiplier is rounded down to so many parts of σ, so t
 
 
 class RingTooSmall(ValueError):
-    """The sum of so many clients would not fit; the message says what to change."""
+    """The sum of this many clients would not fit; the message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Grid:
 
     @property
     def needed(self) -> int:
-        """k = ⌈(1 − ρ)n⌉: so many clients give the full noise, or a little more."""
+        """k = ⌈(1 − ρ)n⌉: the number of clients that give the full noise, or a little more."""
         return max(1, math.ceil(self.sharers * (1 - self.dropouts)))
 
     @property
@@ -116,17 +116,17 @@ class Grid:
         return full / (self.sharers * (1 - self.dropouts))
 
     def noise_deviation(self, shares: int) -> float:
-        """Standard deviation of the noise of so many clients in a coordinate of the decoded sum."""
+        """Standard deviation of the noise of this many clients in a coordinate of the decoded sum."""
         return self.unit * math.sqrt(shares * self.share_variance)
 
     def multiplier_of(self, shares: int) -> float:
-        """The noise multiplier that so many clients' noise counts as: √(V − 9)/Δ, rounded down to 1024ths of σ."""
+        """The noise multiplier of this many clients' noise: √(V − 9)/Δ, rounded down to 1024ths of σ."""
         excess = max(shares * self.share_variance - _SMOOTHING, Fraction(0))
         full = Fraction(self.noise_multiplier) ** 2 * self.sensitivity**2
         return math.isqrt(math.floor(excess / full * _STEPS**2)) / _STEPS * self.noise_multiplier
 
     def release(self, shares: int, rate: float) -> GaussianRelease:
-        """What the round tells, for the accountant.
+        """Release of the round, for the accountant.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Grid:
         return GaussianRelease(self.multiplier_of(shares), rate)
 
     def limits(self, uploads: int, shares: int) -> Limits:
-        """What so many honest uploads can add up to, with so many shares of noise; more has a chance below 2⁻³⁹.
+        """Largest sum of honest uploads with their shares of noise; more has a probability below 2⁻³⁹.
 
         A word of the noise is sub-Gaussian: it exceeds √(2·ln 2·b·V) with a probability of 2⁻ᵇ at most, either way. The
         square of the noise's length is V times a χ² variable with d degrees of freedom, which exceeds d + 2√(dx) + 2x
@@ -152,14 +152,14 @@ class Grid:
         return Limits(longest + word, last, (longest + length) ** 2)
 
     def wrap_probability(self, shares: int) -> float:
-        """Bound on the probability that some coordinate of the sum of so many clients leaves ±2³¹."""
+        """Bound on the probability that a coordinate of the sum of this many clients leaves ±2³¹."""
         room = (1 << 31) - shares * self.sensitivity
         if room <= 0:
             return 1.0
         return min(1.0, 2 * self.length * math.exp(-(room**2) / 2 / float(shares * self.share_variance)))
 
     def slack(self, shares: int) -> tuple[float, float]:
-        """What discreteness and finite tables add to ε, and to δ for an ε of 1 (multiply by (1 + e^ε)/3.7)."""
+        """Addition of discreteness and finite tables to ε, and to δ for an ε of 1 (multiply by (1 + e^ε)/3.7)."""
         rounding = 2.001 * math.exp(-2 * math.pi**2 * _SMOOTHING)
         ratio = self.length * (sum_log_ratio(self.share_variance, shares) + rounding)
         distance = self.length * shares * discrete_gaussian(self.share_variance).distance

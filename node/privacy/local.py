@@ -1,4 +1,4 @@
-"""Local differential privacy: a client clips its update and adds Gaussian noise of its own (spec 04, seed 002).
+"""Local differential privacy: a client clips its update and adds its own Gaussian noise (spec 04, seed 002).
 
 σ comes from (ε, δ) by the exact condition of Balle and Wang (2018, theorem 8) for the Gaussian mechanism of sensitivity
 Δ: Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ) ≤ δ.
@@ -55,7 +55,7 @@ class LocalMechanism:
 
     @property
     def sensitivity(self) -> float:
-        """2C: how far apart two clipped updates can be."""
+        """2C: the largest distance between two clipped updates."""
         return 2 * self.clip
 
     @property
@@ -69,7 +69,7 @@ class LocalMechanism:
         return self.sigma * math.sqrt(self.length) / self.clip
 
     def epsilon_after(self, uploads: int, delta: float) -> float:
-        """ε at ``delta`` of so many uploads of one client."""
+        """ε at ``delta`` of this many uploads of one client."""
         return gaussian_epsilon(self.sigma, delta, math.sqrt(uploads) * self.sensitivity)
 
 

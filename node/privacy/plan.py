@@ -1,4 +1,4 @@
-"""What a budget means before anything is trained: σ, the length of the noise beside that of an update, ε for whom.
+"""Plan of a budget before training: σ, the noise relative to an update, and ε by observer.
 
 The signal is taken at its best: every update has the length S and all point the same way, so that their mean has the
 length S, too. The noise in the mean of m has the length σS√d/m. S cancels out, as long as updates are at least as long.
@@ -77,7 +77,7 @@ class PlannedTraining:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a budget asks for.
+    """Requirements of a budget.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class PlannedSpending:
-    """ε of so many rounds, and how many more a budget affords (None without a budget)."""
+    """ε of this many rounds, and the number of rounds left in a budget (None without a budget)."""
 
     rounds: int
     epsilon: float
@@ -117,7 +117,7 @@ class PlannedSpending:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a training costs: towards those who see the models and nothing else, and towards readers of the ledger.
+    """Cost of a training: towards observers of models only, and towards readers of the ledger.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Cost:
 
 
 def outlook(training: PlannedTraining, epsilon: float, participation: str) -> Outlook:
-    """What (``epsilon``, δ) for all rounds asks for; ``participation`` as in ``ClientLevelSettings``."""
+    """Requirements of (``epsilon``, δ) for all rounds; ``participation`` as in ``ClientLevelSettings``."""
     secret = participation == "secret"
     counted = training.rounds if secret else training.participations
     sigma = noise_for(counted, training.rate if secret else 1.0, epsilon, training.delta)
@@ -163,7 +163,7 @@ def cost(
     budget: float | None = None,
     most: int | None = None,
 ) -> Cost:
-    """What so many rounds with this noise cost.
+    """Cost of this many rounds with this noise.
 
     Parameters
     ----------

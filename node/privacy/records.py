@@ -1,4 +1,4 @@
-"""What a round released about its clients, as its metrics state it on the ledger; everybody recomputes it.
+"""Releases of a round about its clients, as stated in its metrics on the ledger; everybody recomputes them.
 
 One dataclass a mechanism. All fields are exact functions of the ledger and the uploads, but for ε, which a library
 computes in floating point: two statements of it agree within ``AGREEMENT``.
@@ -17,7 +17,7 @@ class InvalidPrivacyRecord(ValueError):
 
 @dataclass(frozen=True)
 class PrivacyRecord:
-    """What holds for every mechanism.
+    """Common fields of every mechanism's record.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ def record_from(table: object) -> PrivacyRecord:
 
 
 def difference(stated: PrivacyRecord | None, computed: PrivacyRecord | None) -> str:
-    """Where a statement departs from what was computed, in one sentence; empty when it does not."""
+    """Difference between a statement and the computed record, in one sentence; empty if there is none."""
     if type(stated) is not type(computed):
         have, should = (each.mechanism if each else "none" for each in (stated, computed))
         return f"privacy.mechanism is stated as {have} but is {should}"

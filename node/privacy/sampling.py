@@ -19,7 +19,7 @@ _SHARE = 1e-3  # of δ
 def sampling_fault(
     settings: ClientLevelSettings, rate: float, members: int, quorum: int, max_clients: int, rounds: int
 ) -> str:
-    """Why a round with so many members is not the sampling that ε counts on, in one clause; empty when it is.
+    """Reason why a round with this many members breaks the sampling that ε assumes, in one clause; else empty.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the members of a federation agree on about privacy, as plain checked values (no heavy import here)."""
+"""Privacy terms of a federation, as plain checked values (no heavy import here)."""
 
 import math
 from bisect import bisect_right

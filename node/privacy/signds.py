@@ -98,7 +98,7 @@ class SignDsMechanism:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a client uploads; all of it may be public.
+    """A client's upload; all of it may be public.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Votes:
         self._clients += 1
 
     def update(self, step: float) -> np.ndarray:
-        """What is added to the global model: float32(votes · (step / clients)), shape (d,)."""
+        """Change of the global model: float32(votes · (step / clients)), shape (d,)."""
         if not self._clients:
             raise ValueError("there are no selections to average")
         return (self._sum * (step / self._clients)).astype(np.float32)

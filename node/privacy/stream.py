@@ -30,5 +30,5 @@ class Stream:
         return np.frombuffer(self._scratch, words, count)
 
     def integer(self, bits: int) -> int:
-        """A uniform integer of so many bits, a multiple of 8."""
+        """A uniform integer with this many bits, a multiple of 8."""
         return int.from_bytes(self.take(bits // 8, np.uint8).tobytes())

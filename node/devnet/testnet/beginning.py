@@ -1,4 +1,4 @@
-"""What a testnet begins with: the federation's terms, everybody's data, and what lies in the store."""
+"""Initial contents of a testnet: the federation's terms, everybody's data, and the store's blobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What the command, and scripts, do with a testnet: bring it up, look at it, take it down."""
+"""Control of a testnet by the command and by scripts: start it, inspect it, stop it."""
 
 import json
 import os
@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Processes:
-    """What runs of a testnet.
+    """Running processes of a testnet.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Processes:
 
 
 def look(layout: TestnetPaths) -> Processes | None:
-    """What runs of a testnet; None while nobody supervises it."""
+    """Running processes of a testnet; None while it has no supervisor."""
     supervisor = _read(layout.supervisor)
     try:
         identity = Identity(supervisor["pid"], supervisor["started"])
@@ -177,7 +177,7 @@ def delete(layout: TestnetPaths) -> None:
 
 
 def federation(testnet: Testnet) -> Standing:
-    """Where the federation stands. Raises ChainError when the chain does not answer."""
+    """State of the federation. Raises ChainError when the chain does not answer."""
     with connect(chain_url(testnet), testnet.chain_id) as network:
         ledger = Ledger(network, read_deployment(network, testnet.ledger, testnet.block), None)
         return standing(ledger)

@@ -1,4 +1,4 @@
-"""Which process a number meant: process ids are used again, so a signal needs more than the number."""
+"""Identity of a process: process ids are reused, so a signal needs more than the number."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ class Identity:
             os.close(handle)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended within so many seconds."""
+        """Whether it ended within this many seconds."""
         deadline = time.monotonic() + seconds
         while self.alive:
             if time.monotonic() > deadline:

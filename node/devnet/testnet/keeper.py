@@ -38,13 +38,13 @@ class Running(Protocol):
         ...
 
     def stop(self, seconds: float) -> None:
-        """Ask it to end, and end it for certain after so many seconds."""
+        """Ask it to end, and kill it after this many seconds."""
         ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be kept running.
+    """A process to keep running.
 
     Attributes
     ----------

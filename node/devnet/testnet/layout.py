@@ -1,4 +1,4 @@
-"""What lies where in a testnet's directory, and the record that says that it is complete."""
+"""Layout of a testnet's directory, and the record that marks it as complete."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -21,7 +21,7 @@ class TestnetError(RuntimeError):
 
 @dataclass(frozen=True)
 class TestnetPlan:
-    """What a testnet runs; the fields are the options of ``fedgrove network up``.
+    """Plan of a testnet; the fields are the options of ``fedgrove network up``.
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters.
@@ -124,12 +124,12 @@ class TestnetPaths:
 
     @property
     def supervisor(self) -> Path:
-        """Which process supervises, while one does."""
+        """The supervisor's process, while there is one."""
         return self.root / "supervisor.json"
 
     @property
     def processes(self) -> Path:
-        """What the supervisor says of the processes it keeps."""
+        """The supervisor's report on its processes."""
         return self.root / "processes.json"
 
     @property
@@ -172,7 +172,7 @@ class ParticipantPaths:
 
     @property
     def state(self) -> Path:
-        """What the service itself keeps."""
+        """The service's own files."""
         return self.root / "state"
 
 

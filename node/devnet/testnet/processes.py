@@ -1,4 +1,4 @@
-"""What a testnet starts: the command line, the environment and the configuration of each process."""
+"""Processes of a testnet: the command line, the environment and the configuration of each process."""
 
 import dataclasses
 import os
@@ -78,12 +78,12 @@ def reach(layout: TestnetPaths, testnet: Testnet, client: int) -> NetworkSetting
 
 
 def chain_url(testnet: Testnet) -> str:
-    """Where the chain answers."""
+    """URL of the chain."""
     return f"http://127.0.0.1:{testnet.ports[CHAIN]}"
 
 
 def explorer_url(testnet: Testnet) -> str:
-    """Where the explorer's pages are; empty where the testnet has none."""
+    """URL of the explorer; empty if the testnet has none."""
     return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.plan.explorer else ""
 
 

@@ -1,4 +1,4 @@
-"""What each page says, as plain values out of the index. Foreign text is inert when it leaves this package.
+"""Contents of each page, as plain values from the index. Foreign text is inert when it leaves this package.
 
 - ``words``: the names for kinds of records, roles of blobs, phases and outcomes
 - ``rows``: records and blobs for people, each with how far it is checked

@@ -1,4 +1,4 @@
-"""The course of clusters for people: what came of each round, what each client did in it, what models scored."""
+"""The course of clusters for people: results of rounds, activity of clients, scores of models."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ MAX_CLUSTERS = 100
 
 @dataclass(frozen=True)
 class CourseMark:
-    """What a client did in a round: a letter or two, what it means, and a class for the style sheet."""
+    """Mark of a client in a round: a letter or two, its meaning, and a class for the style sheet."""
 
     text: str = ""
     title: str = ""
@@ -71,7 +71,7 @@ def _mark(step: ClusterStep, client: int, showed: Iterable[int], voted: Iterable
 
 
 def curves(clusters: ClustersView) -> Markup | None:
-    """What models scored over the rounds; None where none was tested."""
+    """Scores of models over the rounds; None if none was tested."""
     points: dict[int | None, list[tuple[int, float]]] = defaultdict(list)
     for place, step in enumerate(clusters.steps, 1):
         for score in step.scores[: 1 if step.one_model else MAX_CLUSTERS]:
@@ -83,14 +83,14 @@ def curves(clusters: ClustersView) -> Markup | None:
 
 
 def score_name(step: ClusterStep, score: ClusterScore) -> str:
-    """Which model a score is of."""
+    """Name of the model that a score belongs to."""
     if score.cluster is None:
         return "the global model"
     return f"cluster {score.cluster + 1}’s part of it" if step.one_model else f"cluster {score.cluster + 1}’s"
 
 
 def said(step: ClusterStep) -> list[str]:
-    """What came of a round, in sentences."""
+    """Result of a round, in sentences."""
     return _said(step, step.left.state) if step.left else []
 
 
@@ -136,7 +136,7 @@ def _trained(step: ClusterStep, state: ClusterState) -> list[str]:
 
 
 def _model(state: ClusterState, cluster: int, group: Cluster) -> str:
-    """What became of a cluster's model."""
+    """Result for a cluster's model."""
     name = f"cluster {cluster + 1}’s model"
     if cluster in state.spoilt:
         return f"The updates of {people(group)} could not be summed: {name} is kept."

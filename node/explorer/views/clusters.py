@@ -1,4 +1,4 @@
-"""What became of the clusters: who is like whom, who trained with whom, who was judged by whom, and what follows."""
+"""The clusters over time: similarity, training groups, judgements and their consequences."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _BEHIND = (
 
 @dataclass(frozen=True)
 class Matrix(Heatmap):
-    """Who is like whom, in the order of the clusters.
+    """Similarity of the clients, in the order of the clusters.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class ClustersView:
 
     @cached_property
     def matrix(self) -> Matrix | None:
-        """Who is like whom; None before all have compared."""
+        """Similarity of the clients; None before all have compared."""
         state = self._whole("clusters IS NOT NULL")
         if state is None or not state.overlaps:
             return None

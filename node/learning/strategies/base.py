@@ -1,4 +1,4 @@
-"""What a strategy is: what a client mixes into its data, adds to its loss, sends beside its weights, and keeps.
+"""Interface of a strategy: samples mixed in, terms of the loss, extra tensors to send, and state to keep.
 
 The server's part is the same for all: the weighted mean of everything that is uploaded, weights and extras alike, under
 the masks. So the auditor recomputes any strategy's round without knowing it.
@@ -15,7 +15,7 @@ from fedgrove.node.learning.samples import Samples
 
 @dataclass(frozen=True)
 class RoundStart:
-    """What a client has at hand when its round begins.
+    """Inputs of a client when its round begins.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class RoundEnd:
-    """What a client's round leaves: extras to upload, and state to keep at home. float32 arrays by name."""
+    """Output of a client's round: extras to upload, and state to keep at home. float32 arrays by name."""
 
     extras: Tensors = field(default_factory=dict)
     state: Tensors = field(default_factory=dict)

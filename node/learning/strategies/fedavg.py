@@ -24,7 +24,7 @@ class FedAvg:
         return False
 
     def initial_extras(self, weights: Tensors) -> Tensors:
-        """Nothing is sent beside the weights."""
+        """Only the weights are sent."""
         return {}
 
     def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
