@@ -57,7 +57,7 @@ def test_any_block_of_the_history_may_be_the_published_one(block):
         ({"heads": ((FIRST - 1, block_hash(FIRST - 1)),)}, "pinned head", "blocks 10 to 20"),
         ({"ledger": "0x" + "11" * 20}, "pinned ledger", "not of 0x1111"),
         ({"chain_id": 8}, "pinned chain", "not of 8"),
-        ({"statements": (stated(STRANGER),)}, "pinned head", "is no member"),
+        ({"statements": (stated(STRANGER),)}, "pinned head", "is not a member"),
         ({"statements": (stated(chain_id=8),)}, "pinned head", "another federation"),
         ({"statements": (stated(ledger="0x" + "11" * 20),)}, "pinned head", "another federation"),
         ({"statements": (stated(fork=bytes(32)),)}, "pinned head", "a different hash"),

@@ -116,7 +116,7 @@ def test_a_keystore_stands_for_its_account(federation, tmp_path):
     ("line", "named"),
     [
         ("--account 0x12", "not an account's address"),
-        (f"--keystore bob.json --account 0x{'00' * 19}01", "give either"),
+        (f"--keystore bob.json --account 0x{'00' * 19}01", "give only one of"),
         ("--keystore nobody.json", "nobody.json"),
         ("--watch --interval 0", "interval"),
     ],

@@ -193,7 +193,7 @@ def test_the_explorer_says_since_which_round_a_request_is_honoured_as_the_certif
     assert shown == [(client, rounds[name]) for name, (client, _) in story.requests.items()]
     assert "Federated K-means: 2 centres of points with 2 coordinates" in overview
     assert "all its points, for good" in overview and "not yet" not in overview
-    assert "Accuracy" not in overview and "counts of points over bins" in models
+    assert "Accuracy" not in overview and "counts of points in bins" in models
 
 
 @pytest.mark.parametrize(

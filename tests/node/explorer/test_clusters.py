@@ -119,7 +119,7 @@ def test_leaders_are_those_that_repeat_the_sums(story, clustered, view):
         leaders = view.leaders(step, view.groups(step, stated))
         assert tuple(leaders.values()) == schedule.leaders(inputs)
         page = clustered.page(f"rounds/{step.number}/")
-        assert ("repeats the coordinator’s sum" in page) == bool(leaders) == (step.row.stage == "train")
+        assert ("recomputes the coordinator’s sum" in page) == bool(leaders) == (step.row.stage == "train")
 
 
 def test_judgements_have_the_ballots_that_judges_uploaded(story, view, heard):

@@ -154,7 +154,7 @@ def test_a_wrong_signature_is_found(asker, signer):
     answer = signer.sign(0, question)
     items = items_of(answer, HEADER, WIDTH)
     for wrong in ([*items[1:], items[0]], [*items[:-1], (2).to_bytes(WIDTH)]):
-        with pytest.raises(InvalidMessage, match="no signature"):
+        with pytest.raises(InvalidMessage, match="an invalid signature"):
             asker.count(1, signer.offer, question, with_items(answer, HEADER, wrong))
     with pytest.raises(InvalidMessage, match="signed 7 numbers, 8 were asked"):
         asker.count(1, signer.offer, question, with_items(answer, HEADER, items[:-1]))

@@ -269,7 +269,7 @@ def test_an_object_with_train_and_test_is_a_data_set():
         ("nothing", "unknown dataset 'nothing': choose digits, mnist, fashion-mnist, cifar10"),
         ("no_such_module_here:data", "cannot load 'no_such_module_here:data': No module named"),
         (f"{__name__}:Nothing", "cannot load .* has no attribute 'Nothing'"),
-        (f"{__name__}:Broken", r"Broken.train\(\) is unusable: images must lie in \[0, 1\]"),
+        (f"{__name__}:Broken", r"Broken.train\(\) cannot be used: images must lie in \[0, 1\]"),
         (f"{__name__}:IMAGES", r"has no method train\(\): a dataset needs train\(\) and test\(\)"),
         ("absent.npz", "cannot read absent.npz: No such file or directory"),
         ("absent.safetensors", "cannot read absent.safetensors: No such file"),

@@ -189,7 +189,7 @@ def test_a_sum_of_another_form_is_told():
 
 def test_points_outside_the_grid_are_told():
     wide = Code(BinGrid(3, 0.1, 50), 4, 100)
-    with pytest.raises(InconsistentSum, match="not that of bins"):
+    with pytest.raises(InconsistentSum, match="does not decode to bins"):
         decode(make("direct", 4), wide.encode(BinCounts.of(np.array([[50, 50, 50]]), np.array([1]))))
 
 

@@ -87,7 +87,7 @@ def test_overlaps_that_no_sets_can_have_are_refused(row, column, value):
 
 def test_without_committees_there_is_nobody_to_judge():
     for state in (full(), replace(full(), stage="labels")):
-        with pytest.raises(InvalidStatement, match="nobody is judged"):
+        with pytest.raises(InvalidStatement, match="no committees"):
             unfair(seats=0).heard(state, None)
 
 

@@ -81,7 +81,7 @@ def test_comparisons_that_contradict_each_other_are_named():
         assemble(3, good[:2])
     with pytest.raises(Inconsistent, match="the pair 0, 1 was not due, or was compared twice"):
         assemble(3, [*good, good[0]])
-    with pytest.raises(Inconsistent, match="client 1 compared sets of 6 and 8 elements"):
+    with pytest.raises(Inconsistent, match="client 1 compared sets of different sizes, 6 and 8"):
         assemble(3, [*good[:2], Intersection(1, 2, 8, 7, 3)])
     with pytest.raises(Inconsistent, match="clients 0 and 1 cannot have 6 elements"):
         Intersection(0, 1, 5, 6, 6)

@@ -64,7 +64,7 @@ def test_training_ends_when_the_budget_is_spent_also_for_clients_that_restart_be
     assert [record.round for record in of_kind(federation, Closed)] == [1, 2]
     assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}
     step = federation.coordinator().step()
-    assert step.phase == "done" and "0 of 3 members can afford another round, 3 are needed" in step.waiting
+    assert step.phase == "done" and "0 of 3 members can afford another round, but 3 are needed" in step.waiting
     client = federation.client(1)
     assert "privacy budget is spent" in client.step().waiting and client.finished
     history = federation.history()
@@ -210,7 +210,7 @@ def test_clients_dispute_a_round_whose_record_lies(found):
     federation = found()
     federation.run(coordinator=federation.coordinator(UnderReports))
     assert {record.round for record in of_kind(federation, Voided)} >= {1}
-    assert any("privacy.noise_multiplier is stated as 0.5, and is 1.0" in said for said in federation.said("client 1"))
+    assert any("privacy.noise_multiplier is stated as 0.5 but is 1.0" in said for said in federation.said("client 1"))
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     assert (1, "closed.metrics") in [(remark.round, remark.field) for remark in verdict.remarks]

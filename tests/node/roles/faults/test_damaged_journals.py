@@ -57,10 +57,10 @@ def of_mine(records, kind):
     ("moment", "damage", "said"),
     [
         ("drew", removed, "its journal of the round is missing"),
-        ("drew", begun_anew, "the round's secrets are do not match the keys that client 2 drew with"),
+        ("drew", begun_anew, "the round's secrets do not match the keys that client 2 drew with"),
         ("drew", truncated("note"), "was not written with this keystore or has been changed"),
         ("shared", removed, "its journal of the round is missing"),
-        ("shared", begun_anew, "the round's secrets are do not match the keys that client 2 drew with"),
+        ("shared", begun_anew, "the round's secrets do not match the keys that client 2 drew with"),
         ("shared", truncated("note"), "was not written with this keystore or has been changed"),
     ],
 )
