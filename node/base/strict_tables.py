@@ -44,7 +44,7 @@ def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
     known = {item.name: item for item in dataclasses.fields(kind) if item.name not in settled}
     for key in table:
         if key not in known:
-            raise InvalidConfig(f"unknown key {join(where, key)}; known keys in {label}: {', '.join(sorted(known))}")
+            raise InvalidConfig(f"unknown key {join(where, key)}; known in {label}: {', '.join(sorted(known))}")
     required = {name for name, item in known.items() if _is_required(item)}
     for name in sorted(required - set(table)):
         raise InvalidConfig(f"{join(where, name)} is missing")
