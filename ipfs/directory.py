@@ -87,7 +87,7 @@ def decode_directory(data: bytes) -> tuple[DirectoryEntry, ...]:
     except (InvalidCID, ValueError):
         canonical, entries = False, ()
     if not canonical:
-        raise InvalidDirectory("the block is no directory, or not in its canonical form")
+        raise InvalidDirectory("the block is not a directory, or is not in its canonical form")
     return entries
 
 

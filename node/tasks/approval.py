@@ -38,7 +38,7 @@ class NotApproved(BundleError):
 
 
 class InvalidApproval(ValueError):
-    """A file is no approval that counts; the message is a clause that says why."""
+    """A file is not an approval that counts; the message is a clause that says why."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class TaskApproval:
             CID.parse(found.bundle)
             signature = bytes.fromhex(found.signature)
         except (ValueError, TypeError, AttributeError, RecursionError, InvalidCID):
-            raise InvalidApproval("is no approval") from None
+            raise InvalidApproval("is not an approval") from None
         plain = len(signature) == SIGNATURE_BYTES and signature.hex() == found.signature
         if not (plain and 0 < found.number < _MAX_NUMBER and found.to_bytes() == data):
-            raise InvalidApproval("is no approval in canonical form")
+            raise InvalidApproval("is not an approval in canonical form")
         if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
             raise InvalidApproval("has a signature that is not that of the account it names")
         return found

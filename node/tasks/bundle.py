@@ -42,7 +42,7 @@ class Bundle:
         if max(sizes, default=0) > MAX_FILE_BYTES or sum(sizes) > MAX_BUNDLE_BYTES:
             raise InvalidBundle(f"a bundle has at most {MAX_BUNDLE_BYTES >> 20} MiB, {MAX_FILE_BYTES >> 20} MiB a file")
         if not any(path.endswith(".py") and "/" not in path for path in paths):
-            raise InvalidBundle("it has no Python file beside its other files: a task is a class in a .py file")
+            raise InvalidBundle("it has files but no Python file: a task is a class in a .py file")
         if LOCK_NAME not in paths:
             raise InvalidBundle(f"it has no {LOCK_NAME}: make it with `fedgrove task pack`")
         PackageLock.from_bytes(self.contents[LOCK_NAME])

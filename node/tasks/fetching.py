@@ -44,9 +44,9 @@ def fetch_bundle(store: ContentReader, cid: CID) -> Bundle:
         check_paths(found)
         bundle = Bundle.of({path: fetched.file(each) for path, each in found.items()})
     except InvalidBundle as fault:
-        raise InvalidBundle(f"{cid} is no bundle: {fault}") from None
+        raise InvalidBundle(f"{cid} is not a bundle: {fault}") from None
     if bundle.cid != cid:
-        raise InvalidBundle(f"{cid} is no bundle: it is not in the form that `fedgrove task pack` gives")
+        raise InvalidBundle(f"{cid} is not a bundle: it is not in the form that `fedgrove task pack` gives")
     return bundle
 
 

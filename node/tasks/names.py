@@ -72,7 +72,7 @@ def check_name(name: str, path: str) -> None:
     """Refuse a name that a bundle may not have; ``path`` is shown."""
     if not _NAME.fullmatch(name):
         raise InvalidBundle(
-            f"{shown(path)} is no name for a bundle: use up to {_MAX_NAME} of the letters A-Z and a-z, digits and "
+            f"{shown(path)} cannot name a bundle: use up to {_MAX_NAME} of the letters A-Z and a-z, digits and "
             "_ . - +, with no dot at either end"
         )
     if name.lower() == _CACHE or name.lower().endswith(_COMPILED):

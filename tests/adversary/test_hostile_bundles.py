@@ -88,7 +88,7 @@ FLAT = {path: data for path, data in FILES.items() if "/" not in path}
 def test_names_that_lead_elsewhere_or_hide_something(store, name):
     entries = entries_of(store, FLAT)
     entry = DirectoryEntry(name, entries[0].cid, entries[0].total_size)
-    refused(store, put_directory(store, [*entries, entry]), "no bundle")
+    refused(store, put_directory(store, [*entries, entry]), "not a bundle")
 
 
 def test_a_folder_may_not_have_such_a_name_either(store):

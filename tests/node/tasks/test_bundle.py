@@ -96,12 +96,12 @@ def test_pipes_sockets_and_devices_are_refused_without_waiting(tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("a b.py", "no name for a bundle"),
-        ("é.py", "no name for a bundle"),
-        ("a\x1b[2J.py", "no name for a bundle"),
-        ("-rf", "no name for a bundle"),
-        ("a" * 101, "no name for a bundle"),
-        ("end.", "no name for a bundle"),
+        ("a b.py", "cannot name a bundle"),
+        ("é.py", "cannot name a bundle"),
+        ("a\x1b[2J.py", "cannot name a bundle"),
+        ("-rf", "cannot name a bundle"),
+        ("a" * 101, "cannot name a bundle"),
+        ("end.", "cannot name a bundle"),
         ("fast.cpython-311-x86_64-linux-gnu.so", "is compiled"),
         ("task.PYC", "is compiled"),
         ("TASK.py", "differ only in case"),
@@ -149,7 +149,7 @@ def test_what_is_no_task_is_refused(tmp_path):
     "path", ["/etc/passwd", "../up.py", "a/../../up.py", "a//b", "./a.py", "a/", "", "a\\b", ".env"]
 )
 def test_a_bundle_cannot_be_made_of_paths_that_lead_elsewhere(path):
-    with pytest.raises(InvalidBundle, match="no name for a bundle"):
+    with pytest.raises(InvalidBundle, match="cannot name a bundle"):
         Bundle.of({**FILES, path: b""})
 
 
