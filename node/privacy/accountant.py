@@ -64,7 +64,7 @@ class PureRelease:
         How many of them.
     chance : float
         Bound on the probability of a loss of +ε, where that of −ε is smaller by e^(−ε) and no other loss but 0 occurs
-        (``signds.Mechanism.chance``); 1 where nothing but ε is known.
+        (``SignDsMechanism.chance``); 1 where nothing but ε is known.
     """
 
     epsilon: float

@@ -9,15 +9,17 @@ mechanism that the accountant knows.
 """
 
 import math
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.privacy.clipping import check_update, clip_factor, l2_norm
+from fedgrove.node.privacy.clipping import check_update, clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.repeatable import add_repeatable_noise
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
@@ -102,7 +104,7 @@ def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarra
     words : uint32 array of shape (grid.length,)
         The sum modulo 2³².
     divisor : float
-        m: see ``divisor_for``.
+        m: see ``ClientLevelRound.divisor``.
 
     Returns
     -------
@@ -117,13 +119,71 @@ def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarra
     return mean, below
 
 
-def divisor_for(settings: ClientLevelSettings, *, clients: int, rate: float, survivors: int) -> float:
-    """m_t of algorithm 1.
+@dataclass(frozen=True)
+class ClientLevelRound:
+    """One round: a function of public values.
 
-    Where everybody knows who took part it is the number of survivors. Where that is to stay secret it is the number of
-    clients that are expected, as the real one depends on who was drawn (McMahan et al. 2018).
+    Attributes
+    ----------
+    number : int
+        From 1.
+    parameters : int
+        d, of the whole upload.
+    clip : float
+        S of the round.
+    clients : int
+        K, who may be drawn.
+    rate : float
+        Probability with which each is.
+    sharers : int
+        n, who are to upload.
     """
-    return float(survivors) if settings.participation == "public" else clients * rate
+
+    settings: ClientLevelSettings
+    number: int
+    parameters: int
+    clip: float
+    clients: int
+    rate: float
+    sharers: int
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The integers of its uploads; RingTooSmall where there is none (see ``grid_for``)."""
+        terms = {"clients": self.clients, "rate": self.rate, "sharers": self.sharers}
+        return grid_for(self.settings, self.number, self.parameters, self.clip, **terms)
+
+    def divisor(self, survivors: int) -> float:
+        """m_t of algorithm 1.
+
+        Where everybody knows who took part it is the number of survivors. Where that is to stay secret it is the number
+        of clients that are expected, as the real one depends on who was drawn (McMahan et al. 2018).
+        """
+        return float(survivors) if self.settings.participation == "public" else self.clients * self.rate
+
+    def decode(self, words: np.ndarray, survivors: int) -> tuple[np.ndarray, ClientLevelRecord]:
+        """The mean update, float32 (d,), of a sum of so many uploads, and what was released; ε is left open."""
+        mean, below = decode_sum(self.grid, words, self.divisor(survivors))
+        return mean, self.record(survivors, below)
+
+    def record(self, survivors: int, below: float | None) -> ClientLevelRecord:
+        """What was released by a sum in which the fraction ``below`` of the norms, if any, was at most S."""
+        grid = self.grid
+        return ClientLevelRecord(
+            epsilon=None,
+            ledger_epsilon=None,
+            delta=self.settings.delta,
+            noise_multiplier=grid.noise_multiplier,
+            clip=grid.clip,
+            clients=self.clients,
+            rate=self.rate,
+            sharers=grid.sharers,
+            needed=grid.needed,
+            survivors=survivors,
+            effective_multiplier=grid.multiplier_of(survivors),
+            below=below,
+            next_clip=grid.clip if below is None else next_clip(grid.clip, below, self.settings),
+        )
 
 
 def between_clients_variance(total: np.ndarray, squares: float, clients: int) -> float:

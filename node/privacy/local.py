@@ -24,6 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 from fedgrove.node.masking.keys import Random
+from fedgrove.node.masking.ring import kept_within
 from fedgrove.node.privacy.clipping import check_update, l2_norm
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.settings import LocalSettings
@@ -57,6 +58,11 @@ class LocalMechanism:
     def sensitivity(self) -> float:
         """2C: the largest distance between two clipped updates."""
         return 2 * self.clip
+
+    @property
+    def noise_multiplier(self) -> float:
+        """What an upload counts as, for the accountant."""
+        return self.sigma / self.sensitivity
 
     @property
     def unit(self) -> float:
@@ -114,6 +120,13 @@ def randomize(mechanism: LocalMechanism, update: np.ndarray, random: Random) -> 
     words = _on_grid(mechanism, update).view(np.uint32)
     add_noise(words, _VARIANCE, random)
     return (words.view(np.int32) * mechanism.unit).astype(np.float32)
+
+
+def noisy_model(
+    mechanism: LocalMechanism, start: np.ndarray, update: np.ndarray, bound: float, random: Random
+) -> np.ndarray:
+    """What a client uploads: ``start`` and its update as ``randomize`` makes it, within the bound of the masks."""
+    return kept_within(start + randomize(mechanism, update, random), bound)
 
 
 def _on_grid(mechanism: LocalMechanism, update: np.ndarray) -> np.ndarray:

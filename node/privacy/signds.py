@@ -24,6 +24,7 @@ from itertools import accumulate
 
 import numpy as np
 from fedgrove.node.masking.keys import Random
+from fedgrove.node.privacy.accountant import PureRelease
 from fedgrove.node.privacy.clipping import check_update
 from fedgrove.node.privacy.settings import SignDsSettings
 
@@ -91,6 +92,11 @@ class SignDsMechanism:
         return min(sum(weights[self.threshold :]) / sum(weights), 1 / (1 + math.exp(-self.epsilon)))
 
     @property
+    def release(self) -> PureRelease:
+        """What an upload tells, for the accountant."""
+        return PureRelease(self.epsilon, chance=self.chance)
+
+    @property
     def expected(self) -> float:
         """E[ν], the number of uploaded dimensions that are expected from S_k."""
         return float(_expected(self.weights()))
@@ -139,23 +145,14 @@ class Selection:
         return cls(sign, dimensions)
 
 
-class Votes:
-    """The sum of selections; it does not depend on their order."""
+def add_vote(votes: np.ndarray, selection: Selection) -> None:
+    """Count a client's selection, once, in ``votes`` (int32 of shape (d,), changed in place); in any order."""
+    votes[selection.dimensions] += np.int32(selection.sign)
 
-    def __init__(self, length: int) -> None:
-        self._sum = np.zeros(length, np.int32)
-        self._clients = 0
 
-    def add(self, selection: Selection) -> None:
-        """Count a client's selection, once."""
-        self._sum[selection.dimensions] += np.int32(selection.sign)
-        self._clients += 1
-
-    def update(self, step: float) -> np.ndarray:
-        """Change of the global model: float32(votes · (step / clients)), shape (d,)."""
-        if not self._clients:
-            raise ValueError("there are no selections to average")
-        return (self._sum * (step / self._clients)).astype(np.float32)
+def mean_vote(votes: np.ndarray, clients: int, step: float) -> np.ndarray:
+    """Change of the global model by these clients' votes: float32(votes · (step / clients)), shape (d,)."""
+    return (votes * (step / clients)).astype(np.float32)
 
 
 @lru_cache(maxsize=8)

@@ -19,7 +19,7 @@ from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed, Drawn
 from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.methods.training.client_level import ClientLevelAccounting
 from fedgrove.node.privacy import client_level
 from fedgrove.node.privacy import grid as grids
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
@@ -130,7 +130,7 @@ def test_nobody_draws_for_a_round_that_may_be_full(tmp_path):
 
 
 def test_without_that_refusal_whoever_draws_first_is_in_and_all_are_told_of_a_lot(tmp_path, monkeypatch):
-    monkeypatch.setattr(ClientLevelUploads, "unfit", lambda self, number, members: "")
+    monkeypatch.setattr(ClientLevelAccounting, "unfit", lambda self, number, members: "")
     with embedded() as network:
         made = full_federation(network, tmp_path)
         made.run()

@@ -21,6 +21,7 @@ from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.method import _MECHANISMS
 from fedgrove.node.methods.training.regrouping import half, parts
+from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.roles.client import Client
 
@@ -117,7 +118,7 @@ def opened(inputs, secrets, clients) -> bool:
 @pytest.fixture
 def three_and_half_are_enough(monkeypatch):
     """Takes the mend out: a group counts with three survivors, if they are more than half of it; none is larger."""
-    monkeypatch.setitem(_MECHANISMS, "none", WithSmallGroups)
+    monkeypatch.setitem(_MECHANISMS, "none", (WithSmallGroups, NoMechanism))
 
 
 class WithSmallGroups(MaskedUploads):

@@ -18,12 +18,15 @@ from fedgrove.node.lab.simulation.uploads import Clipped, Encoder, Measured, Noi
 from fedgrove.node.lab.simulation.work import ClientResult
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.privacy import local, signds
-from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of, spending
-from fedgrove.node.privacy.client_level import between_clients_variance, decode_sum, divisor_for, update_scale
-from fedgrove.node.privacy.clipping import median_clip, next_clip
+from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, spending
+from fedgrove.node.privacy.client_level import ClientLevelRound, between_clients_variance, update_scale
+from fedgrove.node.privacy.clipping import median_clip
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+
+# Of what a federation's record states, a simulation's has these.
+_STATED = ("noise_multiplier", "effective_multiplier", "clip", "rate", "below", "next_clip")
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,8 @@ class ClientLevel:
         self._spent_by: dict[int, Counter[GaussianRelease]] = {}
         for number in (1, *settings.phases):  # a ring that is too small shows at once
             expected = plan.clients * self._rate(number)
-            self._grid(number, min(plan.clients, math.ceil(expected + 10 * math.sqrt(expected))), self._clip)
+            most = math.ceil(expected + 10 * math.sqrt(expected))
+            self._round(number, min(plan.clients, most)).grid  # noqa: B018
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
@@ -132,55 +136,37 @@ class ClientLevel:
             if not measured:
                 return Measured()
             self._clip = median_clip(client.norm for client in measured)
-        return Clipped(self._grid(number, clients, self._clip))
+        return Clipped(self._round(number, clients).grid)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
         clients, number = uploads.clients, uploads.round
-        count = len(clients)
-        grid = self._grid(number, count, self._clip)
-        rate = self._rate(number)
-        divisor = divisor_for(self._settings, clients=self._plan.clients, rate=rate, survivors=count)
-        measured = _scales(grid, uploads.words, [client.norm for client in clients])
-        vector, below, noise = uploads.start, None, 0.0
+        planned = self._round(number, len(clients))
+        grid, shares, divisor = planned.grid, planned.sharers, planned.divisor(len(clients))
         if divisor:
-            shares = max(1, count)
             words = uploads.words.copy()
             add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, number))
-            update, below = decode_sum(grid, words, divisor)
+            update, stated = planned.decode(words, shares)
             vector = uploads.start + update
-            noise = grid.noise_deviation(shares) / divisor
-        sigma = grid.multiplier_of(max(1, count))
-        self._spend(number, [client.client for client in clients], sigma)
-        if below is not None:
-            self._clip = next_clip(self._clip, below, self._settings)
+        else:
+            vector, stated = uploads.start, planned.record(shares, None)
+        self._spend(number, [client.client for client in clients], stated.effective_multiplier)
+        self._clip = stated.next_clip
         epsilon, delta, towards_readers = self._spending()
         return vector, {
-            "noise_multiplier": grid.noise_multiplier,
-            "effective_multiplier": sigma,
-            "clip": grid.clip,
-            "rate": rate,
-            "noise": noise,
-            "below": below,
-            "next_clip": self._clip,
+            **{name: getattr(stated, name) for name in _STATED},
+            "noise": grid.noise_deviation(shares) / divisor if divisor else 0.0,
             "epsilon": epsilon,
             "delta": delta,
             "ledger_epsilon": towards_readers,
-            **measured,
+            **_scales(grid, uploads.words, [client.norm for client in clients]),
         }
 
     def _rate(self, number: int) -> float:
         return self._settings.sampling_rate_of(number, self._plan.sampled)
 
-    def _grid(self, number: int, clients: int, clip: float) -> Grid:
-        return grid_for(
-            self._settings,
-            number,
-            self._parameters,
-            clip,
-            clients=self._plan.clients,
-            rate=self._rate(number),
-            sharers=max(1, clients),
-        )
+    def _round(self, number: int, clients: int) -> ClientLevelRound:
+        public = self._plan.clients, self._rate(number), max(1, clients)
+        return ClientLevelRound(self._settings, number, self._parameters, self._clip, *public)
 
     def _spend(self, number: int, clients: Iterable[int], sigma: float) -> None:
         self._spent[GaussianRelease(sigma, self._rate(number))] += 1
@@ -195,27 +181,38 @@ class ClientLevel:
         return epsilon, delta, epsilon_of(most_drawn, self._settings.delta)
 
 
-class Local:
-    """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
+class _EachUpload:
+    """Mechanisms whose uploads are private by themselves: a client has spent what its own uploads cost."""
 
-    def __init__(self, plan: Plan, settings: LocalSettings, parameters: int) -> None:
-        self._mechanism = local.mechanism_for(settings, parameters)
-        self._settings = settings
-        self._bound = plan.bound
+    def __init__(self) -> None:
         self._uploads: Counter[int] = Counter()
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
             self._uploads.update(result.clients)
 
+    def _most(self, uploads: Uploads) -> int:
+        """How many uploads the client made that made most, with these."""
+        self._uploads.update(client.client for client in uploads.clients)
+        return max(self._uploads.values())
+
+
+class Local(_EachUpload):
+    """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
+
+    def __init__(self, plan: Plan, settings: LocalSettings, parameters: int) -> None:
+        super().__init__()
+        self._mechanism = local.mechanism_for(settings, parameters)
+        self._settings = settings
+        self._mean = MasksOnly(plan)
+        self._bound = plan.bound
+
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Noisy(self._settings, self._bound)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        self._uploads.update(client.client for client in uploads.clients)
-        most = max(self._uploads.values())
-        samples = sum(client.samples for client in uploads.clients)
-        return decode(uploads.words, samples, samples, self._bound), {
+        most = self._most(uploads)
+        return self._mean.close(uploads)[0], {
             "noise": self._mechanism.sigma,
             "clip": self._settings.clip,
             "most_uploads": most,
@@ -224,31 +221,24 @@ class Local:
         }
 
 
-class SignDs:
+class SignDs(_EachUpload):
     """Votes on a few dimensions (Jiang et al. 2022)."""
 
     def __init__(self, plan: Plan, settings: SignDsSettings, parameters: int) -> None:
+        super().__init__()
         if plan.strategy == "fedcurv":
             raise ValueError("SignDS moves weights only: choose another strategy than fedcurv")
         self._mechanism = signds.mechanism_for(settings, parameters)
         self._settings = settings
-        self._uploads: Counter[int] = Counter()
         self._costs: dict[int, float] = {}  # ε by number of uploads
-
-    def resume(self, rounds: Iterable[RoundResult]) -> None:
-        for result in rounds:
-            self._uploads.update(result.clients)
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Selected(self._settings)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        self._uploads.update(client.client for client in uploads.clients)
-        most = max(self._uploads.values())
-        step = self._settings.step_of(uploads.round)
-        votes = uploads.words.view("<i4")
-        vector = uploads.start + (votes * (step / len(uploads.clients))).astype(np.float32)
-        return vector, {
+        most, step = self._most(uploads), self._settings.step_of(uploads.round)
+        update = signds.mean_vote(uploads.words.view("<i4"), len(uploads.clients), step)
+        return uploads.start + update, {
             "step": step,
             "upload_bytes": self._mechanism.upload_bytes,
             "dense_bytes": WORD.itemsize * self._mechanism.length,
@@ -260,7 +250,7 @@ class SignDs:
     def _cost(self, uploads: int) -> float:
         """ε of so many uploads of a client."""
         if uploads not in self._costs:
-            each = PureRelease(self._settings.epsilon, uploads, self._mechanism.chance)
+            each = replace(self._mechanism.release, count=uploads)
             self._costs[uploads] = epsilon_of([each], self._settings.delta)
         return self._costs[uploads]
 

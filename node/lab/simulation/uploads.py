@@ -99,8 +99,8 @@ class Noisy:
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         mechanism = local.mechanism_for(self.settings, layout.length)
-        update = local.randomize(mechanism, trained - start, seeded("local", turn.seed, turn.round, turn.client))
-        model = np.clip(start + update, -self.bound, self.bound)
+        random = seeded("local", turn.seed, turn.round, turn.client)
+        model = local.noisy_model(mechanism, start, trained - start, self.bound, random)
         return encode(model, layout, turn.samples, turn.total, self.bound)
 
 
@@ -118,7 +118,7 @@ class Selected:
         mechanism = signds.mechanism_for(self.settings, layout.length)
         chosen = signds.select(mechanism, trained - start, seeded("signds", turn.seed, turn.round, turn.client))
         words = np.zeros(layout.length, WORD)
-        words.view("<i4")[chosen.dimensions] = chosen.sign
+        signds.add_vote(words.view("<i4"), chosen)
         return words
 
 

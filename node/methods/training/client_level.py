@@ -5,6 +5,7 @@ All clients weigh the same.
 """
 
 import os
+from collections.abc import Iterable
 from hashlib import sha256
 
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
@@ -17,15 +18,16 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import AccountedCodec, settings_of
+from fedgrove.node.methods.training.codec import ModelCodec, settings_of
 from fedgrove.node.methods.training.regrouping import half
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.privacy.client_level import decode_sum, divisor_for, encode_update, fill_up, upload_layout
-from fedgrove.node.privacy.clipping import clip_range, next_clip
-from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
+from fedgrove.node.privacy.client_level import ClientLevelRound, encode_update, fill_up, upload_layout
+from fedgrove.node.privacy.clipping import clip_range
+from fedgrove.node.privacy.grid import RingTooSmall
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -33,18 +35,14 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 
-class ClientLevelUploads(AccountedCodec):
+class ClientLevelUploads(ModelCodec):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
-    tells_when_opened = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, ClientLevelSettings)
-        self.everybody_spends = self._settings.participation == "secret"
-        self.budget = self._settings.epsilon
-        self.delta = self._settings.delta
 
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
@@ -58,16 +56,11 @@ class ClientLevelUploads(AccountedCodec):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def is_summed(self, current: RoundRecords, client: int) -> bool:
-        if not current.regrouped or not current.order:
-            return True
-        return current.order.index(client) in self.parts(len(current.order))[0]
-
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
         if not inputs.sums(client):
             return b""
         try:
-            grid = self._grid(inputs)
+            grid = self._round(inputs).grid
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
         words = encode_update(grid, inputs.change(update), os.urandom)
@@ -78,61 +71,23 @@ class ClientLevelUploads(AccountedCodec):
         return inputs.previous
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
+        planned = self._round(inputs)
         try:
-            grid = self._grid(inputs)
+            grid = planned.grid
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
         group = opened_groups(inputs.graph, inputs.survivors, record.left_out)[0] if inputs.graph.groups else None
         words = unmasked_sum(inputs, record, upload_layout(inputs.layout, grid), group)
-        survivors = shares = self._survivors(inputs.current)
-        if self.everybody_spends:
+        survivors = shares = summed(self.config, inputs.current, inputs.current.commits)
+        if self._settings.participation == "secret":
             fill_up(grid, words, survivors, _told_by_the_ledger(record))
             shares = grid.sharers
         check_sum(words, grid.limits(survivors, shares))
-        mean, below = decode_sum(grid, words, self._divisor(inputs.current))
-        model = unflatten(flatten(inputs.previous) + mean, inputs.layout)
-        return Outcome(model, self._record(inputs.current, grid, below))
+        mean, stated = planned.decode(words, survivors)
+        return Outcome(unflatten(flatten(inputs.previous) + mean, inputs.layout), stated)
 
-    def planned_release(self, number: int, parameters: int) -> Release:
-        rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
-        return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
-
-    def release(self, current: RoundRecords, parameters: int) -> Release:
-        if not self.everybody_spends:
-            return self.release_to_readers(current, parameters)
-        grid = self._grid_of(current, parameters, clip=1.0)  # what it costs does not depend on S
-        return grid.release(grid.sharers, _rate(current))  # whoever dropped out: the noise was filled up
-
-    def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
-        return self._grid_of(current, parameters, clip=1.0).release(self._survivors(current), 1.0)
-
-    def unfit(self, number: int, members: int) -> str:
-        ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
-        rounds = self.config.federation.rounds
-        return sampling_fault(self._settings, rate, members, ledger.quorum, ledger.max_clients, rounds)
-
-    def later_phases(self, number: int) -> tuple[int, ...]:
-        return tuple(phase for phase in self._settings.phases if phase > number)
-
-    # --- one round --------------------------------------------------------------------------------------------------
-
-    def _grid(self, inputs: RoundInputs[Tensors]) -> Grid:
-        return self._grid_of(inputs.current, inputs.layout.length, self._clip(inputs))
-
-    def _grid_of(self, current: RoundRecords, parameters: int, clip: float) -> Grid:
-        return grid_for(
-            self._settings,
-            current.number,
-            parameters,
-            clip,
-            clients=current.members,
-            rate=_rate(current),
-            sharers=sum(self.is_summed(current, client) for client in current.shares),
-        )
-
-    def _survivors(self, current: RoundRecords) -> int:
-        """How many uploads are in the sum."""
-        return sum(self.is_summed(current, client) for client in current.commits)
+    def _round(self, inputs: RoundInputs[Tensors]) -> ClientLevelRound:
+        return round_of(self.config, inputs.current, inputs.layout.length, self._clip(inputs))
 
     def _clip(self, inputs: RoundInputs[Tensors]) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
@@ -144,37 +99,62 @@ class ClientLevelUploads(AccountedCodec):
             raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which is impossible")
         return base.next_clip
 
-    def _divisor(self, current: RoundRecords) -> float:
-        survivors = self._survivors(current)
-        return divisor_for(self._settings, clients=current.members, rate=_rate(current), survivors=survivors)
 
-    def _record(self, current: RoundRecords, grid: Grid, below: float | None) -> ClientLevelRecord:
-        settings, survivors = self._settings, self._survivors(current)
-        following = grid.clip
-        if below is not None:
-            following = next_clip(grid.clip, below, settings)
-        return ClientLevelRecord(
-            epsilon=None,
-            ledger_epsilon=None,
-            delta=self.delta,
-            noise_multiplier=grid.noise_multiplier,
-            clip=grid.clip,
-            clients=current.members,
-            rate=_rate(current),
-            sharers=grid.sharers,
-            needed=grid.needed,
-            survivors=survivors,
-            effective_multiplier=grid.multiplier_of(survivors),
-            below=below,
-            next_clip=following,
-        )
+class ClientLevelAccounting(Accounting):
+    """A sum's cost, by the shares of noise that are in it."""
+
+    tells_when_opened = True
+
+    def __init__(self, config: FederationConfig) -> None:
+        super().__init__(config)
+        self._settings = settings_of(config, ClientLevelSettings)
+        self.everybody_spends = self._settings.participation == "secret"
+        self.budget = self._settings.epsilon
+        self.delta = self._settings.delta
+
+    def is_summed(self, current: RoundRecords, client: int) -> bool:
+        return bool(summed(self.config, current, [client]))
+
+    def planned_release(self, number: int, parameters: int) -> Release:
+        rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
+        return GaussianRelease(self._settings.noise_multiplier_of(number), rate)
+
+    def release(self, current: RoundRecords, parameters: int) -> Release:
+        if not self.everybody_spends:
+            return self.release_to_readers(current, parameters)
+        planned = self._round(current, parameters)
+        return planned.grid.release(planned.sharers, planned.rate)  # whoever dropped out: the noise was filled up
+
+    def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
+        return self._round(current, parameters).grid.release(summed(self.config, current, current.commits), 1.0)
+
+    def unfit(self, number: int, members: int) -> str:
+        ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
+        rounds = self.config.federation.rounds
+        return sampling_fault(self._settings, rate, members, ledger.quorum, ledger.max_clients, rounds)
+
+    def later_phases(self, number: int) -> tuple[int, ...]:
+        return tuple(phase for phase in self._settings.phases if phase > number)
+
+    def _round(self, current: RoundRecords, parameters: int) -> ClientLevelRound:
+        return round_of(self.config, current, parameters, clip=1.0)  # what it costs does not depend on S
+
+
+def round_of(config: FederationConfig, current: RoundRecords, parameters: int, clip: float) -> ClientLevelRound:
+    """The mechanism's view of a sealed round."""
+    settings, rate = settings_of(config, ClientLevelSettings), current.opened.sampling_rate / PPM
+    sharers = summed(config, current, current.shares)
+    return ClientLevelRound(settings, current.number, parameters, clip, current.members, rate, sharers)
+
+
+def summed(config: FederationConfig, current: RoundRecords, clients: Iterable[int]) -> int:
+    """How many of these clients of a sealed round have their uploads in the sum."""
+    if not current.regrouped or not current.order:
+        return sum(1 for _ in clients)
+    (positions,) = ClientLevelUploads(config).parts(len(current.order))
+    return sum(current.order.index(client) in positions for client in clients)
 
 
 def _told_by_the_ledger(record: RecoveryRecord) -> bytes:
     """32 bytes that nobody knows before the round is recovered, and then whoever reads the ledger and the store."""
     return sha256(b"fedgrove missing noise 1" + record.transcript + b"".join(record.self_seeds.values())).digest()
-
-
-def _rate(current: RoundRecords) -> float:
-    """The probability with which a client was drawn."""
-    return current.opened.sampling_rate / PPM

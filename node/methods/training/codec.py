@@ -6,7 +6,6 @@ from typing import TypeVar
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.privacy.settings import PrivacySettings
-from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -43,10 +42,6 @@ class ModelCodec(Codec[Tensors, Tensors]):
     def least(self, n: int) -> int:
         """Number of survivors that each of these groups needs to be summed."""
         return MIN_CLIENTS
-
-
-class AccountedCodec(ModelCodec, Accounting):
-    """A mechanism's uploads, and their releases about the clients."""
 
 
 def settings_of(config: FederationConfig, kind: type[SettingsT]) -> SettingsT:

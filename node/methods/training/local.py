@@ -10,15 +10,12 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import kept_within
 from fedgrove.node.methods.training.codec import settings_of
 from fedgrove.node.methods.training.masked import MaskedUploads
-from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.privacy.local import LocalMechanism, mechanism_for, randomize
+from fedgrove.node.privacy.local import mechanism_for, noisy_model
 from fedgrove.node.privacy.records import LocalRecord
 from fedgrove.node.privacy.settings import LocalSettings
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -28,23 +25,19 @@ class LocalUploads(MaskedUploads):
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, LocalSettings)
-        self.budget = self._settings.budget or None
-        self.delta = self._settings.delta
 
     def upload_bytes(self, layout: Layout) -> int:
-        self._mechanism(layout.length)
+        mechanism_for(self._settings, layout.length)
         return super().upload_bytes(layout)
 
     def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
         try:
-            mechanism = self._mechanism(inputs.layout.length)
+            mechanism = mechanism_for(self._settings, inputs.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        bound = self.config.masking.bound
-        noisy = randomize(mechanism, inputs.change(update), os.urandom)
-        if self.config.masking.masked == "weights":
-            noisy += flatten(inputs.previous)
-        return kept_within(noisy, bound)
+        masking = self.config.masking
+        start = flatten(inputs.previous) if masking.masked == "weights" else np.zeros(1, np.float32)
+        return noisy_model(mechanism, start, inputs.change(update), masking.bound, os.urandom)
 
     def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
         return ""  # what is cut off is noise, and would tell of the update
@@ -57,19 +50,9 @@ class LocalUploads(MaskedUploads):
         settings = self._settings
         stated = LocalRecord(
             epsilon=None,
-            delta=self.delta,
+            delta=settings.delta,
             upload_epsilon=settings.epsilon,
             clip=settings.clip,
             uploads=len(inputs.survivors),
         )
         return Outcome(super().outcome(inputs, record).model, stated)
-
-    def planned_release(self, number: int, parameters: int) -> Release:
-        mechanism = self._mechanism(parameters)
-        return GaussianRelease(mechanism.sigma / mechanism.sensitivity)
-
-    def release(self, current: RoundRecords, parameters: int) -> Release:
-        return self.planned_release(current.number, parameters)
-
-    def _mechanism(self, parameters: int) -> LocalMechanism:
-        return mechanism_for(self._settings, parameters)

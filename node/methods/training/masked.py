@@ -12,14 +12,13 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import AccountedCodec
+from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.regrouping import parts
-from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
 
-class MaskedUploads(AccountedCodec, NoMechanism):
+class MaskedUploads(ModelCodec):
     """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
 
     def upload_bytes(self, layout: Layout) -> int:

@@ -9,11 +9,13 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
-from fedgrove.node.methods.training.client_level import ClientLevelUploads
-from fedgrove.node.methods.training.codec import AccountedCodec
+from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
+from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
+from fedgrove.node.methods.training.upload_accounting import UploadAccounting
+from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -21,22 +23,23 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
 
-_MECHANISMS: dict[str, type[AccountedCodec]] = {
-    "none": MaskedUploads,
-    "client": ClientLevelUploads,
-    "local": LocalUploads,
-    "signds": SignDsUploads,
+_MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
+    "none": (MaskedUploads, NoMechanism),
+    "client": (ClientLevelUploads, ClientLevelAccounting),
+    "local": (LocalUploads, UploadAccounting),
+    "signds": (SignDsUploads, UploadAccounting),
 }
 
 
 class Training(Method[Tensors, Tensors, Samples]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
-    codec: AccountedCodec
+    codec: ModelCodec
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
         super().__init__(config, read_terms)
-        self.codec = self.accounting = _MECHANISMS[config.mechanism](config)
+        codec, accounting = _MECHANISMS[config.mechanism]
+        self.codec, self.accounting = codec(config), accounting(config)
         self.schedule = Schedule[Tensors](config)
 
     def first_model(self) -> bytes:

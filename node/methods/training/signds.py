@@ -10,23 +10,30 @@ are open; under masks a round would fail.
 
 import os
 
+import numpy as np
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.methods.training.codec import AccountedCodec, settings_of
-from fedgrove.node.privacy.accountant import PureRelease, Release
+from fedgrove.node.methods.training.codec import ModelCodec, settings_of
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
-from fedgrove.node.privacy.signds import InvalidSelection, Selection, SignDsMechanism, Votes, mechanism_for, select
+from fedgrove.node.privacy.signds import (
+    InvalidSelection,
+    Selection,
+    SignDsMechanism,
+    add_vote,
+    mean_vote,
+    mechanism_for,
+    select,
+)
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class SignDsUploads(AccountedCodec):
+class SignDsUploads(ModelCodec):
     """Selections of dimensions, in the open; all clients weigh the same."""
 
     weighs_samples = False
@@ -34,8 +41,6 @@ class SignDsUploads(AccountedCodec):
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, SignDsSettings)
-        self.budget = self._settings.budget or None
-        self.delta = self._settings.delta
 
     def upload_bytes(self, layout: Layout) -> int:
         return self._mechanism(layout.length).upload_bytes
@@ -53,19 +58,20 @@ class SignDsUploads(AccountedCodec):
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         mechanism, listed = self._mechanism(inputs.layout.length), inputs.current.commits
-        votes, refused = Votes(inputs.layout.length), 0
+        votes, refused = np.zeros(inputs.layout.length, np.int32), 0
         for commit in listed.values():
             try:
-                votes.add(Selection.from_bytes(inputs.store.fetch(commit.digest, mechanism.upload_bytes), mechanism))
+                data = inputs.store.fetch(commit.digest, mechanism.upload_bytes)
+                add_vote(votes, Selection.from_bytes(data, mechanism))
             except (TooLarge, Malformed, InvalidSelection):
                 refused += 1
         if refused == len(listed):
             raise InvalidUpdate("none of the uploads is a selection of dimensions", min(listed))
         step = self._settings.step_of(inputs.current.number)
-        model = unflatten(flatten(inputs.previous) + votes.update(step), inputs.layout)
+        update = mean_vote(votes, len(listed) - refused, step)
         stated = SignDsRecord(
             epsilon=None,
-            delta=self.delta,
+            delta=self._settings.delta,
             upload_epsilon=self._settings.epsilon,
             dimensions=mechanism.dimensions,
             threshold=mechanism.threshold,
@@ -73,13 +79,7 @@ class SignDsUploads(AccountedCodec):
             uploads=len(listed),
             refused=refused,
         )
-        return Outcome(model, stated)
-
-    def planned_release(self, number: int, parameters: int) -> Release:
-        return PureRelease(self._settings.epsilon, chance=self._mechanism(parameters).chance)
-
-    def release(self, current: RoundRecords, parameters: int) -> Release:
-        return self.planned_release(current.number, parameters)
+        return Outcome(unflatten(flatten(inputs.previous) + update, inputs.layout), stated)
 
     def _mechanism(self, parameters: int) -> SignDsMechanism:
         return mechanism_for(self._settings, parameters)

@@ -15,7 +15,7 @@ import pytest
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.methods.training.client_level import ClientLevelUploads
+from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy import client_level, local, signds
 from fedgrove.node.privacy.accountant import epsilon_of
@@ -117,7 +117,7 @@ class Scene:
 def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
     """From the sums of all rounds, along the line between the victim's two uploads."""
     kind, places = method_of(scene.config).codec, [scene.place(number) for number in range(1, scene.rounds + 1)]
-    grids = [kind._grid(inputs) for inputs in places]
+    grids = [kind._round(inputs).grid for inputs in places]
 
     def clean(present: bool, number: int) -> np.ndarray:
         vector = flatten(scene.victims(present, number))
@@ -145,7 +145,7 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def client_level_accounted(scene: Scene) -> float:
-    kind, current = method_of(scene.config).codec, scene.place(1).current
+    kind, current = method_of(scene.config).accounting, scene.place(1).current
     told = kind.release_to_readers if scene.readers else kind.release
     return epsilon_of([told(current, LENGTH)] * scene.rounds, DELTA)
 
@@ -163,7 +163,7 @@ def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
 
 def local_accounted(scene: Scene) -> float:
-    return epsilon_of([method_of(scene.config).codec.release(scene.place(1).current, LENGTH)], DELTA)
+    return epsilon_of([method_of(scene.config).accounting.release(scene.place(1).current, LENGTH)], DELTA)
 
 
 ONES = np.concatenate([np.full(4, 9.0), -np.arange(1.0, 61.0)]).astype(np.float32)
@@ -264,7 +264,7 @@ def a_member_without_noise(patch):
     def encoded(self, number, client, secrets, own):
         if client == 1:
             return encode(self, number, client, secrets, own)
-        return quantise(self._grid(number), flatten(own), os.urandom).tobytes()
+        return quantise(self._round(number).grid, flatten(own), os.urandom).tobytes()
 
     patch.setattr(ClientLevelUploads, "encode", encoded)
 
@@ -287,13 +287,13 @@ def encoded_twice(patch):
 
 def lost_noise_not_counted(patch):
     def full(self, current, parameters):
-        return self._grid_of(current, parameters, clip=1.0).release(len(current.shares), 1.0)
+        return self._round(current, parameters).grid.release(len(current.shares), 1.0)
 
-    patch.setattr(ClientLevelUploads, "release", full)
+    patch.setattr(ClientLevelAccounting, "release", full)
 
 
 def counted_as_drawn_in_secret(patch):
-    patch.setattr(ClientLevelUploads, "release_to_readers", lambda self, current, d: self.release(current, d))
+    patch.setattr(ClientLevelAccounting, "release_to_readers", lambda self, current, d: self.release(current, d))
 
 
 def nothing(patch):

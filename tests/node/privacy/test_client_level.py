@@ -12,9 +12,9 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.limits import check_sum
 from fedgrove.node.privacy.accountant import GaussianRelease
 from fedgrove.node.privacy.client_level import (
+    ClientLevelRound,
     between_clients_variance,
     decode_sum,
-    divisor_for,
     encode_update,
     fill_up,
     quantise,
@@ -285,8 +285,9 @@ def test_schedules_change_grid_and_release_by_round():
 
 
 def test_the_divisor_tells_nothing_where_participation_is_secret():
-    assert divisor_for(FIXED, clients=100, rate=0.1, survivors=7) == 7
-    assert divisor_for(replace(FIXED, participation="secret"), clients=100, rate=0.1, survivors=7) == 10
+    public = ClientLevelRound(FIXED, 1, 100, 1.0, clients=100, rate=0.1, sharers=8)
+    assert public.divisor(7) == 7
+    assert replace(public, settings=replace(FIXED, participation="secret")).divisor(7) == 10
 
 
 def test_variance_between_clients_and_update_scale_by_hand():

@@ -321,7 +321,7 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     codec = client._context.method.codec
     zero, hostile = (np.frombuffer(codec.encode(inputs, 1, secrets, each), "<u4") for each in (inputs.previous, update))
     moved = (hostile - zero).view(np.int32).astype(np.float64)
-    grid = codec._grid(inputs)
+    grid = codec._round(inputs).grid
     reach = float(np.sqrt(moved @ moved)) * grid.unit
     assert reach <= grid.reach <= 1.01 * TWO_ROUNDS.clip
     assert (reach > 0.98) == (kind in ("huge", "alternating"))

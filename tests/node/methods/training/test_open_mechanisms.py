@@ -230,10 +230,10 @@ def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small,
         for digest in (current.opened.model_digest, current.end.model_digest)
     )
     mechanism = signds.mechanism_for(SIGNDS, len(before))
-    votes = signds.Votes(len(before))
+    votes = np.zeros(len(before), np.int32)
     for client in (1, 2):
-        votes.add(signds.Selection.from_bytes(committed(federation, 1)[client], mechanism))
-    assert (after == before + votes.update(SIGNDS.step)).all()
+        signds.add_vote(votes, signds.Selection.from_bytes(committed(federation, 1)[client], mechanism))
+    assert (after == before + signds.mean_vote(votes, 2, SIGNDS.step)).all()
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     told = [] if garble == "neither sign" else [(3, "commit.content")]
