@@ -52,7 +52,7 @@ def experiment(
     from fedgrove.node.lab.experiments.laboratory import FAULTS, ExperimentRequest
     from fedgrove.node.lab.experiments.registry import EXPERIMENTS
     from fedgrove.node.lab.simulation.executors import open_executor
-    from fedgrove.node.lab.simulation.run import SimulationFailed
+    from fedgrove.node.lab.simulation.workers import SimulationFailed
 
     if name == "list":
         return _list(as_json)

@@ -143,7 +143,7 @@ def _run_all(request: SimulationRequest) -> list[Run]:
 def _run_on(pool: Executor, workers: int, request: SimulationRequest) -> list[Run]:
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.lab.simulation.kinds import simulation_of
-    from fedgrove.node.lab.simulation.run import SimulationFailed
+    from fedgrove.node.lab.simulation.workers import SimulationFailed
     from fedgrove.node.learning.datasets import load_dataset
     from fedgrove.node.learning.training import DivergedTraining
 

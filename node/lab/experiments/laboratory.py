@@ -14,13 +14,12 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
 from fedgrove.node.lab.experiments.store import RunStore
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.lab.simulation.executors import NoExecutor
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
 from fedgrove.node.lab.simulation.kinds import simulation_of
+from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
@@ -128,13 +127,13 @@ class Workshop:
                 return
         begin_with(directory, self._directory(plan), plan)
 
-    def _simulation(self, plan: Plan, directory: Path | None = None) -> Simulation | ClusteredSimulation:
+    def _simulation(self, plan: Plan, directory: Path | None = None) -> SimulationRun:
         dataset = self.dataset(plan.dataset)
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
         return simulation_of(plan, dataset, *self._executor, directory or self._directory(plan), resume=True)
 
-    def _advance(self, simulation: Simulation | ClusteredSimulation, last: int = 0) -> None:
+    def _advance(self, simulation: SimulationRun, last: int = 0) -> None:
         """Run to the end, or to the ``last`` round."""
         with closing(simulation.run()) as results:
             for result in results:

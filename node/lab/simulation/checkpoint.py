@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.base.files import sync_directory, write_atomically
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
+from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.record import RunRecord
 from safetensors import SafetensorError, safe_open
@@ -106,10 +106,8 @@ class RunDirectory:
         self._data = data
         self._states: dict[int, list[int]] = {}
 
-    def load(self, resume: bool, layout: Layout | None) -> Checkpoint | None:
+    def load(self, resume: bool) -> Checkpoint | None:
         """The last checkpoint, with the clients' states as they were then; None where there is none.
-
-        A layout, if given, is that of the model that must be there.
 
         Raises
         ------
@@ -122,7 +120,7 @@ class RunDirectory:
         if not path.exists():
             self._keep_states(0)
             return None
-        document, tensors = _parse(path, layout)
+        document, tensors = _parse(path)
         if document["data"] != self._data:
             raise InvalidCheckpoint(f"{self._directory} holds a run on other data: give another directory")
         record = RunRecord.from_json(document["record"])
@@ -166,7 +164,7 @@ class RunDirectory:
         except (OSError, InvalidModel) as fault:
             raise InvalidCheckpoint(f"the state of client {client} in {path} is damaged: {fault}") from None
 
-    def keep_state(self, client: int, number: int, state: Tensors) -> None:
+    def keep_state(self, number: int, client: int, state: Tensors) -> None:
         """Write what a client's round left. It counts from the round's checkpoint on."""
         if not state:
             return
@@ -212,12 +210,12 @@ def _digest(document: str, tensors: Tensors) -> str:
     return hashlib.sha256(document.encode() + dump(tensors)).hexdigest()
 
 
-def _parse(path: Path, layout: Layout | None = None) -> tuple[dict[str, Any], Tensors]:
+def _parse(path: Path) -> tuple[dict[str, Any], Tensors]:
     """The document of a checkpoint, whole and with all its keys, and the model."""
     try:
         with safe_open(path, framework="np") as file:
             digest, _, text = (file.metadata() or {}).get(METADATA, "").partition(" ")
-        tensors = load(path.read_bytes(), layout)
+        tensors = load(path.read_bytes())
         if digest != _digest(text, tensors):
             raise ValueError("wrong digest")
         document = json.loads(text)

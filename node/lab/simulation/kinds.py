@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.lab.simulation.clustered.similarity import Progress
+from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.samples import Dataset
@@ -18,7 +19,7 @@ def simulation_of(
     directory: Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> Simulation | ClusteredSimulation:
+) -> SimulationRun:
     """A simulation, clustered or not, as ``Simulation`` takes its arguments; ``progress`` is of private comparisons."""
     if plan.clustering is None:
         return Simulation(plan, dataset, executor, workers, directory, resume)

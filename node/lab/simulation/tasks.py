@@ -1,7 +1,7 @@
 """A round cut into tasks: several small clients each, the largest first, made when a worker is about to need them."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -70,26 +70,23 @@ class TaskMaker:
         self._data = data
         self._reach = reach
         self._scratch = scratch
+        self._published: dict[str, ModelReference] = {}
         self._training: Samples | OnDisk | None = self._place(data.training, "training")
         self._test = self._place(data.test, "test")
         self._shared = None if data.shared is None else self._place(data.shared, "shared")
         if reach == "message":
             self._training = None
 
-    def model(self, tensors: Tensors) -> ModelReference:
-        """A global model for the workers."""
-        content = dump(tensors)
-        digest = hashlib.sha256(content).hexdigest()
-        if self._reach != "disk":
-            return ModelReference(digest, tensors)
-        path = self._scratch / f"model-{digest}.safetensors"
-        path.write_bytes(content)
-        return ModelReference(digest, str(path))
+    def publish(self, models: Iterable[Tensors]) -> list[ModelReference]:
+        """Global models for the workers, until ``retire``."""
+        return [self._reference(tensors) for tensors in models]
 
-    def discard(self, model: ModelReference) -> None:
-        """Remove a model that no task needs any more."""
-        if isinstance(model.content, str):
-            Path(model.content).unlink(missing_ok=True)
+    def retire(self) -> None:
+        """Remove the published models: no task needs them any more."""
+        for model in self._published.values():
+            if isinstance(model.content, str):
+                Path(model.content).unlink()
+        self._published.clear()
 
     def training(
         self,
@@ -125,15 +122,20 @@ class TaskMaker:
         """The training samples where the workers find them; None where tasks carry them."""
         return self._training
 
-    @property
-    def slices(self) -> int:
-        """Tasks of one evaluation."""
-        return -(-len(self._data.test) // SLICE)
-
     def samples(self, client: int) -> Samples | np.ndarray:
         """What a task carries of a client's samples: their indices into ``placed_training``, or themselves."""
         indices = self._data.parts[client - 1]
         return self._data.training.take(indices) if self._reach == "message" else indices
+
+    def _reference(self, tensors: Tensors) -> ModelReference:
+        content = dump(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._published:
+            path = self._scratch / f"model-{digest}.safetensors"
+            if self._reach == "disk":
+                path.write_bytes(content)
+            self._published[digest] = ModelReference(digest, str(path) if self._reach == "disk" else tensors)
+        return self._published[digest]
 
     def _place(self, samples: Samples, name: str) -> Samples | OnDisk:
         return put_on_disk(samples, self._scratch, name, self._terms.data) if self._reach == "disk" else samples

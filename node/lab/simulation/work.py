@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
@@ -33,6 +33,17 @@ class RunTerms:
     rounds: int
     seed: int
     device: str = "cpu"
+
+
+class Task(Protocol):
+    """What a worker is given to do."""
+
+    doing: ClassVar[str]
+
+    @property
+    def round(self) -> int: ...
+
+    def perform(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,8 @@ class TrainingTask:
         Test samples for the accuracy out of distribution; None where it is not asked for.
     """
 
+    doing: ClassVar[str] = "training"
+
     terms: RunTerms
     model: ModelReference
     round: int
@@ -81,6 +94,9 @@ class TrainingTask:
     shared: Samples | OnDisk | None = field(repr=False)
     probe: Samples | OnDisk | None = field(repr=False)
     clients: tuple[ClientWork, ...]
+
+    def perform(self) -> "PartialSum":
+        return train_clients(self)
 
 
 @dataclass(frozen=True)
@@ -121,6 +137,9 @@ class EvaluationTask:
     start: int
     stop: int
 
+    def perform(self) -> "SliceScore":
+        return evaluate_slice(self)
+
 
 @dataclass(frozen=True)
 class SliceScore:
@@ -132,7 +151,7 @@ class SliceScore:
     samples: int
 
 
-def perform(task: TrainingTask | EvaluationTask) -> PartialSum | SliceScore:
+def perform(task: Task) -> Any:
     """Do a task.
 
     Raises
@@ -140,7 +159,7 @@ def perform(task: TrainingTask | EvaluationTask) -> PartialSum | SliceScore:
     DivergedTraining
         A client's training left the finite numbers, or its parameters the bound; it names client and round.
     """
-    return train_clients(task) if isinstance(task, TrainingTask) else evaluate_slice(task)
+    return task.perform()
 
 
 def train_clients(task: TrainingTask) -> PartialSum:

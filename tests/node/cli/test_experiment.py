@@ -5,7 +5,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from fedgrove.node.lab.experiments.registry import EXPERIMENTS
-from fedgrove.node.lab.simulation import run
+from fedgrove.node.lab.simulation import workers as workforce
 
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -66,6 +66,6 @@ def test_a_lost_worker_is_no_mistake_of_the_user(tmp_path, monkeypatch):
     def die(*_):
         raise BrokenProcessPool("a process ended")
 
-    monkeypatch.setattr(run, "perform", die)
+    monkeypatch.setattr(workforce, "perform", die)
     result = fedgrove("experiment", "rounds_to_90", *SMALL, "--seeds", "0", "--out", "o", "--work", "w", cwd=tmp_path)
     assert result.returncode == 1 and "a worker was lost in round 1 while training client" in result.stderr

@@ -1,26 +1,24 @@
 """Asks workers for a clustered round's work, and puts together what they give."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.lab.simulation.checkpoint import RunDirectory
 from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing
-from fedgrove.node.lab.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask, perform
+from fedgrove.node.lab.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
 from fedgrove.node.lab.simulation.data import Dealt
-from fedgrove.node.lab.simulation.executors import Reach, reach
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.run import windowed
 from fedgrove.node.lab.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder
 from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.lab.simulation.workers import Workforce
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot
@@ -63,8 +61,8 @@ class Crew:
     plan, terms, data, layout
         What is simulated; ``data.test`` are the samples for evaluation.
     attackers : Attackers or None
-    executor, workers
-        Where tasks run, and how many at once.
+    workforce : Workforce
+        Where tasks run.
     files : RunDirectory
         Keeps the clients' states.
     scratch : Path
@@ -79,35 +77,24 @@ class Crew:
         layout: Layout,
         public: Samples | None,
         attackers: Attackers | None,
-        executor: Executor,
-        workers: int,
+        workforce: Workforce,
         files: RunDirectory,
         scratch: Path,
     ) -> None:
         self._plan, self._terms, self._data, self._layout = plan, terms, data, layout
         self._attackers, self._files, self._scratch = attackers, files, scratch
-        self._executor, self._workers = executor, workers
-        self._reach: Reach = reach(executor)
-        self._honest = self._maker("honest", data)
+        self._workforce = workforce
+        self.tasks = self._maker("honest", data)
         # What clients train on is not needed where models are watched: their place is taken by something small.
         watched = None if public is None else Dealt(data.spec, public, (), public, None)
         self._watch = None if watched is None else self._maker("public", watched)
         self._poisoned: TaskMaker | None = None
         aim = None if attackers is None else attackers.settings.attack.aim(data.test)
         self._aim = None if aim is None else self._maker("aim", Dealt(data.spec, aim, (), aim, None))
-        self._published: dict[str, ModelReference] = {}
 
     def publish(self, models: Iterable[Tensors]) -> list[ModelReference]:
         """Bring models to the workers."""
-        found = [self._honest.model(tensors) for tensors in models]
-        self._published.update((model.digest, model) for model in found)
-        return found
-
-    def retire(self) -> None:
-        """Remove all published models."""
-        for model in self._published.values():
-            self._honest.discard(model)
-        self._published.clear()
+        return self.tasks.publish(models)
 
     def train(
         self,
@@ -130,16 +117,13 @@ class Crew:
         dict of int to Tensors, list of ClientResult
             The means, and what is told of the clients, ascending.
         """
-        encoder = Weighing(weights, self._plan.bound, self._attackers)
-        means, results = self._means(number, models, groups, encoder)
-        return means, self.keep_states(number, results)
+        return self._means(number, models, groups, weights, partial(self._files.keep_state, number))
 
     def train_again(
         self, number: int, model: ModelReference, groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
     ) -> dict[int, Tensors]:
         """What a round's clients trained, averaged in other groups."""
-        encoder = Weighing(weights, self._plan.bound, self._attackers)
-        return self._means(number, dict.fromkeys(groups, model), groups, encoder)[0]
+        return self._means(number, dict.fromkeys(groups, model), groups, weights, lambda client, state: None)[0]
 
     def shown(
         self, number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster], noise: float = 0.0
@@ -149,31 +133,29 @@ class Crew:
         vectors: dict[int, np.ndarray] = {}
         results: list[ClientResult] = []
         # As if a model were as large as a task may be: then it has one client.
-        for partial in self._run(self._training(number, models, groups, encoder, TASK_BYTES)):
-            (result,) = partial.results
-            vectors[result.client] = partial.words.view("<f4")
+        for shown in self._workforce.partial_sums(self._training(number, models, groups, encoder, TASK_BYTES)):
+            (result,) = shown.results
+            vectors[result.client] = shown.words.view("<f4")
             results.append(result)
         return vectors, sorted(results, key=lambda result: result.client)
 
     def keep_states(self, number: int, results: Sequence[ClientResult]) -> list[ClientResult]:
         """Keep what clients' strategies left in a round, and give the results without it."""
         for result in results:
-            self._files.keep_state(result.client, number, result.state)
+            self._files.keep_state(number, result.client, result.state)
         return [replace(result, state={}) for result in results]
 
-    def test(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores]:
-        """Test models on the samples for evaluation."""
-        return self._test(self._honest, number, models)
-
-    def aim(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores] | None:
-        """Test models on what the attack is hidden in; None where it does not hide."""
-        return None if self._aim is None else self._test(self._aim, number, models)
+    def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
+        """Tests of models on the samples for evaluation, and, as models −1, −2, …, on what the attack hides in."""
+        yield from _label_tests(self.tasks, number, models)
+        if self._aim is not None:
+            yield from _label_tests(self._aim, number, {-1 - k: model for k, model in models.items()})
 
     def watch(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores]:
         """Test models on the public samples."""
         if self._watch is None:
             raise ValueError("nobody watches: the crew was given no public samples")
-        return self._test(self._watch, number, models)
+        return together(self._workforce.run(_label_tests(self._watch, number, models)))
 
     def choose(
         self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
@@ -184,7 +166,7 @@ class Crew:
         """
         several = {client: own for client, own in options.items() if len({models[n].digest for n in own}) > 1}
         chosen = {client: own[0] for client, own in options.items() if own}
-        for losses in self._run(self._choosing(round_number, models, several)):
+        for losses in self._workforce.run(self._choosing(round_number, models, several)):
             for client, found in losses.items():
                 # Numbered by preference, so that it decides between equals.
                 by_rank = {rank: found[number] for rank, number in enumerate(several[client])}
@@ -194,7 +176,7 @@ class Crew:
     def judge(self, tasks: Iterable[JudgingTask]) -> dict[int, list[Ballot]]:
         """The ballots on each suspected cluster, ascending in the voter."""
         ballots: dict[int, list[Ballot]] = {}
-        for cluster, ballot in self._run(tasks):
+        for cluster, ballot in self._workforce.run(tasks):
             ballots.setdefault(cluster, []).append(ballot)
         return {cluster: sorted(found, key=lambda ballot: ballot.voter) for cluster, found in sorted(ballots.items())}
 
@@ -220,19 +202,17 @@ class Crew:
         return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, tuple(labels.tolist()), rule)
 
     def _means(
-        self, round_number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster], encoder: Encoder
+        self,
+        number: int,
+        models: Mapping[int, ModelReference],
+        groups: Mapping[int, Cluster],
+        weights: Mapping[int, Fraction],
+        keep: Callable[[int, Tensors], None],
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
-        group_of = {client: number for number, group in groups.items() for client in group}
-        sums = {number: np.zeros(self._layout.length, WORD) for number in groups}
-        results: list[ClientResult] = []
-        size = WORD.itemsize * self._layout.length
-        for partial in self._run(self._training(round_number, models, groups, encoder, size)):
-            total = sums[group_of[partial.results[0].client]]
-            np.add(total, partial.words, out=total)
-            results.extend(partial.results)
-        bound = self._plan.bound
-        means = {number: unflatten(decode(total, 1, 1, bound), self._layout) for number, total in sums.items()}
-        return means, sorted(results, key=lambda result: result.client)
+        encoder, bound = Weighing(weights, self._plan.bound, self._attackers), self._plan.bound
+        tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
+        sums, results = self._workforce.train(tasks, groups, self._layout.length, keep)
+        return {k: unflatten(decode(total, 1, 1, bound), self._layout) for k, total in sums.items()}, results
 
     def _training(
         self,
@@ -242,12 +222,9 @@ class Crew:
         encoder: Encoder,
         size: int,
     ) -> Iterator[TrainingTask]:
-        def state(client: int) -> Tensors:
-            return self._files.state(client, before=round_number)
-
-        tasks = self._tasks(round_number)
+        tasks, state = self._tasks(round_number), partial(self._files.state, before=round_number)
         for number, group in groups.items():
-            yield from tasks.training(round_number, models[number], group, encoder, self._workers, size, state)
+            yield from tasks.training(round_number, models[number], group, encoder, self._workforce.count, size, state)
 
     def _choosing(
         self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
@@ -260,24 +237,11 @@ class Crew:
             offered = {number: models[number] for number in numbers}
             yield LossTask(self._terms, offered, round_number, choosers, tasks.placed_training)
 
-    def _test(
-        self, maker: TaskMaker, round_number: int, models: Mapping[int, ModelReference]
-    ) -> dict[int, LabelScores]:
-        tasks = (
-            LabelTest(number, part)
-            for number, model in models.items()
-            for part in maker.evaluation(round_number, model)
-        )
-        found: dict[int, list[LabelCounts]] = {number: [] for number in models}
-        for counts in self._run(tasks):
-            found[counts.number].append(counts)
-        return {number: _together(slices) for number, slices in found.items()}
-
     def _tasks(self, number: int) -> TaskMaker:
         """The maker of tasks on the data as clients have them in a round."""
         attackers = self._attackers
         if attackers is None or not attackers.poison_samples or not attackers.at(number):
-            return self._honest
+            return self.tasks
         if self._poisoned is None:
             data = self._data
             training = attackers.poisoned(data.training, data.parts, data.spec.classes)
@@ -288,13 +252,22 @@ class Crew:
         scratch = self._scratch / name
         scratch.mkdir()
         terms = replace(self._terms, data=f"{self._terms.data} {name}")
-        return TaskMaker(self._plan, terms, data, self._reach, scratch)
-
-    def _run(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        return windowed(self._executor, tasks, 2 * self._workers, perform)
+        return TaskMaker(self._plan, terms, data, self._workforce.reach, scratch)
 
 
-def _together(slices: Sequence[LabelCounts]) -> LabelScores:
+def together(slices: Iterable[LabelCounts]) -> dict[int, LabelScores]:
+    """How each model did, by its number, on all its slices."""
+    found: dict[int, list[LabelCounts]] = {}
+    for counts in slices:
+        found.setdefault(counts.number, []).append(counts)
+    return {number: _score(own) for number, own in sorted(found.items())}
+
+
+def _score(slices: Sequence[LabelCounts]) -> LabelScores:
     right = np.sum([part.right for part in slices], axis=0)
     tested = np.sum([part.tested for part in slices], axis=0)
     return LabelScores(right, tested, math.fsum(part.loss for part in slices) / int(tested.sum()))
+
+
+def _label_tests(maker: TaskMaker, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
+    return (LabelTest(k, part) for k, model in models.items() for part in maker.evaluation(number, model))

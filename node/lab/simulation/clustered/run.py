@@ -1,25 +1,24 @@
-"""The loop over the rounds of a clustered training: train, watch, choose, evaluate, keep.
+"""Models of groups of clients: choose, train, watch, and test what clients use.
 
-A round is whole when its checkpoint is written: the models, their references, the record. All else follows from these.
+A checkpoint holds the models, the watch's references and the record. All else follows from these.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.base.tensors import Layout, Tensors, dump, unflatten
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirectory
+from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.lab.simulation.clustered import robust
 from fedgrove.node.lab.simulation.clustered.attackers import attackers_of
-from fedgrove.node.lab.simulation.clustered.crew import Crew
+from fedgrove.node.lab.simulation.clustered.crew import Crew, together
 from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
 from fedgrove.node.lab.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings
@@ -30,14 +29,15 @@ from fedgrove.node.lab.simulation.clustered.similarity import (
     compare_all,
     find_clusters,
 )
-from fedgrove.node.lab.simulation.data import Dealt, deal_data
+from fedgrove.node.lab.simulation.clustered.work import LabelCounts
+from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
-from fedgrove.node.lab.simulation.run import own_directory, round_result
-from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, RunTerms
-from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
+from fedgrove.node.lab.simulation.run import round_result
+from fedgrove.node.lab.simulation.tasks import TaskMaker
+from fedgrove.node.lab.simulation.work import ClientResult, ModelReference
+from fedgrove.node.lab.simulation.workers import PendingTest
 from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
@@ -47,15 +47,13 @@ MAX_CLIENTS = 5_000
 MAX_MODEL_BYTES = 4 << 30
 
 
-class ClusteredSimulation:
-    """Clustered federated learning of many clients, without chain and store; used as ``Simulation``.
+class ClusteredSimulation(SimulationRun):
+    """A plan with ``clustering``: models of groups of clients.
 
     Parameters
     ----------
-    plan : Plan
-        What is simulated; it has ``clustering``.
-    dataset, executor, workers, directory, resume
-        As ``Simulation`` takes them.
+    plan, dataset, executor, workers, directory, resume
+        As ``SimulationRun`` takes them.
     progress : callable, optional
         Is told how many private comparisons of how many are done.
 
@@ -75,35 +73,18 @@ class ClusteredSimulation:
         resume: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        self._plan, self._executor, self._workers = plan, executor, workers
-        self._directory, self._resume, self._progress = directory, resume, progress
         if plan.clients > MAX_CLIENTS:
             raise InvalidPlan(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {plan.clients}")
-        try:
-            strategy = make_strategy(plan.strategy, plan.options)
-            self._data = deal_data(plan, dataset, strategy.needs_shared)
-            spec = self._data.spec
-            self._models: list[Tensors] = []
-            for seed in _model_seeds(plan):
-                weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
-                self._models.append({**weights, **strategy.initial_extras(weights)})
-        except ValueError as fault:
-            raise InvalidPlan(str(fault)) from None
-        self._layout = Layout.of(self._models[0])
-        self._counts = np.array([label_counts(self._data.training.y[own], spec.classes) for own in self._data.parts])
-        self._test, self._public = self._split_test()
+        super().__init__(plan, dataset, executor, workers, directory, resume)
+        self._progress = progress
+        classes = self._data.spec.classes
+        self._counts = np.array([label_counts(self._data.training.y[own], classes) for own in self._data.parts])
+        self._held_out, self._public = self._split_test()
         self._attackers = attackers_of(plan, self._counts)
         self._check_sizes()
-        self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
-        self._rounds: list[RoundResult] = []
         self._clusters: InitialClusters | None = None
         # The models that clients choose for a round, if that is known before it.
         self._chosen: tuple[int, dict[int, int]] = (0, {})
-
-    @property
-    def data(self) -> Dealt:
-        """The data as they are dealt, not poisoned."""
-        return self._data
 
     @property
     def clusters(self) -> InitialClusters | None:
@@ -116,141 +97,109 @@ class ClusteredSimulation:
         return tuple(sorted(self._attackers.clients)) if self._attackers else ()
 
     @property
-    def record(self) -> RunRecord:
-        """The rounds so far."""
-        return RunRecord(self._plan, tuple(self._rounds), hashlib.sha256(dump(self.tensors)).hexdigest())
-
-    @property
     def tensors(self) -> Tensors:
         """The models after the last round: one as it is, several with ``NUMBER/`` before each name."""
         return dict(self._models[0]) if len(self._models) == 1 else _stacked(self._models)
 
-    def run(self) -> Generator[RoundResult, None, None]:
-        """Run to the end; give each round's result when its checkpoint is on disk.
+    @property
+    def _kept(self) -> Tensors:
+        return _stacked(self._models, self._watch.references if self._watch else ())
 
-        Raises
-        ------
-        As ``Simulation.run``.
-        """
-        with own_directory(self._directory) as (directory, scratch):
-            files = RunDirectory(directory, self._plan, self._terms.data)
-            kept = files.load(self._resume, None)
-            method = self._method(directory)
-            crew = Crew(
-                self._plan,
-                self._terms,
-                replace(self._data, test=self._test),
-                self._layout,
-                self._public,
-                self._attackers,
-                self._executor,
-                self._workers,
-                files,
-                scratch,
-            )
-            watch = self._watch(method)
-            if kept is not None:
-                self._rounds = list(kept.record.rounds)
-                self._models, references = _unstacked(kept.tensors, self._layout, directory)
-                if watch is not None:
-                    watch.references = references
-                    watch.resume(self._rounds)
-            yield from self._loop(files, crew, method, watch)
+    def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
+        self._method = self._sharing(directory)
+        self._crew = Crew(
+            self._plan,
+            self._terms,
+            replace(self._data, test=self._held_out),
+            self._layout,
+            self._public,
+            self._attackers,
+            self._workforce,
+            self._files,
+            scratch,
+        )
+        self._watch = self._watch_over(self._method)
+        return self._crew.tasks
 
-    def _loop(
-        self, files: RunDirectory, crew: Crew, method: SharingScheme, watch: ClusterWatch | None
-    ) -> Iterator[RoundResult]:
-        while len(self._rounds) < self._plan.rounds:
-            number = len(self._rounds) + 1
-            self._models = self._models * (method.models(number) // len(self._models))
-            start = crew.publish(self._models)
-            if watch is not None:
-                watch.enter(crew, number, self._models)
-            drawn = [client for client in self._plan.draw(number) if watch is None or client not in watch.expelled]
-            groups = self._groups(crew, method, number, start, drawn)
-            means, results = self._trained(crew, method, number, start, groups)
-            models = [means.get(k, model) for k, model in enumerate(self._models)]
-            scores: tuple[float, ...] = ()
-            judgements: tuple[CommitteeVerdict, ...] = ()
-            if watch is not None:
-                finding = watch.look(crew, Trained(number, groups, start, models))
-                models, scores, judgements = list(finding.models), finding.scores, finding.judgements
-            self._models = models
-            trained = tuple(groups.get(k, ()) for k in range(len(models)))
-            clustering = ClusterResult(trained, None, scores, judgements, self._attacking(number))
-            result = replace(round_result(number, results), clustering=clustering)
-            self._rounds.append(self._evaluated(crew, method, result))
-            references = [] if watch is None else watch.references
-            files.save(self.record, _stacked(self._models, references))
-            crew.retire()
-            yield self._rounds[-1]
-        files.finish(self.record)
+    def _restore(self, kept: Tensors) -> None:
+        self._models, references = _unstacked(kept)
+        if self._watch is not None:
+            self._watch.references = references
+            self._watch.resume(self._rounds)
+
+    def _round(self, number: int, drawn: tuple[int, ...]) -> RoundResult:
+        crew, watch = self._crew, self._watch
+        self._models = self._models * (self._method.models(number) // len(self._models))
+        start = crew.publish(self._models)
+        if watch is not None:
+            watch.enter(crew, number, self._models)
+            drawn = tuple(client for client in drawn if client not in watch.expelled)
+        groups = self._groups(number, start, drawn)
+        means, results = self._trained(number, start, groups)
+        models = [means.get(k, model) for k, model in enumerate(self._models)]
+        scores: tuple[float, ...] = ()
+        judgements: tuple[CommitteeVerdict, ...] = ()
+        if watch is not None:
+            finding = watch.look(crew, Trained(number, groups, start, models))
+            models, scores, judgements = list(finding.models), finding.scores, finding.judgements
+        self._models = models
+        trained = tuple(groups.get(k, ()) for k in range(len(models)))
+        clustering = ClusterResult(trained, None, scores, judgements, self._attacking(number))
+        return replace(round_result(number, results), clustering=clustering)
 
     def _attacking(self, number: int) -> tuple[int, ...]:
         return tuple(sorted(self._attackers.at(number))) if self._attackers else ()
 
-    def _groups(
-        self, crew: Crew, method: SharingScheme, number: int, start: Sequence[ModelReference], drawn: Sequence[int]
-    ) -> dict[int, Cluster]:
+    def _groups(self, number: int, start: Sequence[ModelReference], drawn: Sequence[int]) -> dict[int, Cluster]:
         """Who trains which model."""
         known, choices = self._chosen
         if known != number:
-            choices = crew.choose(number, start, {client: method.options(client, number) for client in drawn})
+            options = {client: self._method.options(client, number) for client in drawn}
+            choices = self._crew.choose(number, start, options)
         members: dict[int, list[int]] = {}
         for client in drawn:
             members.setdefault(choices[client], []).append(client)
-        return {k: tuple(group) for k, group in sorted(members.items()) if method.may_train(group, number)}
+        return {k: tuple(group) for k, group in sorted(members.items()) if self._method.may_train(group, number)}
 
     def _trained(
-        self,
-        crew: Crew,
-        method: SharingScheme,
-        number: int,
-        start: Sequence[ModelReference],
-        groups: Mapping[int, Cluster],
+        self, number: int, start: Sequence[ModelReference], groups: Mapping[int, Cluster]
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         """The new models of the groups."""
         settings, models = self._plan.clustering, dict(enumerate(start))
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
-            vectors, results = crew.shown(number, models, groups)
-            together = np.stack([vectors[client] for client in sorted(vectors)])
+            vectors, results = self._crew.shown(number, models, groups)
+            shown = np.stack([vectors[client] for client in sorted(vectors)])
             attackers = 0 if self._attackers is None else len(self._attackers.at(number) & vectors.keys())
-            mean = _robust_mean(settings.mean, together, attackers)
-            return {0: unflatten(mean, self._layout)}, crew.keep_states(number, results)
+            mean = _robust_mean(settings.mean, shown, attackers)
+            return {0: unflatten(mean, self._layout)}, self._crew.keep_states(number, results)
         weights: dict[int, Fraction] = {}
         for group in groups.values():
-            weights.update(method.weights(group, number))
-        return crew.train(number, models, groups, weights)
+            weights.update(self._method.weights(group, number))
+        return self._crew.train(number, models, groups, weights)
 
-    def _evaluated(self, crew: Crew, method: SharingScheme, result: RoundResult) -> RoundResult:
-        """The result with what the honest clients' models achieve, where the plan evaluates."""
-        if not self._plan.evaluates(result.round):
-            return result
-        round_number = result.round
-        models = crew.publish(self._models)
+    def _test(self, result: RoundResult) -> PendingTest:
+        """What the honest clients' models achieve."""
+        method, number = self._method, result.round
+        models = self._crew.publish(self._models)
         everybody = range(1, self._plan.clients + 1)
         # Clients choose for the next round, and use what they choose; where a stage ends, what they had.
-        chosen = crew.choose(
-            round_number + 1, models, {client: method.options(client, round_number) for client in everybody}
-        )
-        if round_number < self._plan.rounds and method.models(round_number + 1) == len(models) == method.models(
-            round_number
-        ):
-            self._chosen = round_number + 1, chosen
-        used = {number: models[number] for number in sorted({chosen[client] for client in self._honest})}
-        scores, aims = crew.test(round_number, used), crew.aim(round_number, used)
+        chosen = self._crew.choose(number + 1, models, {client: method.options(client, number) for client in everybody})
+        if number < self._plan.rounds and method.models(number + 1) == len(models) == method.models(number):
+            self._chosen = number + 1, chosen
+        used = {k: models[k] for k in sorted({chosen[client] for client in self._honest})}
+        return PendingTest(partial(self._crew.tests, number, used), partial(self._scored, result, chosen))
+
+    def _scored(self, result: RoundResult, chosen: Mapping[int, int], slices: Sequence[LabelCounts]) -> RoundResult:
+        scores = together(slices)
         found = [scores[chosen[client]] for client in self._honest]
-        reached = None if aims is None else [aims[chosen[client]].accuracy for client in self._honest]
+        reached = [scores[-1 - chosen[client]].accuracy for client in self._honest if min(scores) < 0]
         own = [score.accuracy_for(self._counts[client - 1]) for client, score in zip(self._honest, found, strict=True)]
+        backdoor = _mean(reached) if reached else None
         return replace(
             result,
             accuracy=math.fsum(score.accuracy for score in found) / len(found),
             loss=math.fsum(score.loss for score in found) / len(found),
-            clustering=replace(
-                result.clusters,
-                personal_accuracy=_mean(own),
-                backdoor=None if reached is None else _mean(reached),
-            ),
+            clustering=replace(result.clusters, personal_accuracy=_mean(own), backdoor=backdoor),
         )
 
     @cached_property
@@ -258,7 +207,7 @@ class ClusteredSimulation:
         attackers = self._attackers.clients if self._attackers else ()
         return tuple(client for client in range(1, self._plan.clients + 1) if client not in attackers)
 
-    def _method(self, directory: Path) -> SharingScheme:
+    def _sharing(self, directory: Path) -> SharingScheme:
         """The plan's method; ProCFL's clusters are found, and written down, first."""
         settings = self._plan.clustering
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
@@ -266,12 +215,12 @@ class ClusteredSimulation:
             return Ifca(samples, settings.models)
         if not isinstance(settings, ProCflSettings):
             return OneModel(samples)
-        compared = compare_all(self._counts, settings, self._executor, self._workers, directory, self._progress)
+        compared = compare_all(self._counts, settings, self._workforce, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
         return ProCflScheme(self._clusters, settings, self._plan.rounds)
 
-    def _watch(self, method: SharingScheme) -> ClusterWatch | None:
+    def _watch_over(self, method: SharingScheme) -> ClusterWatch | None:
         settings = self._plan.clustering
         if self._public is None or self._clusters is None or not isinstance(method, ProCflScheme):
             return None
@@ -279,6 +228,13 @@ class ClusteredSimulation:
             return None
         similarity = self._clusters.similarity
         return ClusterWatch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
+
+    def _model_seeds(self) -> list[int]:
+        """The plan's seed for one model; IFCA's models differ from the start."""
+        settings, seed = self._plan.clustering, self._plan.seed
+        count = settings.models if isinstance(settings, IfcaSettings) else 1
+        texts = [f"fedgrove model {seed} {number}" for number in range(1, count)]
+        return [seed, *(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) for text in texts)]
 
     def _split_test(self) -> tuple[Samples, Samples | None]:
         """Test samples for evaluation, and those of the public set, which evaluation leaves out."""
@@ -305,13 +261,6 @@ def _mean(shares: Sequence[float]) -> float:
     return min(1.0, math.fsum(shares) / len(shares))
 
 
-def _model_seeds(plan: Plan) -> list[int]:
-    """Seeds of the initial weights: the plan's for one model; IFCA's models differ from the start."""
-    count = plan.clustering.models if isinstance(plan.clustering, IfcaSettings) else 1
-    texts = [f"fedgrove model {plan.seed} {number}" for number in range(1, count)]
-    return [plan.seed, *(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) for text in texts)]
-
-
 def _robust_mean(name: str, models: np.ndarray, attackers: int) -> np.ndarray:
     """The next model of a rival that is told how many attackers there are, or as many as it can stand."""
     count = len(models)
@@ -336,14 +285,12 @@ def _stacked(models: Sequence[Tensors], references: Sequence[Tensors] = ()) -> T
     }
 
 
-def _unstacked(tensors: Tensors, layout: Layout, directory: Path) -> tuple[list[Tensors], list[Tensors]]:
+def _unstacked(tensors: Tensors) -> tuple[list[Tensors], list[Tensors]]:
     """What ``_stacked`` put together."""
     found: dict[str, dict[int, Tensors]] = {"": {}, "reference/": {}}
     for label, tensor in tensors.items():
         kind = "reference/" if label.startswith("reference/") else ""
         number, _, name = label.removeprefix(kind).partition("/")
         found[kind].setdefault(int(number), {})[name] = tensor
-    lists = [[several[number] for number in sorted(several)] for several in found.values()]
-    if any(Layout.of(model) != layout for model in (*lists[0], *lists[1])):
-        raise InvalidCheckpoint(f"the models in {directory} are of another kind: give another directory")
-    return lists[0], lists[1]
+    models, references = ([several[number] for number in sorted(several)] for several in found.values())
+    return models, references

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from fedgrove.node.base.tensors import flatten
@@ -19,20 +19,6 @@ from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direc
 from fedgrove.node.methods.procfl.similarity import Intersection
 
 RSA_BITS = 2048
-
-
-class Task(Protocol):
-    """Work of another kind than training."""
-
-    doing: ClassVar[str]
-    round: int
-
-    def perform(self) -> Any: ...
-
-
-def perform(task: Task | TrainingTask) -> Any:
-    """Do a task of any kind."""
-    return work.train_clients(task) if isinstance(task, TrainingTask) else task.perform()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fedgrove.node.lab.experiments import rounds_to_90
 from fedgrove.node.lab.experiments.base import Overrides
 from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
 from fedgrove.node.lab.experiments.store import RunStore
-from fedgrove.node.lab.simulation import run
+from fedgrove.node.lab.simulation import workers as workforce
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.executors import open_executor
@@ -91,14 +91,14 @@ def test_report_only_runs_nothing(tmp_path):
 
 
 def test_training_that_diverges_ends_its_run_and_no_other(tmp_path, monkeypatch):
-    perform = run.perform
+    perform = workforce.perform
 
     def diverging(task):
         if task.round == 2 and getattr(task, "terms", None) and task.terms.strategy.name == "fedavg":
             raise DivergedTraining("client 1 diverged in round 2")
         return perform(task)
 
-    monkeypatch.setattr(run, "perform", diverging)
+    monkeypatch.setattr(workforce, "perform", diverging)
     records = work(tmp_path, request(tmp_path / "a", seeds=(0,)), Watch())
     assert [len(records[label][0].rounds) for label in ("fedavg", "fedaom")] == [1, 3]
     assert not request(tmp_path / "a", seeds=(0,)).pending(RunStore(tmp_path / "a")), "it would diverge again"

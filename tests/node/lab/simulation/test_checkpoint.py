@@ -15,8 +15,9 @@ from fedgrove.node.lab.simulation.checkpoint import (
     check_directory,
 )
 from fedgrove.node.lab.simulation.executors import InlineExecutor
+from fedgrove.node.lab.simulation.loop import SCRATCH
 from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import SCRATCH, Simulation
+from fedgrove.node.lab.simulation.run import Simulation
 
 from tests.node.lab.simulation.conftest import small_plan
 

@@ -11,7 +11,7 @@ import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.lab.simulation import run
+from fedgrove.node.lab.simulation import workers as workforce
 from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.plan_file import read_plan
@@ -147,7 +147,7 @@ def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_a
             raise DivergedTraining("client 1 diverged in round 2")
         return perform(task)
 
-    monkeypatch.setattr(run, "perform", diverging)
+    monkeypatch.setattr(workforce, "perform", diverging)
     records = []
     for workers in (1, 2):
         simulation = Simulation(small_plan(), digits, InlineExecutor(), workers)

@@ -8,9 +8,10 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 import pytest
 from fedgrove.node.lab.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
-from fedgrove.node.lab.simulation.run import Simulation, SimulationFailed, windowed
+from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.lab.simulation.tasks import TASK_BYTES, chunks
 from fedgrove.node.lab.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
+from fedgrove.node.lab.simulation.workers import SimulationFailed, windowed
 from fedgrove.node.learning.training import DivergedTraining
 
 from tests.node.lab.simulation.conftest import QUICK, small_plan

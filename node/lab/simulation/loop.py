@@ -1,0 +1,209 @@
+"""The loop over the rounds: draw, train, keep, test."""
+
+import hashlib
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+
+from fedgrove.node.base.files import exclusive
+from fedgrove.node.base.tensors import Layout, Tensors, dump
+from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirectory
+from fedgrove.node.lab.simulation.data import Dealt, deal_data
+from fedgrove.node.lab.simulation.draws import draws, last_round
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
+from fedgrove.node.lab.simulation.tasks import TaskMaker
+from fedgrove.node.lab.simulation.work import RunTerms
+from fedgrove.node.lab.simulation.workers import PendingTest, Workforce
+from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.training import DivergedTraining
+
+SCRATCH = "scratch"
+
+
+class SimulationRun(ABC):
+    """Federated learning of many clients, without chain and store; subclasses say what a round trains.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is simulated.
+    dataset : Dataset
+        The plan's data.
+    executor : Executor
+        Where tasks run.
+    workers : int
+        How many it runs at once.
+    directory : Path, optional
+        Keeps checkpoints and, at the end, ``record.json``; without it nothing is left.
+    resume : bool
+        Go on from the directory's checkpoint, if there is one.
+
+    Raises
+    ------
+    InvalidPlan
+        Unknown options of the strategy, data that do not suit the plan, or a privacy budget for not even one round.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        executor: Executor,
+        workers: int,
+        directory: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        self._plan, self._directory, self._resume = plan, directory, resume
+        self._workforce = Workforce(executor, workers)
+        self._models: list[Tensors] = []
+        self._rounds: list[RoundResult] = []
+        self._last = last_round(plan)
+        try:
+            strategy = make_strategy(plan.strategy, plan.options)
+            self._data = deal_data(plan, dataset, strategy.needs_shared)
+            spec = self._data.spec
+            for seed in self._model_seeds():
+                weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
+                self._models.append({**weights, **strategy.initial_extras(weights)})
+        except ValueError as fault:
+            raise InvalidPlan(str(fault)) from None
+        if not self._last:
+            raise InvalidPlan(
+                "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
+            )
+        self._layout = Layout.of(self._models[0])
+        self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
+
+    @property
+    def data(self) -> Dealt:
+        """The data as they are dealt, not poisoned."""
+        return self._data
+
+    @property
+    def record(self) -> RunRecord:
+        """The rounds so far."""
+        return RunRecord(self._plan, tuple(self._rounds), hashlib.sha256(dump(self.tensors)).hexdigest())
+
+    @property
+    def tensors(self) -> Tensors:
+        """What was trained, after the last round."""
+        return self._models[0]
+
+    def run(self) -> Generator[RoundResult, None, None]:
+        """Run to the end; give each round's result when its checkpoint is on disk and its models are tested.
+
+        Raises
+        ------
+        InvalidCheckpoint
+            The directory's checkpoint is damaged or another run's.
+        DivergedTraining
+            A client's model left the finite numbers or the bound.
+        SimulationFailed
+            A worker was lost.
+        AlreadyInUse
+            Another process runs in the directory.
+        """
+        with own_directory(self._directory) as (directory, scratch):
+            self._files = RunDirectory(directory, self._plan, self._terms.data)
+            checkpoint = self._files.load(self._resume)
+            self._tasks = self._begin(directory, scratch)
+            if checkpoint is not None:
+                self._rounds = list(checkpoint.record.rounds)
+                self._restore(checkpoint.tensors)
+                if any(Layout.of(model) != self._layout for model in self._models):
+                    raise InvalidCheckpoint(f"the model in {directory} is of another kind: give another directory")
+                self._queue_test()
+            yield from self._loop()
+
+    def _loop(self) -> Iterator[RoundResult]:
+        for drawn in islice(draws(self._plan), len(self._rounds), None):
+            if self._workforce.count == 1:  # there is nothing to fill, so the result comes as early as it can
+                yield from self._tested()
+            try:
+                result = self._round(len(self._rounds) + 1, drawn)
+            except DivergedTraining:
+                # What the record holds of a run that ends here must not depend on which tasks came first.
+                yield from self._tested()
+                raise
+            yield from self._tested()
+            self._rounds.append(result)
+            self._files.save(self.record, self._kept)
+            self._tasks.retire()
+            if not self._queue_test():
+                yield result
+        tested = self._tested()
+        if tested:
+            self._files.save(self.record, self._kept)
+        self._files.finish(self.record)
+        yield from tested
+
+    def _queue_test(self) -> bool:
+        """Have the last round's models tested behind the next training, if that is due."""
+        last = self._rounds[-1] if self._rounds else None
+        if last is None or last.accuracy is not None:
+            return False
+        if last.round != self._last and not self._plan.evaluates(last.round):
+            return False
+        self._workforce.pending = self._test(last)
+        return True
+
+    def _tested(self) -> list[RoundResult]:
+        """The last round's result, if it has been tested since the last call or is yet to be."""
+        tested = self._workforce.tested()
+        self._rounds[len(self._rounds) - len(tested) :] = tested
+        return tested
+
+    # --- what a plan trains -----------------------------------------------------------------------------------------
+
+    def _model_seeds(self) -> list[int]:
+        """Seeds of the initial weights, one a model."""
+        return [self._plan.seed]
+
+    @property
+    def _kept(self) -> Tensors:
+        """What a checkpoint holds of the models."""
+        return self.tensors
+
+    @abstractmethod
+    def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
+        """Get ready for the first round; the tasks are those that publish a round's models."""
+
+    @abstractmethod
+    def _restore(self, kept: Tensors) -> None:
+        """Go on from a checkpoint, whose rounds are there already."""
+
+    @abstractmethod
+    def _round(self, number: int, drawn: tuple[int, ...]) -> RoundResult:
+        """Train a round and put its models in place of the last; its result, not yet tested."""
+
+    @abstractmethod
+    def _test(self, result: RoundResult) -> PendingTest:
+        """How a round's models are tested."""
+
+
+@contextmanager
+def own_directory(directory: Path | None) -> Iterator[tuple[Path, Path]]:
+    """A run's directory (None takes one that is removed at the end), and an empty one in it for what workers read.
+
+    Raises
+    ------
+    AlreadyInUse
+        Another process runs in the directory.
+    """
+    with ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        stack.enter_context(exclusive(directory))
+        scratch = directory / SCRATCH
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        yield directory, scratch
