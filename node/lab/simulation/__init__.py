@@ -9,7 +9,9 @@ mechanisms   what becomes of the sum: noise, the next model, what was released
 work         what a worker does: train a few clients and add them up, evaluate a slice of the test set
 executors    in this process, a pool of processes, a dask cluster
 checkpoint   after each round, atomic; what a strategy keeps for a client stands on disk
-run          the loop over the rounds
+workers      hands tasks to an executor and adds up what they give, with tests of models behind the training
+loop         the loop over the rounds: draw, train, keep, test
+run          a round of one model
 clustered    clustered training, attacks on it, and its rivals
 kinds        the simulation that suits a plan
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -27,6 +27,9 @@ from fedgrove.node.learning.training import DivergedTraining
 
 SCRATCH = "scratch"
 
+Progress = Callable[[int, int], None]
+"""Is told how many comparisons of how many are done."""
+
 
 class SimulationRun(ABC):
     """Federated learning of many clients, without chain and store; subclasses say what a round trains.
@@ -45,6 +48,8 @@ class SimulationRun(ABC):
         Keeps checkpoints and, at the end, ``record.json``; without it nothing is left.
     resume : bool
         Go on from the directory's checkpoint, if there is one.
+    progress : callable, optional
+        Is told how many private comparisons of how many are done, where there are any.
 
     Raises
     ------
@@ -60,26 +65,29 @@ class SimulationRun(ABC):
         workers: int,
         directory: Path | None = None,
         resume: bool = False,
+        progress: Progress | None = None,
     ) -> None:
-        self._plan, self._directory, self._resume = plan, directory, resume
+        self._plan, self._directory, self._resume, self._progress = plan, directory, resume, progress
         self._workforce = Workforce(executor, workers)
         self._models: list[Tensors] = []
         self._rounds: list[RoundResult] = []
         self._last = last_round(plan)
+        if not self._last:
+            raise InvalidPlan(
+                "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
+            )
         try:
+            self._check_plan()
             strategy = make_strategy(plan.strategy, plan.options)
             self._data = deal_data(plan, dataset, strategy.needs_shared)
             spec = self._data.spec
             for seed in self._model_seeds():
                 weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
                 self._models.append({**weights, **strategy.initial_extras(weights)})
+            self._layout = Layout.of(self._models[0])
+            self._prepare()
         except ValueError as fault:
             raise InvalidPlan(str(fault)) from None
-        if not self._last:
-            raise InvalidPlan(
-                "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
-            )
-        self._layout = Layout.of(self._models[0])
         self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
 
     @property
@@ -162,6 +170,14 @@ class SimulationRun(ABC):
         return tested
 
     # --- what a plan trains -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_plan(self) -> None:
+        """Raise ValueError if such a plan is not for this class."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Look at data and model before the run; ValueError where they do not suit the plan."""
 
     def _model_seeds(self) -> list[int]:
         """Seeds of the initial weights, one a model."""

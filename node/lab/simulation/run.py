@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,34 +9,23 @@ from pathlib import Path
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
 from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.record import RoundResult
 from fedgrove.node.lab.simulation.tasks import TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, SliceScore
 from fedgrove.node.lab.simulation.workers import PendingTest
-from fedgrove.node.learning.samples import Dataset
 
 
 class Simulation(SimulationRun):
-    """A plan without clustering; its arguments are those of every ``SimulationRun``."""
+    """A plan without clustering."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        executor: Executor,
-        workers: int,
-        directory: Path | None = None,
-        resume: bool = False,
-    ) -> None:
-        if plan.clustering is not None:
+    def _check_plan(self) -> None:
+        if self._plan.clustering is not None:
             raise InvalidPlan("a plan with clustering is simulated by fedgrove.node.lab.simulation.clustered")
-        super().__init__(plan, dataset, executor, workers, directory, resume)
-        try:
-            self._mechanism = mechanism_of(plan, self._layout.length)
-        except ValueError as fault:
-            raise InvalidPlan(str(fault)) from None
+
+    def _prepare(self) -> None:
+        self._mechanism = mechanism_of(self._plan, self._layout.length)
 
     def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
         return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)

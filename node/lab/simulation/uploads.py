@@ -6,9 +6,9 @@ A simulation's noise is drawn from the plan's seed, so that a run can be repeate
 it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from ``os.urandom``.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
@@ -31,18 +31,19 @@ class ClientPart:
     total: int
 
 
-class Encoder(Protocol):
+class Encoder(ABC):
     """Makes a client's upload. A frozen value: it is sent to other processes."""
 
     @property
     def private(self) -> bool:
         """Whether a training that left the finite numbers counts as no update; elsewhere it ends the run."""
-        ...
+        return True
 
     def length(self, layout: Layout) -> int:
         """Words of an upload."""
-        ...
+        return layout.length
 
+    @abstractmethod
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         """The upload.
 
@@ -55,29 +56,27 @@ class Encoder(Protocol):
         -------
         uint32 array (length,)
         """
-        ...
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(Encoder):
     """The model itself in fixed point, times the client's share of the samples: what federations mask."""
 
     bound: float
-    private = False
 
-    def length(self, layout: Layout) -> int:
-        return layout.length
+    @property
+    def private(self) -> bool:
+        return False
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         return encode(trained, layout, turn.samples, turn.total, self.bound)
 
 
 @dataclass(frozen=True)
-class Clipped:
+class Clipped(Encoder):
     """The clipped update on the round's grid (client-level privacy). The noise of all clients is added to their sum."""
 
     grid: Grid
-    private = True
 
     def length(self, layout: Layout) -> int:
         return self.grid.length
@@ -87,15 +86,11 @@ class Clipped:
 
 
 @dataclass(frozen=True)
-class Noisy:
+class Noisy(Encoder):
     """The model with the client's own noise (local privacy), kept within the bound, and then like ``Weighted``."""
 
     settings: LocalSettings
     bound: float
-    private = True
-
-    def length(self, layout: Layout) -> int:
-        return layout.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         mechanism = local.mechanism_for(self.settings, layout.length)
@@ -105,14 +100,10 @@ class Noisy:
 
 
 @dataclass(frozen=True)
-class Selected:
+class Selected(Encoder):
     """A sign at a few dimensions (SignDS): a vote for or against each, as int32."""
 
     settings: SignDsSettings
-    private = True
-
-    def length(self, layout: Layout) -> int:
-        return layout.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         mechanism = signds.mechanism_for(self.settings, layout.length)
@@ -123,10 +114,8 @@ class Selected:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Encoder):
     """Nothing: only the norms of the updates are wanted, to find the paper's S before anything is clipped to it."""
-
-    private = True
 
     def length(self, layout: Layout) -> int:
         return 0

@@ -43,7 +43,7 @@ class Workforce:
     """
 
     def __init__(self, executor: Executor, count: int) -> None:
-        self._executor = executor
+        self.executor = executor
         self.count = count
         self.reach: Reach = reach(executor)
         self.pending: PendingTest | None = None
@@ -51,7 +51,7 @@ class Workforce:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Any]:
         """Results of tasks as they come; SimulationFailed where a worker is lost."""
-        return windowed(self._executor, tasks, 2 * self.count)
+        return windowed(self.executor, tasks, 2 * self.count)
 
     def train(
         self,
@@ -79,7 +79,7 @@ class Workforce:
         group_of = {client: number for number, group in groups.items() for client in group}
         sums = {number: np.zeros(length, WORD) for number in groups}
         found: list[ClientResult] = []
-        for partial in self.partial_sums(tasks):
+        for partial in self._with_pending(tasks):
             total = sums[group_of[partial.results[0].client]]
             np.add(total, partial.words, out=total)
             for result in partial.results:
@@ -87,8 +87,13 @@ class Workforce:
                 found.append(replace(result, state={}))
         return sums, sorted(found, key=lambda result: result.client)
 
-    def partial_sums(self, tasks: Iterable[TrainingTask]) -> Iterator[PartialSum]:
-        """The sums of tasks as they come, with what is pending done behind them."""
+    def tested(self) -> list[RoundResult]:
+        """The results of tests since the last call; what is pending is done first."""
+        deque(self._with_pending(()), maxlen=0)
+        found, self._tested = self._tested, []
+        return found
+
+    def _with_pending(self, tasks: Iterable[TrainingTask]) -> Iterator[PartialSum]:
         pending, scores = self.pending, []
         for result in self.run(chain(tasks, pending.tasks() if pending else ())):
             if isinstance(result, PartialSum):
@@ -98,12 +103,6 @@ class Workforce:
         if pending:
             self._tested.append(pending.conclude(scores))
             self.pending = None
-
-    def tested(self) -> list[RoundResult]:
-        """The results of tests since the last call; what is pending is done first."""
-        deque(self.partial_sums(()), maxlen=0)
-        found, self._tested = self._tested, []
-        return found
 
 
 def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[Any]:

@@ -11,9 +11,6 @@ leaders        the leader of a cluster, by the members' verifiable random functi
 training       the two stages: who averages what, and what sums over overlapping clusters would give away
 evidence       how a judge tells malicious models from honest ones, on its own data
 committee      malicious clusters, found afterwards: committee, ballots, verdict (algorithm 3)
-poisoning      attacks as fixtures
-robust         rivals: Krum, median, trimmed mean
-ifca           rival: IFCA
 
 Where it departs from the paper:
 

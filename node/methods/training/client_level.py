@@ -39,6 +39,7 @@ class ClientLevelUploads(ModelCodec):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
     weighs_samples = False
+    hides_divergence = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -46,9 +47,6 @@ class ClientLevelUploads(ModelCodec):
 
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
-
-    def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
-        return super().expected_bytes(inputs, client) if inputs.sums(client) else 0
 
     def parts(self, n: int) -> Adjacency:
         return half(n, self.least(n), self.config.masking.assumed)
@@ -65,10 +63,6 @@ class ClientLevelUploads(ModelCodec):
             raise MaskingRefused(str(fault)) from None
         words = encode_update(grid, inputs.change(update), os.urandom)
         return masked_bytes(inputs, client, secrets, words, upload_layout(inputs.layout, grid))
-
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
-        """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
-        return inputs.previous
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         planned = self._round(inputs)

@@ -1,7 +1,7 @@
 """Uploads that are made of one model's tensors."""
 
 from abc import abstractmethod
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
@@ -14,7 +14,16 @@ SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
 
 
 class ModelCodec(Codec[Tensors, Tensors]):
-    """One mechanism's uploads of a model of some layout."""
+    """One mechanism's uploads of a model of some layout.
+
+    Attributes
+    ----------
+    hides_divergence : bool
+        A training that diverged counts as no update and is made private like any other, so that nobody learns whose it
+        was.
+    """
+
+    hides_divergence: ClassVar[bool] = False
 
     @abstractmethod
     def upload_bytes(self, layout: Layout) -> int:
@@ -33,7 +42,10 @@ class ModelCodec(Codec[Tensors, Tensors]):
             raise ValueError(f"privacy: {fault}") from None
 
     def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
-        return self.upload_bytes(inputs.layout)
+        return self.upload_bytes(inputs.layout) if inputs.sums(client) else 0
+
+    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors | None:
+        return inputs.previous if self.hides_divergence else None
 
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""

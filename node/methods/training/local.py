@@ -22,6 +22,8 @@ from fedgrove.node.protocol.terms import FederationConfig
 class LocalUploads(MaskedUploads):
     """Clipped updates with noise, within the bound of the masks, and then like weights or updates without."""
 
+    hides_divergence = True
+
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, LocalSettings)
@@ -41,10 +43,6 @@ class LocalUploads(MaskedUploads):
 
     def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
         return ""  # what is cut off is noise, and would tell of the update
-
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
-        """No update at all: it has its noise like any other, so that nobody learns whose training diverged."""
-        return inputs.previous
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         settings = self._settings

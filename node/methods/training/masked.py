@@ -24,9 +24,6 @@ class MaskedUploads(ModelCodec):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * layout.length
 
-    def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
-        return super().expected_bytes(inputs, client) if inputs.sums(client) else 0
-
     def parts(self, n: int) -> Adjacency:
         return parts(n, self.least(n), self.config.masking.assumed)
 

@@ -37,6 +37,7 @@ class SignDsUploads(ModelCodec):
     """Selections of dimensions, in the open; all clients weigh the same."""
 
     weighs_samples = False
+    hides_divergence = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -51,10 +52,6 @@ class SignDsUploads(ModelCodec):
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
         return select(mechanism, inputs.change(update), os.urandom).to_bytes()
-
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors:
-        """No update at all: dimensions by lot, so that nobody learns whose training diverged."""
-        return inputs.previous
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         mechanism, listed = self._mechanism(inputs.layout.length), inputs.current.commits

@@ -133,7 +133,7 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
             for client in inputs.current.commits:
                 own = scene.victims(present, number) if client == 1 else ZEROS
                 words += np.frombuffer(kind.encode(inputs, client, None, own), np.uint32)
-            if kind.everybody_spends and not scene.readers:
+            if method_of(scene.config).accounting.everybody_spends and not scene.readers:
                 fill_up(grid, words, scene.survivors, lots(32))
             found += float(_signed(words) @ line)
         return found

@@ -8,5 +8,6 @@ attackers   who poisons the training, and what they send
 work        what a worker does for it: compare clients, test models label by label, judge them
 crew        asks workers for it
 detection   the watch on the public set, committees and their verdicts
-run         the loop over the rounds
+robust      rivals that look at single models: Krum, median, trimmed mean
+run         a round of models of groups, and how they are tested
 """

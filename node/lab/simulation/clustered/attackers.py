@@ -8,7 +8,7 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.lab.simulation.clustered.poisoning import Attack, AttackSettings
 from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.uploads import ClientPart
+from fedgrove.node.lab.simulation.uploads import ClientPart, Encoder
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, encode
 
@@ -56,7 +56,7 @@ def attackers_of(plan: Plan, counts: np.ndarray) -> Attackers | None:
 
 
 @dataclass(frozen=True)
-class Weighing:
+class Weighing(Encoder):
     """Each model in fixed point times the weight of its client, as masked sums take it.
 
     Where there are attackers, an attacker keeps its parameters within the bound, since it would be refused else, and a
@@ -71,9 +71,6 @@ class Weighing:
     def private(self) -> bool:
         return self.attackers is not None
 
-    def length(self, layout: Layout) -> int:
-        return layout.length
-
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         weight = self.weights[turn.client]
         model = _sent(self.attackers, trained, start, turn, self.bound)
@@ -81,7 +78,7 @@ class Weighing:
 
 
 @dataclass(frozen=True)
-class Showing:
+class Showing(Encoder):
     """The model itself, bit by bit, for those who look at single models: a task may have one client only.
 
     Attributes
@@ -98,9 +95,6 @@ class Showing:
     @property
     def private(self) -> bool:
         return self.attackers is not None
-
-    def length(self, layout: Layout) -> int:
-        return layout.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         model = _sent(self.attackers, trained, start, turn, self.bound)

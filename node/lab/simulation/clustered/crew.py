@@ -102,8 +102,9 @@ class Crew:
         models: Mapping[int, ModelReference],
         groups: Mapping[int, Cluster],
         weights: Mapping[int, Fraction],
+        keep: bool = True,
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
-        """Train each group's model, and keep the clients' states.
+        """Train each group's model.
 
         Parameters
         ----------
@@ -111,39 +112,34 @@ class Crew:
             Who trains each model, by its number; groups do not overlap.
         weights : mapping
             How much a client counts in its model's mean.
+        keep : bool
+            Keep the clients' states; False where a round's clients are averaged once more, in other groups.
 
         Returns
         -------
         dict of int to Tensors, list of ClientResult
             The means, and what is told of the clients, ascending.
         """
-        return self._means(number, models, groups, weights, partial(self._files.keep_state, number))
-
-    def train_again(
-        self, number: int, model: ModelReference, groups: Mapping[int, Cluster], weights: Mapping[int, Fraction]
-    ) -> dict[int, Tensors]:
-        """What a round's clients trained, averaged in other groups."""
-        return self._means(number, dict.fromkeys(groups, model), groups, weights, lambda client, state: None)[0]
+        encoder, bound = Weighing(weights, self._plan.bound, self._attackers), self._plan.bound
+        tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
+        sums, results = self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep))
+        return {k: unflatten(decode(total, 1, 1, bound), self._layout) for k, total in sums.items()}, results
 
     def shown(
-        self, number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster], noise: float = 0.0
+        self,
+        number: int,
+        models: Mapping[int, ModelReference],
+        groups: Mapping[int, Cluster],
+        noise: float = 0.0,
+        keep: bool = False,
     ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
         """Each client's model of a round, float32 (parameters,), and what is told of the clients, ascending."""
         encoder = Showing(self._plan.bound, self._attackers, noise, self._plan.seed)
-        vectors: dict[int, np.ndarray] = {}
-        results: list[ClientResult] = []
-        # As if a model were as large as a task may be: then it has one client.
-        for shown in self._workforce.partial_sums(self._training(number, models, groups, encoder, TASK_BYTES)):
-            (result,) = shown.results
-            vectors[result.client] = shown.words.view("<f4")
-            results.append(result)
-        return vectors, sorted(results, key=lambda result: result.client)
-
-    def keep_states(self, number: int, results: Sequence[ClientResult]) -> list[ClientResult]:
-        """Keep what clients' strategies left in a round, and give the results without it."""
-        for result in results:
-            self._files.keep_state(number, result.client, result.state)
-        return [replace(result, state={}) for result in results]
+        # As if a model were as large as a task may be: then it has one client, whose sum is its own.
+        tasks = self._training(number, models, groups, encoder, TASK_BYTES)
+        alone = {client: (client,) for group in groups.values() for client in group}
+        sums, results = self._workforce.train(tasks, alone, self._layout.length, self._keeper(number, keep))
+        return {client: words.view("<f4") for client, words in sums.items()}, results
 
     def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
         """Tests of models on the samples for evaluation, and, as models −1, −2, …, on what the attack hides in."""
@@ -201,18 +197,8 @@ class Crew:
         steps = tuple(size[member] / size[judge] for member in shown)
         return JudgingTask(cluster, own, reference, tuple(shown.values()), steps, tuple(labels.tolist()), rule)
 
-    def _means(
-        self,
-        number: int,
-        models: Mapping[int, ModelReference],
-        groups: Mapping[int, Cluster],
-        weights: Mapping[int, Fraction],
-        keep: Callable[[int, Tensors], None],
-    ) -> tuple[dict[int, Tensors], list[ClientResult]]:
-        encoder, bound = Weighing(weights, self._plan.bound, self._attackers), self._plan.bound
-        tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
-        sums, results = self._workforce.train(tasks, groups, self._layout.length, keep)
-        return {k: unflatten(decode(total, 1, 1, bound), self._layout) for k, total in sums.items()}, results
+    def _keeper(self, number: int, keep: bool) -> Callable[[int, Tensors], None]:
+        return partial(self._files.keep_state, number) if keep else lambda client, state: None
 
     def _training(
         self,

@@ -167,7 +167,8 @@ class ClusterWatch:
     def _worst_parts(self, crew: Crew, trained: Trained) -> dict[int, Cluster]:
         groups = self.method.parts(client for group in trained.groups.values() for client in group)
         weights = {client: Fraction(1, len(group)) for group in groups.values() for client in group}
-        means = crew.train_again(trained.round, trained.start[0], groups, weights)
+        start = dict.fromkeys(groups, trained.start[0])
+        means, _ = crew.train(trained.round, start, groups, weights, keep=False)
         models = crew.publish([*means.values(), self.references[0]])
         *found, reference = crew.watch(trained.round, dict(enumerate(models))).values()
         labels = [self._labels[number] for number in groups]

@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -25,19 +24,18 @@ from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, Ifca
 from fedgrove.node.lab.simulation.clustered.similarity import (
     CLUSTERS,
     InitialClusters,
-    Progress,
     compare_all,
     find_clusters,
 )
 from fedgrove.node.lab.simulation.clustered.work import LabelCounts
 from fedgrove.node.lab.simulation.loop import SimulationRun
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 from fedgrove.node.lab.simulation.run import round_result
 from fedgrove.node.lab.simulation.tasks import TaskMaker
 from fedgrove.node.lab.simulation.work import ClientResult, ModelReference
 from fedgrove.node.lab.simulation.workers import PendingTest
-from fedgrove.node.learning.samples import Dataset, Samples
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
@@ -48,39 +46,17 @@ MAX_MODEL_BYTES = 4 << 30
 
 
 class ClusteredSimulation(SimulationRun):
-    """A plan with ``clustering``: models of groups of clients.
+    """A plan with ``clustering``: models of groups of clients."""
 
-    Parameters
-    ----------
-    plan, dataset, executor, workers, directory, resume
-        As ``SimulationRun`` takes them.
-    progress : callable, optional
-        Is told how many private comparisons of how many are done.
+    def _check_plan(self) -> None:
+        if self._plan.clients > MAX_CLIENTS:
+            raise InvalidPlan(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._plan.clients}")
 
-    Raises
-    ------
-    InvalidPlan
-        Unknown options of the strategy, or data that do not suit the plan.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        executor: Executor,
-        workers: int,
-        directory: Path | None = None,
-        resume: bool = False,
-        progress: Progress | None = None,
-    ) -> None:
-        if plan.clients > MAX_CLIENTS:
-            raise InvalidPlan(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {plan.clients}")
-        super().__init__(plan, dataset, executor, workers, directory, resume)
-        self._progress = progress
+    def _prepare(self) -> None:
         classes = self._data.spec.classes
         self._counts = np.array([label_counts(self._data.training.y[own], classes) for own in self._data.parts])
         self._held_out, self._public = self._split_test()
-        self._attackers = attackers_of(plan, self._counts)
+        self._attackers = attackers_of(self._plan, self._counts)
         self._check_sizes()
         self._clusters: InitialClusters | None = None
         # The models that clients choose for a round, if that is known before it.
@@ -167,11 +143,11 @@ class ClusteredSimulation(SimulationRun):
         """The new models of the groups."""
         settings, models = self._plan.clustering, dict(enumerate(start))
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
-            vectors, results = self._crew.shown(number, models, groups)
+            vectors, results = self._crew.shown(number, models, groups, keep=True)
             shown = np.stack([vectors[client] for client in sorted(vectors)])
             attackers = 0 if self._attackers is None else len(self._attackers.at(number) & vectors.keys())
             mean = _robust_mean(settings.mean, shown, attackers)
-            return {0: unflatten(mean, self._layout)}, self._crew.keep_states(number, results)
+            return {0: unflatten(mean, self._layout)}, results
         weights: dict[int, Fraction] = {}
         for group in groups.values():
             weights.update(self._method.weights(group, number))
@@ -192,9 +168,9 @@ class ClusteredSimulation(SimulationRun):
     def _scored(self, result: RoundResult, chosen: Mapping[int, int], slices: Sequence[LabelCounts]) -> RoundResult:
         scores = together(slices)
         found = [scores[chosen[client]] for client in self._honest]
-        reached = [scores[-1 - chosen[client]].accuracy for client in self._honest if min(scores) < 0]
+        aims = [scores[-1 - chosen[client]].accuracy for client in self._honest] if min(scores) < 0 else []
         own = [score.accuracy_for(self._counts[client - 1]) for client, score in zip(self._honest, found, strict=True)]
-        backdoor = _mean(reached) if reached else None
+        backdoor = _mean(aims) if aims else None
         return replace(
             result,
             accuracy=math.fsum(score.accuracy for score in found) / len(found),
@@ -215,19 +191,20 @@ class ClusteredSimulation(SimulationRun):
             return Ifca(samples, settings.models)
         if not isinstance(settings, ProCflSettings):
             return OneModel(samples)
-        compared = compare_all(self._counts, settings, self._workforce, directory, self._progress)
+        work = self._workforce
+        compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
         return ProCflScheme(self._clusters, settings, self._plan.rounds)
 
     def _watch_over(self, method: SharingScheme) -> ClusterWatch | None:
-        settings = self._plan.clustering
-        if self._public is None or self._clusters is None or not isinstance(method, ProCflScheme):
+        settings, found = self._plan.clustering, self._clusters
+        if self._public is None or found is None:
             return None
-        if not isinstance(settings, ProCflSettings):
+        if not isinstance(method, ProCflScheme) or not isinstance(settings, ProCflSettings):
             return None
-        similarity = self._clusters.similarity
-        return ClusterWatch(settings, method, similarity, self._counts, self._attackers, self._layout, self._plan.seed)
+        seed = self._plan.seed
+        return ClusterWatch(settings, method, found.similarity, self._counts, self._attackers, self._layout, seed)
 
     def _model_seeds(self) -> list[int]:
         """The plan's seed for one model; IFCA's models differ from the start."""

@@ -6,7 +6,8 @@ a line that says of which clients, then a line a chunk. One that was cut off is 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy as np
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.lab.simulation.clustered.work import ComparisonTask, Sets
-from fedgrove.node.lab.simulation.workers import Workforce
+from fedgrove.node.lab.simulation.loop import Progress
+from fedgrove.node.lab.simulation.workers import windowed
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
 from fedgrove.node.methods.procfl.similarity import (
     Inconsistent,
@@ -32,9 +34,6 @@ COMPARISONS = "comparisons.jsonl"
 CLUSTERS = "clusters.json"
 # Comparisons a task: half a second by Diffie–Hellman, some seconds by RSA.
 CHUNK = 10
-
-Progress = Callable[[int, int], None]
-"""Is told how many comparisons of how many are done."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,8 @@ def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ())
 def compare_all(
     counts: np.ndarray,
     settings: SimulatedProCfl,
-    workforce: Workforce,
+    executor: Executor,
+    workers: int,
     directory: Path,
     progress: Progress | None = None,
 ) -> Similarity:
@@ -130,7 +130,7 @@ def compare_all(
     sets = Sets(session, tuple(map(tuple, counts.tolist())), settings.psi)
     total = clients * (clients - 1) // 2
     with path.open("a") as file:
-        for found in workforce.run(_tasks(sets, wanted)):
+        for found in windowed(executor, _tasks(sets, wanted), 2 * workers):
             done.update(((each.left, each.right), each) for each in found)
             file.write(json.dumps([list(vars(each).values()) for each in found]) + "\n")
             file.flush()

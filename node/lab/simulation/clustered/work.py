@@ -35,10 +35,10 @@ class ComparisonTask:
     """Some pairs of clients, from 0, by the messages of a private comparison."""
 
     doing: ClassVar[str] = "comparing clients"
-    round: ClassVar[int] = 0
 
     sets: Sets = field(repr=False)
     pairs: tuple[tuple[int, int], ...]
+    round: int = 0
 
     def perform(self) -> tuple[Intersection, ...]:
         """All comparisons. Overlaps do not depend on the secrets, which are drawn anew in each process."""

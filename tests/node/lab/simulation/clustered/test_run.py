@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
 from fedgrove.node.lab.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
-from fedgrove.node.lab.simulation.clustered import ifca
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.lab.simulation.clustered.settings import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
@@ -19,11 +18,13 @@ from fedgrove.node.lab.simulation.kinds import simulation_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.lab.simulation.work import TrainingTask, perform
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import evaluate, train
+from fedgrove.node.learning.training import DivergedTraining, evaluate, train
 from fedgrove.node.methods.procfl.training import cluster_mean, global_weights, personal_accuracy, weighted_mean
 
+from tests.node.lab.simulation.clustered import ifca
 from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
 
 PROCFL = SimulatedProCfl(alpha=0.6)
@@ -188,6 +189,22 @@ def test_a_finished_run_is_resumed_by_doing_nothing(attacked, digits, tmp_path):
     copy = shutil.copytree(attacked[1], tmp_path / "run")
     again = simulation_of(ATTACKED, digits, InlineExecutor(), 1, copy, resume=True)
     assert list(again.run()) == [] and again.record == attacked[0].record
+
+
+def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_are(digits, monkeypatch):
+    def diverging(task):
+        if isinstance(task, TrainingTask) and task.round == 2:
+            raise DivergedTraining("client 1 diverged in round 2")
+        return perform(task)
+
+    monkeypatch.setattr("fedgrove.node.lab.simulation.workers.perform", diverging)
+    records = []
+    for workers in (1, 2):
+        simulation = ClusteredSimulation(grouped_plan(clustering=PROCFL), digits, InlineExecutor(), workers)
+        with pytest.raises(DivergedTraining):
+            list(simulation.run())
+        records.append(simulation.record)
+    assert records[0] == records[1] and records[0].rounds[-1].accuracy is not None
 
 
 def test_a_record_survives_its_file(attacked):

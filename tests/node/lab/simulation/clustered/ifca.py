@@ -1,4 +1,4 @@
-"""IFCA as a rival (Ghosh et al. 2020): k models, and every client trains the one that suits its data best.
+"""IFCA (Ghosh et al. 2020) by its algorithm: k models, and every client trains the one that suits its data best.
 
 Clients see all k models in every round, and the server learns which of them a client chose.
 """
