@@ -1,0 +1,24 @@
+"""What a job may use."""
+
+import os
+from dataclasses import dataclass
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one job; sizes in bytes.
+
+    ``memory`` is address space beyond what the process starts with. ``scratch`` is shared by the scratch folder, /tmp
+    and /dev/shm, which lie in memory. ``header`` bounds the JSON of a reply.
+    """
+
+    seconds: float = 3600.0
+    memory: int = 16 * _GIB
+    scratch: int = _GIB
+    header: int = 2**20
+    request: int = 4 * _GIB
+    threads: int = 64 + 4 * (os.cpu_count() or 1)
+    descriptors: int = 256
+    start_seconds: float = 120.0

@@ -1,0 +1,202 @@
+"""Run jobs of a task in a sandbox, one after the other: ``Worker``, what a node uses.
+
+    with Worker(choose(), Visible(task, data), preload=("torch",)) as worker:
+        reply = worker.run("fedgrove.node.sandbox.script:run", {"file": "task.py", "function": "train"}, model, layout)
+
+The process that imports torch is kept warm between jobs; each job is a fork of it, contained before a line of the task
+runs and killed once it has answered, so that nothing of a job is there for the next.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.sandbox import bubblewrap, runtime
+from fedgrove.node.sandbox.attached import Attached, Ending
+from fedgrove.node.sandbox.exchange import Ended, Overdue, exchange
+from fedgrove.node.sandbox.faults import (
+    JobCrashed,
+    JobFailed,
+    JobOutOfMemory,
+    JobRaised,
+    JobReplyInvalid,
+    JobTimedOut,
+    SandboxUnavailable,
+)
+from fedgrove.node.sandbox.frames import body_limit, pack, parse_header, parse_tensors, printable
+from fedgrove.node.sandbox.limits import Limits
+from fedgrove.node.sandbox.settings import Mode, Settings, Visible
+from fedgrove.node.sandbox.warm import NOT_CONTAINED
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a job answered, checked; its time in seconds and the most memory that it used, in bytes."""
+
+    header: Mapping[str, Any]
+    tensors: Tensors
+    seconds: float
+    peak: int
+
+
+class Worker:
+    """Jobs of one task on one source of data. Not for several threads at once.
+
+    Parameters
+    ----------
+    visible
+        The task's code and data, the only files that a job sees in addition to the interpreter.
+    preload
+        Modules that are imported once: of the product and its dependencies, never a task's.
+    private
+        Files that no job may see: a task or data that holds one of them is refused.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        visible: Visible,
+        limits: Limits | None = None,
+        preload: Iterable[str] = (),
+        private: Iterable[Path] = (),
+    ):
+        self._outside = Visible(visible.task.resolve(strict=True), visible.data and visible.data.resolve(strict=True))
+        refuse_private(self._outside, private)
+        self._settings = _settings(mode, self._outside, limits or Limits(), tuple(preload))
+        self._attached: Attached | None = None
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the warm process, unless it runs: seconds, where torch is among the preloaded modules."""
+        if self._attached is None:
+            self._attached = Attached.start(self._settings, self._outside)
+
+    def close(self) -> None:
+        """End the warm process."""
+        if self._attached is not None:
+            self._attached.close()
+            self._attached = None
+
+    def run(
+        self,
+        entry: str,
+        header: Mapping[str, Any],
+        tensors: Tensors | None = None,
+        expected: Layout | None = None,
+        seconds: float | None = None,
+    ) -> Reply:
+        """Run one job and check what it answers.
+
+        Parameters
+        ----------
+        entry
+            ``module:function`` of the product, a ``job.Entry``.
+        expected
+            Layout of the tensors that must come back; none by default.
+        seconds
+            Time limit of this job; by default that of the worker.
+
+        Raises
+        ------
+        JobFailed
+            One of its kinds, with one sentence; the worker can run the next job.
+        SandboxUnavailable
+            The sandbox did not start.
+        """
+        parts = pack(header, tensors or {})
+        limits = self._settings.limits
+        if sum(map(len, parts)) > limits.request:
+            raise JobFailed(f"a job of a task may be given {limits.request} bytes at most, not {sum(map(len, parts))}")
+        began, most = time.monotonic(), seconds or limits.seconds
+        try:
+            (text, body), ending = self._exchange(entry, parts, (limits.header, body_limit(expected)), began + most)
+        except Overdue:
+            raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
+        outcome = _outcome(parse_header(bytes(text)))
+        return Reply(outcome, parse_tensors(bytes(body), expected), time.monotonic() - began, ending.peak)
+
+    def _exchange(
+        self, entry: str, parts: list[bytes], limits: tuple[int, int], deadline: float
+    ) -> tuple[tuple[bytearray, bytearray], Ending]:
+        """Send the request, read the reply as it is, and end the job whatever happened."""
+        attached, descriptors = self._begin(entry)
+        answer = None
+        try:
+            answer = exchange(parts, *descriptors, limits, deadline)
+        except Ended:
+            pass  # how it ended says why
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            complaint = attached.launched.complaint()
+            ending = attached.end()
+            if ending is None:
+                self.close()
+        if answer is None:
+            raise _ended(ending, complaint)
+        return answer, ending or Ending(0, 0)
+
+    def _begin(self, entry: str) -> tuple[Attached, tuple[int, int]]:
+        """Start a job, in a new warm process where the last one went away."""
+        self.start()
+        assert self._attached is not None
+        try:
+            return self._attached, self._attached.begin(entry)
+        except OSError:
+            self.close()
+        self.start()
+        return self._attached, self._attached.begin(entry)
+
+
+def refuse_private(visible: Visible, private: Iterable[Path]) -> None:
+    """Raise ``SandboxUnavailable`` if something that no job may see lies within what jobs see."""
+    shown = [path for path in (visible.task, visible.data) if path] + runtime.folders()
+    for secret in private:
+        for path in shown:
+            if secret.resolve().is_relative_to(path):
+                raise SandboxUnavailable(f"a task's code would see {secret}: move it out of {path}")
+
+
+def _settings(mode: Mode, outside: Visible, limits: Limits, preload: tuple[str, ...]) -> Settings:
+    folders = runtime.folders()
+    visible = bubblewrap.inside(outside) if mode is Mode.STRICT else outside
+    shown = [path for path in (outside.task, outside.data) if path]
+    readable = () if mode is not Mode.CONTAINED else (*folders, *runtime.MACHINE, *shown)
+    temporary = not any(path.is_relative_to("/tmp") for path in folders)
+    return Settings(mode, visible, limits, preload, readable, temporary)
+
+
+def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the header of the task's answer; raise what the job reported instead."""
+    answer = header.get("header")
+    if header.get("outcome") == "done" and isinstance(answer, dict):
+        return answer
+    if header.get("outcome") == "memory":
+        raise JobOutOfMemory("the task's code needed more memory than it may use")
+    if header.get("outcome") != "raised":
+        raise JobReplyInvalid("the task's reply has neither an answer nor a fault")
+    kind, message, place = (printable(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
+    raise JobRaised(f"the task raised {kind}: {message}" + (f" ({place})" if place else ""))
+
+
+def _ended(ending: Ending | None, complaint: str) -> Exception:
+    """The fault of a job that ended without an answer."""
+    if ending is None:
+        return JobCrashed("the process for the task's code went away")
+    code = os.waitstatus_to_exitcode(ending.status)
+    if code == NOT_CONTAINED:
+        return SandboxUnavailable(f"a job of the task could not be contained: {printable(complaint, 300)}")
+    if code == -signal.SIGKILL:
+        return JobCrashed("the process of the task's code closed its pipe or was killed, perhaps for want of memory")
+    reason = f"by {signal.Signals(-code).name}" if code < 0 else "without an answer"
+    return JobCrashed(f"the process of the task's code ended {reason}")
