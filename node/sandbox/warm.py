@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.sandbox.contain import NOBODY, REPLY, REQUEST, contain
@@ -93,7 +94,8 @@ def _kill(pid: int, settings: Settings) -> None:
     """Kill a job; with ``off`` it may have started others, which are of its group for as long as they wish."""
     os.kill(pid, signal.SIGKILL)
     if settings.mode is Mode.OFF:
-        os.killpg(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it had no group of its own yet
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _scratch(settings: Settings) -> str | None:
