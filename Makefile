@@ -13,7 +13,7 @@ demo: .venv/.demo
 # The hundreds of processes that tests start find fedgrove's modules compiled, also where the environment forbids it.
 test: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores: many tests wait for blocks.
-test: .venv/.test .venv/.browser node_modules/.package-lock.json
+test: .venv/.test .venv/.browser .venv/.bubblewrap node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/typecheck.py
@@ -50,6 +50,12 @@ contracts: setup-test
 .venv/.browser: | .venv/bin/python
 	command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null; } \
 	  || echo "no Chromium: install it to run the browser tests of the explorer"
+	touch $@
+
+# The tests of the sandbox start bubblewrap, and those of its strict mode are left out where there is none.
+.venv/.bubblewrap: | .venv/bin/python
+	command -v bwrap > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap > /dev/null; } \
+	  || echo "no bubblewrap: install it to run the tests of the strict sandbox"
 	touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json

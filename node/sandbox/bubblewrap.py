@@ -6,11 +6,11 @@ its account. Its jobs give them up before they run a line of a task.
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from fedgrove.node.sandbox import runtime
-from fedgrove.node.sandbox.faults import SandboxUnavailable
 from fedgrove.node.sandbox.settings import DATA, SCRATCH, TASK, Visible
 
 _NAMESPACES = ("user", "pid", "ipc", "uts", "net", "cgroup-try")
@@ -36,7 +36,7 @@ def command(visible: Visible, program: Sequence[str], told: int, blocked: int | 
     """
     rights = _RIGHTS if blocked is None else _RIGHTS + _RIGHTS_OF_ROOT
     return [
-        "bwrap",
+        shutil.which("bwrap") or "bwrap",
         *(f"--unshare-{name}" for name in _NAMESPACES),
         *("--new-session", "--as-pid-1", "--hostname", "fedgrove", "--info-fd", str(told)),
         *([] if blocked is None else ["--userns-block-fd", str(blocked)]),
@@ -49,12 +49,12 @@ def command(visible: Visible, program: Sequence[str], told: int, blocked: int | 
 
 
 def started(told: int) -> int:
-    """Read the id of the program's process; ``SandboxUnavailable`` where bubblewrap gave up."""
+    """Read the id of the program's process; ``EOFError`` where bubblewrap gave up."""
     text = b""
     while not text.rstrip().endswith(b"}"):
         piece = os.read(told, 4096)
         if not piece:
-            raise SandboxUnavailable("bubblewrap could not start")
+            raise EOFError("bubblewrap gave up")
         text += piece
     return json.loads(text)["child-pid"]
 

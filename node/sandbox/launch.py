@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from fedgrove.node.sandbox import bubblewrap, runtime
+from fedgrove.node.sandbox.faults import SandboxUnavailable
 from fedgrove.node.sandbox.settings import SCRATCH, Mode, Visible
 
 _PATIENCE = 5.0  # seconds for a process that is asked to end
@@ -28,9 +29,7 @@ class Launched:
 
     def complaint(self) -> str:
         """The last line that it wrote to its standard error."""
-        size = os.fstat(self.complaints.fileno()).st_size
-        text = os.pread(self.complaints.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
-        return text.strip().rpartition("\n")[2][:400]
+        return _last_line(self.complaints)
 
     def close(self) -> None:
         """Wait a little for its end, else kill it with everything that it started."""
@@ -64,19 +63,26 @@ def _in_namespaces(visible: Visible, program: Sequence[str], descriptors: list[i
     told, telling = os.pipe()
     blocked, release = os.pipe()
     held = blocked if os.getuid() == 0 else None
-    command = bubblewrap.command(visible, program, telling, held)
     try:
-        process, complaints = _popen(command, [*descriptors, telling, blocked], SCRATCH / "home")
-        os.close(telling)
-        pid = bubblewrap.started(told)
-        launched = Launched(process, os.pidfd_open(pid), complaints)
-        if held is not None:
-            bubblewrap.map_accounts(pid)
-            os.write(release, b"x")
+        command = bubblewrap.command(visible, program, telling, held)
+        try:
+            process, complaints = _popen(command, [*descriptors, telling, blocked], SCRATCH / "home")
+        finally:
+            os.close(telling)
+        try:
+            pid = bubblewrap.started(told)
+            launched = Launched(process, os.pidfd_open(pid), complaints)
+            if held is not None:
+                bubblewrap.map_accounts(pid)
+                os.write(release, b"x")
+        except (EOFError, OSError) as fault:
+            process.kill()
+            process.wait()
+            raise SandboxUnavailable(_last_line(complaints) or str(fault)) from None
+        return launched
     finally:
         for descriptor in (told, blocked, release):
             os.close(descriptor)
-    return launched
 
 
 def _popen(command: Sequence[str], descriptors: list[int], home: Path) -> tuple[subprocess.Popen, IO[bytes]]:
@@ -92,3 +98,9 @@ def _popen(command: Sequence[str], descriptors: list[int], home: Path) -> tuple[
         start_new_session=True,
     )
     return process, complaints
+
+
+def _last_line(file: IO[bytes]) -> str:
+    size = os.fstat(file.fileno()).st_size
+    text = os.pread(file.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+    return text.strip().rpartition("\n")[2][:400]

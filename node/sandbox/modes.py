@@ -1,6 +1,7 @@
 """Choose how a task's code is contained on this system: ``[network] sandbox``."""
 
 import functools
+import os
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def choose(wanted: str = AUTO) -> Mode:
         f"this system cannot contain a task's code ({reasons}); install bubblewrap, or accept that the code can do "
         'whatever you can, with sandbox = "off" in [network]'
     )
+
+
+def advice() -> str | None:
+    """What a member who runs as root should be told; None for any other."""
+    if os.getuid() != 0:
+        return None
+    return "fedgrove runs as root: use another account, so that a hole in the sandbox is not one in the machine"
 
 
 @functools.cache

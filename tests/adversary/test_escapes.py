@@ -296,6 +296,16 @@ def test_without_namespace_of_the_network_and_filter_these_succeed(fresh, monkey
             assert escapes(worker, fresh.header(name))
 
 
+def test_as_root_with_a_writable_proc_the_core_pattern_is_open(fresh, monkeypatch):
+    require(Mode.STRICT)
+    if os.getuid() != 0:
+        pytest.skip("it is root's alone to write")
+    files = bubblewrap._files
+    monkeypatch.setattr(bubblewrap, "_files", lambda visible: files(visible)[:-4])
+    with mutant("from fedgrove.node.sandbox import kernel; kernel.drop_root = id", Mode.STRICT, fresh) as worker:
+        assert escapes(worker, fresh.header("write_core_pattern"))
+
+
 @pytest.mark.parametrize("name", [name for name in RESOURCES if name != "many_files"])
 def test_with_larger_limits_a_job_gets_more(fresh, name):
     require(Mode.STRICT)
