@@ -122,6 +122,7 @@ class Worker:
             (text, body), ending = self._exchange(entry, parts, (limits.header, body_limit(expected)), began + most)
         except Overdue:
             raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
+        parts.clear()  # as large as the model, and so is the reply
         outcome = _outcome(parse_header(bytes(text)))
         return Reply(outcome, parse_tensors(bytes(body), expected), time.monotonic() - began, ending.peak)
 
