@@ -1,27 +1,25 @@
 """The folders without which Python and its packages do not run, and the environment of a process that gets no other."""
 
+import importlib.util
 import os
 import site
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import fedgrove.chain
-import fedgrove.ipfs
-import fedgrove.node
-
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sys/devices/system/cpu")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime")
 # What numeric libraries ask of the machine, where the whole of /proc cannot be shown.
 MACHINE = tuple(map(Path, ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/dev/urandom", "/dev/zero")))
 # An interpreter may lie outside its environment; an editable installation lies where its sources are.
-_PACKAGES = (fedgrove, fedgrove.chain, fedgrove.ipfs, fedgrove.node)
+_PACKAGES = ("fedgrove", "fedgrove.chain", "fedgrove.ipfs", "fedgrove.node")
 
 
 def folders() -> list[Path]:
     """Paths to show to a process that runs this interpreter with its packages; none lies below another."""
     installed = [Path(sys.prefix), Path(sys.base_prefix), *_user_site()]
-    sources = [Path(place) for package in _PACKAGES for place in package.__path__]
+    specs = [importlib.util.find_spec(package) for package in _PACKAGES]  # found, not imported
+    sources = [Path(place) for spec in specs if spec for place in spec.submodule_search_locations or ()]
     present = [Path(place) for place in (*_SYSTEM, *_FILES) if os.path.exists(place) and not os.path.islink(place)]
     return outermost([*present, *installed, *sources])
 

@@ -1,7 +1,10 @@
 """A worker over its life: jobs with torch, a warm process that dies, what is refused before it starts."""
 
 import os
+import select
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -131,6 +134,36 @@ def test_nothing_outlives_a_worker(mode, visible):
     os.close(first)
 
 
+ABANDONED = """
+import sys
+from pathlib import Path
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.sandbox.worker import Worker
+
+worker = Worker(Mode(sys.argv[1]), Visible(Path(sys.argv[2])))
+worker.start()
+first = Path(f"/proc/self/fdinfo/{worker._attached.launched.first}").read_text().split("Pid:")[1].split()[0]
+print(worker._attached.launched.process.pid, first, flush=True)
+worker.run("fedgrove.node.sandbox.script:run", {"file": "task.py", "function": "hang"})
+"""
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_nothing_outlives_a_node_that_is_killed(mode, tmp_path):
+    require(mode)
+    mark = tmp_path / "task.py"
+    mark.write_text("import time\n\n\ndef hang(*given):\n    time.sleep(600)\n")
+    command = [sys.executable, "-c", ABANDONED, mode, str(mark)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None
+        descriptors = [os.pidfd_open(int(pid)) for pid in node.stdout.readline().split()]
+        node.kill()
+    assert len(descriptors) == 2
+    for descriptor in descriptors:
+        assert select.select([descriptor], [], [], 60)[0]  # readable: it has ended
+        os.close(descriptor)
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_secrets_within_what_a_job_sees_are_refused(mode, tmp_path):
     (tmp_path / "keystore.json").write_text("{}")
@@ -192,6 +225,13 @@ def test_a_bubblewrap_that_does_not_start_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     said = "bubblewrap does not start here (bwrap: No permissions to create new namespace)"
     assert modes.strict_fault() == said
+
+
+def test_neither_node_nor_job_needs_chain_store_or_torch():
+    code = "import sys, fedgrove.node.sandbox.worker, fedgrove.node.sandbox.modes, fedgrove.node.sandbox.warm as warm\n"
+    code += "sys.exit(' '.join({'fedgrove.chain', 'fedgrove.ipfs', 'torch', 'web3'} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stderr.strip() == ""
 
 
 def test_root_is_asked_to_be_somebody_else(monkeypatch):
