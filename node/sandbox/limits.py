@@ -4,19 +4,20 @@ import os
 from dataclasses import dataclass
 
 _GIB = 2**30
+_MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Limits:
     """Bounds of one job; sizes in bytes.
 
-    ``memory`` is address space beyond what the process starts with. ``scratch`` is shared by the scratch folder, /tmp
-    and /dev/shm, which lie in memory. ``header`` bounds the JSON of a reply.
+    ``memory`` is address space beyond what the process starts with, by default the machine's memory. ``scratch`` is
+    shared by the scratch folder, /tmp and /dev/shm, which lie in memory. ``header`` bounds the JSON of a reply.
     """
 
     seconds: float = 3600.0
-    memory: int = 16 * _GIB
-    scratch: int = _GIB
+    memory: int = _MACHINE
+    scratch: int = min(_GIB, _MACHINE // 8)
     header: int = 2**20
     request: int = 4 * _GIB
     threads: int = 64 + 4 * (os.cpu_count() or 1)

@@ -68,6 +68,15 @@ CALLS = names(
 )
 
 
+# These are written in the numbers, or the code, of one processor.
+X86 = {"queue_signal", "foreign_abi", "old_abi"}
+
+
+def possible(attempts: list[str]) -> list[str]:
+    """The attempts that can be made on this machine."""
+    return [name for name in attempts if platform.machine() == "x86_64" or name not in X86]
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     place = Place(tmp_path_factory.mktemp("place"))
@@ -82,7 +91,7 @@ def worker(request, place):
         yield worker
 
 
-@pytest.mark.parametrize("name", [*FILES, *PROCESSES, *NETWORK, *RIGHTS])
+@pytest.mark.parametrize("name", possible([*FILES, *PROCESSES, *NETWORK, *RIGHTS]))
 def test_an_attempt_fails_and_the_next_job_runs(worker, place, name):
     assert not escapes(worker, place.header(name))
     assert place.victim().poll() is None
@@ -269,7 +278,7 @@ def fresh(tmp_path):
     place.close()
 
 
-@pytest.mark.parametrize("name", OFF)
+@pytest.mark.parametrize("name", possible(OFF))
 def test_without_a_sandbox_it_succeeds(fresh, name):
     with Worker(Mode.OFF, fresh.visible, TIGHT) as worker:
         assert escapes(worker, fresh.header(name))
@@ -279,7 +288,7 @@ def test_without_a_sandbox_it_succeeds(fresh, name):
 def test_without_the_filter_these_succeed(fresh, mode):
     require(mode)
     with mutant(NO_FILTER, mode, fresh) as worker:
-        assert [name for name in WITHOUT_FILTER[mode].split() if not escapes(worker, fresh.header(name))] == []
+        assert [name for name in possible(names(WITHOUT_FILTER[mode])) if not escapes(worker, fresh.header(name))] == []
 
 
 def test_without_landlock_these_succeed(fresh):
