@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fedgrove.node.sandbox.faults import SandboxUnavailable
 from fedgrove.node.sandbox.frames import printable
 from fedgrove.node.sandbox.launch import Launched, launch, python
-from fedgrove.node.sandbox.settings import Settings, Visible
+from fedgrove.node.sandbox.settings import Visible, WarmSettings
 from fedgrove.node.sandbox.warm import END, MESSAGE
 
 _PATIENCE = 10.0  # seconds for the warm process to say how a job ended: it only has to kill it
@@ -31,7 +31,7 @@ class Attached:
     control: socket.socket
 
     @classmethod
-    def start(cls, settings: Settings, outside: Visible) -> "Attached":
+    def start(cls, settings: WarmSettings, outside: Visible) -> "Attached":
         """Start a process and wait until it has imported what jobs need; ``SandboxUnavailable`` where it does not."""
         control, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inner:

@@ -30,14 +30,14 @@ _HARMLESS_PRCTL = (15, 16, 3, 21, 23, 29, 30, 39, 0x53564D41, 0x41555856)
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Abi:
     """How the kernel names a machine's ABI, and the column of its numbers in ``syscalls``."""
 
     audit: int
     column: int
 
 
-ARCHITECTURES = {"x86_64": Architecture(0xC000003E, 0), "aarch64": Architecture(0xC00000B7, 1)}
+ARCHITECTURES = {"x86_64": Abi(0xC000003E, 0), "aarch64": Abi(0xC00000B7, 1)}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def program(machine: str, pid: int, policy: Policy) -> bytes:
     return b"".join(struct.pack("<HBBI", *one) for one in _instructions(architecture, pid, policy))
 
 
-def _instructions(architecture: Architecture, pid: int, policy: Policy) -> Iterator[tuple[int, int, int, int]]:
+def _instructions(architecture: Abi, pid: int, policy: Policy) -> Iterator[tuple[int, int, int, int]]:
     yield from _foreign(architecture)
     yield (_AT_LEAST, 0, 1, FIRST_UNKNOWN)
     yield _error(errno.ENOSYS)
@@ -69,7 +69,7 @@ def _instructions(architecture: Architecture, pid: int, policy: Policy) -> Itera
     yield (_RETURN, 0, 0, _ALLOW)
 
 
-def _foreign(architecture: Architecture) -> Iterator[tuple[int, int, int, int]]:
+def _foreign(architecture: Abi) -> Iterator[tuple[int, int, int, int]]:
     """Kill a process that calls by another ABI, then load the number of the call."""
     yield (_LOAD, 0, 0, _ARCHITECTURE)
     yield (_EQUAL, 1, 0, architecture.audit)

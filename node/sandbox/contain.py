@@ -10,14 +10,14 @@ from pathlib import Path
 
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.sandbox import bpf, kernel, landlock
-from fedgrove.node.sandbox.settings import SCRATCH, Mode, Settings
+from fedgrove.node.sandbox.settings import SCRATCH, Mode, WarmSettings
 
 NOBODY = 65534
 REQUEST, REPLY = 3, 4
 _SPARE_FILES = 65536  # files, folders and links in scratch
 
 
-def contain(settings: Settings, request: int, reply: int) -> None:
+def contain(settings: WarmSettings, request: int, reply: int) -> None:
     """Give up whatever a task's code does not need; descriptors become ``REQUEST`` and ``REPLY``, the only ones."""
     os.setsid()
     _descriptors(request, reply)
@@ -51,7 +51,7 @@ def _descriptors(request: int, reply: int) -> None:
     os.closerange(REPLY + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _mount_scratch(settings: Settings) -> None:
+def _mount_scratch(settings: WarmSettings) -> None:
     """Mount scratch, /tmp and /dev/shm as one file system in memory that ends with this process."""
     kernel.own_mounts()
     options = f"size={settings.limits.scratch},nr_inodes={_SPARE_FILES},mode=755"
@@ -65,7 +65,7 @@ def _mount_scratch(settings: Settings) -> None:
     os.chdir(SCRATCH / "home")
 
 
-def _limit(settings: Settings) -> None:
+def _limit(settings: WarmSettings) -> None:
     limits = settings.limits
     for which, most in (
         (resource.RLIMIT_AS, _address_space() + limits.memory),

@@ -11,7 +11,7 @@ from fedgrove.node.sandbox.frames import SIZES
 _PIECE = 2**20  # bytes a call
 
 
-class Overdue(Exception):
+class DeadlinePassed(Exception):
     """The deadline came first."""
 
 
@@ -33,7 +33,7 @@ def exchange(
 
     Raises
     ------
-    Overdue, Ended
+    DeadlinePassed, Ended
     JobReplyInvalid
         The reply says that it is larger than it may be.
     """
@@ -58,7 +58,7 @@ def exchange(
 def _ready(selector: selectors.BaseSelector, deadline: float) -> list:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise Overdue
+        raise DeadlinePassed
     return selector.select(left)
 
 

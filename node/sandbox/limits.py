@@ -8,7 +8,7 @@ _MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """Bounds of one job; sizes in bytes.
 
     ``memory`` is address space beyond what the process starts with, by default the machine's memory. ``scratch`` is

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from fedgrove.node.sandbox.limits import Limits
+from fedgrove.node.sandbox.limits import JobLimits
 
 # Where a job in strict mode finds what it is given.
 ROOT = Path("/fedgrove")
@@ -29,7 +29,7 @@ class Visible:
 
 
 @dataclass(frozen=True)
-class Settings:
+class WarmSettings:
     """Settings of a warm process; paths as its jobs see them.
 
     ``readable`` are the paths that Landlock leaves open; ``temporary`` says whether /tmp can be given to a job.
@@ -37,7 +37,7 @@ class Settings:
 
     mode: Mode
     visible: Visible
-    limits: Limits
+    limits: JobLimits
     preload: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     temporary: bool = True
@@ -46,13 +46,13 @@ class Settings:
         return json.dumps(asdict(self), default=str).encode()
 
     @classmethod
-    def load(cls, text: bytes) -> "Settings":
+    def load(cls, text: bytes) -> "WarmSettings":
         values = json.loads(text)
         visible = {name: value and Path(value) for name, value in values["visible"].items()}
         return cls(
             mode=Mode(values["mode"]),
             visible=Visible(**visible),
-            limits=Limits(**values["limits"]),
+            limits=JobLimits(**values["limits"]),
             preload=tuple(values["preload"]),
             readable=tuple(map(Path, values["readable"])),
             temporary=values["temporary"],

@@ -20,7 +20,7 @@ from contextlib import suppress
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.sandbox.contain import NOBODY, REPLY, REQUEST, contain
 from fedgrove.node.sandbox.job import perform
-from fedgrove.node.sandbox.settings import Mode, Settings
+from fedgrove.node.sandbox.settings import Mode, WarmSettings
 
 MESSAGE = 65536  # bytes
 NOT_CONTAINED = 91  # exit code of a job that did not begin
@@ -30,7 +30,7 @@ END = b"end"
 def main(descriptor: int) -> None:
     keep_private()
     control = socket.socket(fileno=descriptor)
-    settings = Settings.load(control.recv(MESSAGE))
+    settings = WarmSettings.load(control.recv(MESSAGE))
     for module in settings.preload:
         importlib.import_module(module)
     gc.collect()
@@ -40,7 +40,7 @@ def main(descriptor: int) -> None:
         pass
 
 
-def _serve(control: socket.socket, settings: Settings) -> bool:
+def _serve(control: socket.socket, settings: WarmSettings) -> bool:
     """Run one job; whether there may be another."""
     message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 2)
     if not message:
@@ -58,7 +58,7 @@ def _serve(control: socket.socket, settings: Settings) -> bool:
     return ended
 
 
-def _job(settings: Settings, entry: str, request: int, reply: int, scratch: str | None) -> None:
+def _job(settings: WarmSettings, entry: str, request: int, reply: int, scratch: str | None) -> None:
     """The life of a job's process: it never returns."""
     try:
         contain(settings, request, reply)
@@ -74,7 +74,7 @@ def _job(settings: Settings, entry: str, request: int, reply: int, scratch: str 
         os._exit(0)  # no handler that the task left behind runs
 
 
-def _attend(control: socket.socket, pid: int, settings: Settings) -> bool:
+def _attend(control: socket.socket, pid: int, settings: WarmSettings) -> bool:
     """Wait until the job has ended and the node is through with it; whether the node is still there."""
     process = os.pidfd_open(pid)
     try:
@@ -90,7 +90,7 @@ def _attend(control: socket.socket, pid: int, settings: Settings) -> bool:
     return heard == END
 
 
-def _kill(pid: int, settings: Settings) -> None:
+def _kill(pid: int, settings: WarmSettings) -> None:
     """Kill a job; with ``off`` it may have started others, which are of its group for as long as they wish."""
     os.kill(pid, signal.SIGKILL)
     if settings.mode is Mode.OFF:
@@ -98,7 +98,7 @@ def _kill(pid: int, settings: Settings) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _scratch(settings: Settings) -> str | None:
+def _scratch(settings: WarmSettings) -> str | None:
     """A folder for a job that no file system of its own is mounted for, with ``off``; other modes need none."""
     if settings.mode is not Mode.OFF:
         return None

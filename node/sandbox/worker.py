@@ -18,7 +18,7 @@ from typing import Any
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.sandbox import bubblewrap, runtime
 from fedgrove.node.sandbox.attached import Attached, Ending
-from fedgrove.node.sandbox.exchange import Ended, Overdue, exchange
+from fedgrove.node.sandbox.exchange import DeadlinePassed, Ended, exchange
 from fedgrove.node.sandbox.faults import (
     JobCrashed,
     JobFailed,
@@ -29,8 +29,8 @@ from fedgrove.node.sandbox.faults import (
     SandboxUnavailable,
 )
 from fedgrove.node.sandbox.frames import body_limit, pack, parse_header, parse_tensors, printable
-from fedgrove.node.sandbox.limits import Limits
-from fedgrove.node.sandbox.settings import Mode, Settings, Visible
+from fedgrove.node.sandbox.limits import JobLimits
+from fedgrove.node.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.sandbox.warm import NOT_CONTAINED
 
 
@@ -61,13 +61,13 @@ class Worker:
         self,
         mode: Mode,
         visible: Visible,
-        limits: Limits | None = None,
+        limits: JobLimits | None = None,
         preload: Iterable[str] = (),
         private: Iterable[Path] = (),
     ):
         self._outside = Visible(visible.task.resolve(strict=True), visible.data and visible.data.resolve(strict=True))
         refuse_private(self._outside, private)
-        self._settings = _settings(mode, self._outside, limits or Limits(), tuple(preload))
+        self._settings = _settings(mode, self._outside, limits or JobLimits(), tuple(preload))
         self._attached: Attached | None = None
 
     def __enter__(self) -> "Worker":
@@ -120,7 +120,7 @@ class Worker:
         began, most = time.monotonic(), seconds or limits.seconds
         try:
             (text, body), ending = self._exchange(entry, parts, (limits.header, body_limit(expected)), began + most)
-        except Overdue:
+        except DeadlinePassed:
             raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
         parts.clear()  # as large as the model, and so is the reply
         outcome = _outcome(parse_header(bytes(text)))
@@ -168,13 +168,13 @@ def refuse_private(visible: Visible, private: Iterable[Path]) -> None:
                 raise SandboxUnavailable(f"a task's code would see {secret}: move it out of {path}")
 
 
-def _settings(mode: Mode, outside: Visible, limits: Limits, preload: tuple[str, ...]) -> Settings:
+def _settings(mode: Mode, outside: Visible, limits: JobLimits, preload: tuple[str, ...]) -> WarmSettings:
     folders = runtime.folders()
     visible = bubblewrap.inside(outside) if mode is Mode.STRICT else outside
     shown = [path for path in (outside.task, outside.data) if path]
     readable = () if mode is not Mode.CONTAINED else (*folders, *runtime.MACHINE, *shown)
     temporary = not any(path.is_relative_to("/tmp") for path in folders)
-    return Settings(mode, visible, limits, preload, readable, temporary)
+    return WarmSettings(mode, visible, limits, preload, readable, temporary)
 
 
 def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ if sys.platform != "linux":
 
 from fedgrove.node.sandbox import bpf, bubblewrap
 from fedgrove.node.sandbox.faults import JobCrashed, JobRaised, JobReplyInvalid, JobTimedOut
-from fedgrove.node.sandbox.limits import Limits
+from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.sandbox.syscalls import CONDITIONAL, REFUSED
 from fedgrove.node.sandbox.worker import Worker
@@ -318,7 +318,7 @@ def test_as_root_with_a_writable_proc_the_core_pattern_is_open(fresh, monkeypatc
 @pytest.mark.parametrize("name", [name for name in RESOURCES if name != "many_files"])
 def test_with_larger_limits_a_job_gets_more(fresh, name):
     require(Mode.STRICT)
-    loose = Limits(seconds=60, memory=2048 * MIB, scratch=64 * MIB, threads=1000, descriptors=500)
+    loose = JobLimits(seconds=60, memory=2048 * MIB, scratch=64 * MIB, threads=1000, descriptors=500)
     with Worker(Mode.STRICT, fresh.visible, loose) as worker:
         assert escapes(worker, {**fresh.header(name), "most": RESOURCES[name]})
 

@@ -15,14 +15,14 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.sandbox import attached, launch
 from fedgrove.node.sandbox.faults import JobCrashed, JobOutOfMemory, JobRaised, JobTimedOut
-from fedgrove.node.sandbox.limits import Limits
+from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.modes import contained_fault, strict_fault
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.sandbox.worker import Reply, Worker
 
 SCRIPT = "fedgrove.node.sandbox.script:run"
 MIB = 2**20
-TIGHT = Limits(seconds=60, memory=512 * MIB, scratch=8 * MIB, threads=40, descriptors=64)
+TIGHT = JobLimits(seconds=60, memory=512 * MIB, scratch=8 * MIB, threads=40, descriptors=64)
 MODEL = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(2, dtype=np.float32)}
 LAYOUT = Layout.of(MODEL)
 NOBODY = 65534
@@ -134,7 +134,7 @@ def is_fine(worker: Worker, place: Place) -> bool:
 
 
 @contextlib.contextmanager
-def mutant(mutation: str, mode: Mode, place: Place, limits: Limits = TIGHT) -> Iterator[Worker]:
+def mutant(mutation: str, mode: Mode, place: Place, limits: JobLimits = TIGHT) -> Iterator[Worker]:
     """A worker in whose warm process ``mutation`` (Python) has run: it takes one defence away."""
 
     def python(*arguments: str) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.sandbox import modes
 from fedgrove.node.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
-from fedgrove.node.sandbox.limits import Limits
-from fedgrove.node.sandbox.settings import Mode, Settings, Visible
+from fedgrove.node.sandbox.limits import JobLimits
+from fedgrove.node.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.sandbox.worker import Worker
 
 from tests.node.sandbox.escape import LAYOUT, MODEL, SCRIPT, TIGHT, require
@@ -67,7 +67,7 @@ def header(function: str, **more) -> dict:
 def test_a_job_trains_with_torch(mode, visible):
     require(mode)
     model = {"w": np.array([1.0, -1.0], np.float32)}
-    with Worker(mode, visible, Limits(seconds=300), preload=("torch",)) as worker:
+    with Worker(mode, visible, JobLimits(seconds=300), preload=("torch",)) as worker:
         for _ in range(2):
             reply = worker.run(SCRIPT, header("train", rate=0.5), model, Layout.of(model))
             assert np.array_equal(reply.tensors["w"], np.array([5.0, 5.0], np.float32))
@@ -88,7 +88,7 @@ def test_large_tensors_go_both_ways(mode, visible):
 
 
 def test_a_request_that_is_too_large_is_not_sent(visible):
-    with Worker(Mode.OFF, visible, Limits(request=10)) as worker, pytest.raises(JobFailed, match="10 bytes at most"):
+    with Worker(Mode.OFF, visible, JobLimits(request=10)) as worker, pytest.raises(JobFailed, match="10 bytes at most"):
         worker.run(SCRIPT, header("echo"), MODEL, LAYOUT)
 
 
@@ -181,8 +181,8 @@ def test_a_module_that_is_not_there_is_named(visible):
 
 def test_settings_come_back():
     paths = (Path("/a b"), Path("/ü"))
-    settings = Settings(Mode.STRICT, Visible(*paths), TIGHT, ("torch",), paths, False)
-    assert Settings.load(settings.dump()) == settings
+    settings = WarmSettings(Mode.STRICT, Visible(*paths), TIGHT, ("torch",), paths, False)
+    assert WarmSettings.load(settings.dump()) == settings
 
 
 @pytest.fixture
