@@ -23,11 +23,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedgrove.auditing import audit
     from fedgrove.history import History, Round
+    from fedgrove.node.learning.tasks import Data, Task
 
 __version__ = version("fedgrove")
-__all__ = ["History", "Round", "__version__", "audit"]
+__all__ = ["Data", "History", "Round", "Task", "__version__", "audit"]
 
-_HOMES = {"History": "fedgrove.history", "Round": "fedgrove.history", "audit": "fedgrove.auditing"}
+_HOMES = {
+    "Data": "fedgrove.node.learning.tasks",
+    "History": "fedgrove.history",
+    "Round": "fedgrove.history",
+    "Task": "fedgrove.node.learning.tasks",
+    "audit": "fedgrove.auditing",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
+Scalar = bool | int | float | str
+"""A value of a table that may be any of these."""
+
 _MAX_BITS = 256
 _MAX_SHOWN = 100
 
@@ -99,6 +102,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise InvalidConfig(f"{where} must be a table")
         return {str(key): _convert(arguments[1], item, join(where, key)) for key, item in value.items()}
+    if kind == Scalar:
+        if type(value) not in arguments:
+            raise InvalidConfig(f"{where} must be text, a number, true or false, not {_shown(value)}")
+        return _scalar(type(value), value, where)
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _convert(next(a for a in arguments if a is not type(None)), value, where)
     return _scalar(kind, value, where)

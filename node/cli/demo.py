@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -21,7 +21,7 @@ from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archiv
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.cli.explorer import check_installed
-from fedgrove.node.cli.options import Epsilon, Method
+from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
@@ -30,11 +30,13 @@ from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.protocol.step import Step
+from fedgrove.node.sandbox.modes import AUTO, choose
 from fedgrove.node.status.report import build_report
 
 if TYPE_CHECKING:
-    from fedgrove.node.devnet.demo import DemoPlan  # needs torch, which the other commands do without
+    from fedgrove.node.devnet.demo import DemoPlan, Subject  # needs torch, which the other commands do without
 
+DEFAULT_STRATEGY = "fedaom"
 Choice = TypeVar("Choice", bound=str)
 Masks = Literal["bbtsa", "pairwise"]
 MASKINGS: tuple[Masks, ...] = ("bbtsa", "pairwise")
@@ -50,7 +52,14 @@ def demo(
         Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
-    strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
+    strategy: Annotated[
+        str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}; for a task without shared data fedavg.")
+    ] = DEFAULT_STRATEGY,
+    task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
+    ] = None,
+    sandbox: Sandbox = AUTO,
     masking: Annotated[str, typer.Option(help=f"Masks: {', '.join(MASKINGS)}.")] = "bbtsa",
     drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
@@ -69,9 +78,6 @@ def demo(
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
-    from fedgrove.node.devnet.demo import DemoPlan
-    from fedgrove.node.learning.datasets import load_dataset
-
     _check_choice("--strategy", strategy, STRATEGIES)
     mode: Masks = _check_choice("--masking", masking, MASKINGS)
     check_method(method, clients)
@@ -85,14 +91,19 @@ def demo(
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {epsilon:g}")
     if explorer:
         check_installed()
-    data = load_dataset(dataset, data_dir)
-    plan = DemoPlan(clients, rounds, alpha, strategy, mode, drop, seed, workers or _workers(data), epsilon, method)
+    if (task is None) != (source is None):
+        raise CommandError("--task and --data belong together: give the task's folder, and what its data() reads")
     with ExitStack() as stack:
+        options = (clients, rounds, alpha, strategy, mode, drop, seed, workers, epsilon, method)
+        if task is not None and source is not None:
+            plan, subject = _task_plan(options, task, source, sandbox, stack)
+        else:
+            plan, subject = _dataset_plan(options, dataset, data_dir)
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
         content = stack.enter_context(open_store(store, directory))
         show = partial(_pages, network, content, f"fedgrove audit {out or 'DIR'}") if explorer else None
-        report, verdict = _run(plan, data, network, content, directory, show)
+        report, verdict = _run(plan, subject, network, content, directory, show)
     if as_json:
         print_json(report)
     else:
@@ -104,9 +115,33 @@ def demo(
     return verdict.exit_code
 
 
+def _dataset_plan(options: tuple, dataset: str, data_dir: Path | None) -> tuple["DemoPlan", "Subject"]:
+    """A shipped network on a data set; as many processes as pay off where none are asked for."""
+    from fedgrove.node.devnet.demo import DatasetSubject, DemoPlan
+    from fedgrove.node.learning.datasets import load_dataset
+
+    data, plan = load_dataset(dataset, data_dir), DemoPlan(*options)
+    return replace(plan, workers=plan.workers or _workers(data)), DatasetSubject(data)
+
+
+def _task_plan(
+    options: tuple, task: Path, source: Path, sandbox: str, stack: ExitStack
+) -> tuple["DemoPlan", "Subject"]:
+    """A task on a source of data; each client's training is a process of its own."""
+    from fedgrove.node.devnet.demo import DemoPlan
+    from fedgrove.node.devnet.task_subject import TaskSubject
+
+    subject, plan = TaskSubject(task, source, choose(sandbox), stack), DemoPlan(*options)
+    if plan.method != TRAINING:
+        raise CommandError("--task and --method exclude each other: clusters train the shipped networks")
+    if plan.strategy == DEFAULT_STRATEGY and not subject.shares:
+        plan = replace(plan, strategy="fedavg")
+    return replace(plan, workers=1), subject
+
+
 def _run(
     plan: "DemoPlan",
-    data: Dataset,
+    subject: "Subject",
     network: Network,
     content: ContentStore,
     directory: Path,
@@ -122,7 +157,7 @@ def _run(
             if show is not None and step.phase == "deploy":
                 display.say(f"watch: {pages.enter_context(show(run.founded))}")
 
-        run = Demo(plan, data, network, content, observe)
+        run = Demo(plan, subject, network, content, observe)
         try:
             run.run()
         except DemoFailed as fault:

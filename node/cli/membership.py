@@ -1,6 +1,8 @@
 """``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
 import stat
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,17 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import open_ledger
-from fedgrove.node.methods.terms import load_config, with_first_model
+from fedgrove.node.cli.stores import open_for_writing
+from fedgrove.node.methods.terms import load_config, read_terms, with_first_model
+from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.sandbox.settings import Visible
+from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.bundle import pack, publish
+from fedgrove.node.tasks.folder import write_folder
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
@@ -29,6 +39,8 @@ def deploy(
     rpc: Annotated[str, typer.Option(help="URL of an EVM JSON-RPC endpoint.")],
     coordinator: Annotated[str | None, typer.Option(help="The coordinator's address; default: your account.")] = None,
     admin: Annotated[str | None, typer.Option(help="The address that approves members; default: your account.")] = None,
+    task: Annotated[Path | None, typer.Option(help="The task's folder, where the terms have a [task].")] = None,
+    store: Annotated[str, typer.Option(help="disk:PATH or URL of a Kubo API, for a task and its first model.")] = "",
     one_account: Annotated[bool, typer.Option(help="Let one account be both admin and coordinator.")] = False,
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
@@ -45,7 +57,7 @@ def deploy(
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
-    founded = with_first_model(terms)
+    founded = with_first_model(terms) if terms.task is None else _with_task(terms, task, store, reach.sandbox)
     with connect(rpc) as network:
         deployment = found(network, keys.account, founded, **roles)
     addresses = {
@@ -55,6 +67,8 @@ def deploy(
         "ledger": deployment.ledger,
         "block": deployment.block,
     }
+    if store:
+        addresses["store"] = store
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
     start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
@@ -65,6 +79,31 @@ def deploy(
     else:
         console.print(f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}")
     return 0
+
+
+def _with_task(terms: FederationConfig, folder: Path | None, store: str, sandbox: str) -> FederationConfig:
+    """The terms with the digest of the task's first model, which goes to the store with the bundle."""
+    assert terms.task is not None
+    if folder is None or not store:
+        raise CommandError(
+            "the terms have a [task]: give its folder with --task, and with --store where all can read it"
+        )
+    bundle = pack(folder)
+    if str(bundle.cid) != terms.task.bundle:
+        raise CommandError(
+            f"{folder} packs to {bundle.cid}, and the terms name {terms.task.bundle}: correct task.bundle"
+        )
+    content = open_for_writing(store)
+    publish(bundle, content)
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as place, ExitStack() as stack:
+        code = Path(place) / "task"
+        write_folder(code, bundle.contents)
+        process = TaskProcess(Worker(choose(sandbox), Visible(code), preload=PRELOADED))
+        stack.callback(process.close)
+        data = TaskData(terms, process)
+        first = Training(terms, read_terms).checked_first(data.first_model())
+    content.put(first)
+    return with_first_model(terms, first)
 
 
 def _check_roles(terms: FederationConfig, roles: dict[str, str], one_account: bool) -> None:

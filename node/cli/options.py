@@ -7,6 +7,9 @@ import typer
 Epsilon = Annotated[
     float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
 ]
+Sandbox = Annotated[
+    str, typer.Option(help="How a task's code is contained: auto, strict, contained, or off (not at all).")
+]
 Method = Annotated[
     str,
     typer.Option(

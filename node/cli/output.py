@@ -45,10 +45,12 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from fedgrove.node.base.strict_tables import InvalidConfig
     from fedgrove.node.learning.publishers import DatasetError
     from fedgrove.node.protocol.journal import JournalDamaged
+    from fedgrove.node.protocol.local_work import CannotTakePart
+    from fedgrove.node.sandbox.faults import SandboxUnavailable
     from fedgrove.node.tasks.names import BundleError
 
     known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged | BundleError
-    return isinstance(mistake, known)
+    return isinstance(mistake, known | CannotTakePart | SandboxUnavailable)
 
 
 def fault_of_disk(mistake: Exception) -> str:

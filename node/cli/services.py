@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
@@ -54,7 +55,10 @@ def client(
     config: ConfigFile,
     keystore: KeystoreFile,
     data: Annotated[
-        Path, typer.Option(help="File (.npz, .safetensors) with x_train and y_train, or with points for K-means.")
+        Path,
+        typer.Option(
+            help="File (.npz, .safetensors) with x_train and y_train, or points; with a task, what its data() reads."
+        ),
     ],
     directory: Annotated[
         Path, typer.Option(help="Folder of the journal; keep it until the federation has ended.")
@@ -71,15 +75,16 @@ def client(
     from fedgrove.node.roles.client import Client
 
     terms, reach = load_config(config)
-    samples = _private_data(data, terms)
-    if len(samples) > terms.ledger.max_samples:
-        raise CommandError(
-            f"{data} holds {len(samples)} samples, but this federation takes at most {terms.ledger.max_samples}"
-        )
+    samples = _private_data(data, terms) if terms.task is None else None
+    _check_count(samples, data, terms)
     keys = load(keystore, read_password(password_file))
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
+        if samples is None:
+            own = (directory, keys.address, reach.sandbox, (keystore,))
+            samples = approved_data(stack, terms, place.store, data, *own)
+            _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
             place.log.write("warning", sentence)
@@ -126,7 +131,10 @@ def coordinator(
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
-        where = (place.ledger, place.store, terms, method_of(terms).first_model(), aides)
+        if terms.task is not None and data is not None:
+            own = (directory, keys.address, reach.sandbox, (keystore,))
+            aides = Aides(approved_data(stack, terms, place.store, data, *own).evaluate)
+        where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
         return _serve(stack, place, reach, {name: role}, once, metrics_port)
 
@@ -169,8 +177,14 @@ def _standby(
 ) -> "Standby":
     from fedgrove.node.roles.standby import Standby
 
-    first = method_of(terms).first_model()
+    first = method_of(terms).starting_model(place.store)
     return Standby(place.ledger, place.store, terms, first, aides, confirmations=reach.confirmations)
+
+
+def _check_count(samples: Sized | None, data: Path, terms: FederationConfig) -> None:
+    most = terms.ledger.max_samples
+    if samples is not None and len(samples) > most:
+        raise CommandError(f"{data} holds {len(samples)} samples, but this federation takes at most {most}")
 
 
 def _private_data(data: Path, terms: FederationConfig) -> Samples | np.ndarray:
@@ -181,7 +195,7 @@ def _private_data(data: Path, terms: FederationConfig) -> Samples | np.ndarray:
 def _aides(terms: FederationConfig, keys: Keys, data: Path | None, standby: bool) -> Aides:
     """The coordinator's work in addition to driving rounds; a stand-by only evaluates."""
     method = method_of(terms)
-    test = method.test_data(data) if data is not None else None
+    test = method.test_data(data) if data is not None and terms.task is None else None
     return method.aides(None if standby else keys, test)
 
 

@@ -8,12 +8,12 @@ import multiprocessing
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys
@@ -102,18 +102,24 @@ def make_config(
     clusters = cluster_terms(plan.method, counter, signer)
     return FederationConfig(
         model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
-        federation=FederationSettings(
-            name=f"{dataset.name} demo", rounds=plan.ledger_rounds, repeats=plan.ledger_rounds, seed=plan.seed
-        ),
         training=default_settings(dataset.name),
-        strategy=StrategySettings(plan.strategy),
-        masking=MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
         shared=SharedSettings(shared_digest.hex()),
-        ledger=windows(plan.clients),
-        privacy=_privacy(plan),
         membership=membership_for(clusters),
         method=clusters or TrainingTerms(),
+        **common_terms(plan, dataset.name),
     )
+
+
+def common_terms(plan: DemoPlan, name: str) -> dict[str, Any]:
+    """The terms that follow from the plan alone, by table."""
+    rounds = plan.ledger_rounds
+    return {
+        "federation": FederationSettings(name=f"{name} demo", rounds=rounds, repeats=rounds, seed=plan.seed),
+        "strategy": StrategySettings(plan.strategy),
+        "masking": MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
+        "ledger": windows(plan.clients),
+        "privacy": _privacy(plan),
+    }
 
 
 def _privacy(plan: DemoPlan) -> ClientLevelSettings | None:
@@ -139,15 +145,60 @@ def deal(plan: DemoPlan, dataset: Dataset) -> tuple[list[Samples], Samples]:
     return [training.take(part) for part in parts], shared
 
 
+class Subject(Protocol):
+    """What a demonstration's federation learns, and on which data."""
+
+    def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+        """The terms, complete, and the first model's bytes; what the terms name is put into the store.
+
+        Raises
+        ------
+        ValueError
+            The data do not suit the plan.
+        """
+        ...
+
+    def parts(self, config: FederationConfig) -> Sequence[Any]:
+        """Each client's data."""
+        ...
+
+    def test(self, config: FederationConfig) -> Any:
+        """What the coordinator evaluates on; None for nothing."""
+        ...
+
+
+class DatasetSubject:
+    """A shipped network on a data set, whose training samples are dealt to the clients."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._parts: list[Samples] = []
+
+    def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+        """As ``Subject`` says."""
+        self._parts, shared = deal(plan, self._dataset)
+        digest = store.put(shared_to_bytes(shared)).digest
+        config = with_first_model(make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address))
+        return config, method_of(config).first_model()
+
+    def parts(self, config: FederationConfig) -> list[Samples]:
+        """Each client's samples."""
+        return self._parts
+
+    def test(self, config: FederationConfig) -> Samples:
+        """The data set's own test samples."""
+        return self._dataset.test()
+
+
 class Demo:
     """Builds the federation and runs it to its end.
 
     Parameters
     ----------
-    plan : Plan
+    plan : DemoPlan
         What to run.
-    dataset : Dataset
-        Its training samples are dealt to the clients, its test samples go to the coordinator.
+    subject : Subject
+        What is learned, on which data.
     network : Network
         The chain; a test chain is mined on, any other is waited for.
     store : ContentStore
@@ -161,7 +212,7 @@ class Demo:
     def __init__(
         self,
         plan: DemoPlan,
-        dataset: Dataset,
+        subject: Subject,
         network: Network,
         store: ContentStore,
         observe: Observer = lambda role, step: None,
@@ -172,7 +223,7 @@ class Demo:
         self._store = store
         self._observe = observe
         self._patience = patience
-        self._dataset = dataset
+        self._subject = subject
         self.seconds: dict[int, float] = {}
         self.deployment: Deployment | None = None
 
@@ -197,21 +248,17 @@ class Demo:
     def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         plan, keys, admin = self._plan, Keys.generate(), Keys.generate()
         try:
-            training, shared = deal(self._plan, self._dataset)
-            digest = self._store.put(shared_to_bytes(shared)).digest
-            config = make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address)
-            config = with_first_model(config)
-            method = method_of(config)
+            config, first = self._subject.found(plan, self._store, keys)
         except ValueError as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
         self._network.fund(admin.address, _FUNDS_ETHER)
         self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
         self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
-        aides = method.aides(keys, self._dataset.test())
-        coordinator = Coordinator(self._ledger(keys), self._store, config, method.first_model(), aides)
+        aides = method_of(config).aides(keys, self._subject.test(config))
+        coordinator = Coordinator(self._ledger(keys), self._store, config, first, aides)
         clients = []
-        for number, samples in enumerate(training):
+        for number, data in enumerate(self._subject.parts(config)):
             client_keys = Keys.generate()
             self._network.fund(client_keys.address, _FUNDS_ETHER)
             if config.membership.mode == "approved":
@@ -222,7 +269,7 @@ class Demo:
                     self._store,
                     client_keys,
                     config,
-                    samples,
+                    data,
                     directory / f"client-{number + 1}",
                     executor,
                 )

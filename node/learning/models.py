@@ -87,6 +87,11 @@ class Classifier(nn.Module):
         outputs = self.layers_above(passing(self.first_layer(x)), passing)
         return tuple(output[:count] for output in outputs), tuple(rest)
 
+    def with_representation(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits, and the representation of each image: the last hidden layer's output (n, units)."""
+        outputs = self.layer_outputs(x)
+        return outputs[-1], outputs[-2]
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits (n, classes) of images (n, c, h, w)."""
         return self.layer_outputs(x)[-1]

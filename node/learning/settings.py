@@ -1,12 +1,17 @@
 """Learning terms of a federation, as plain checked values (no torch here)."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Literal
+
+from fedgrove.node.base.strict_tables import Scalar
 
 MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp")
 STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
+SHARING = ("fedaom", "share")  # strategies that need a shared set
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000
+MAX_PATTERNS = 100
 MAX_SIDE = 1024
 
 
@@ -83,6 +88,41 @@ class TrainingSettings:
     def rate_of(self, number: int) -> float:
         """The learning rate of a round, counted from 1."""
         return self.learning_rate * self.learning_rate_decay ** (number - 1)
+
+
+_CID = re.compile("b[a-z2-7]{50,100}")
+_FILE = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The task that is learned, in place of a shipped model (see ``node.learning.tasks``).
+
+    Attributes
+    ----------
+    bundle : str
+        CID of the folder with the task's code.
+    keep : tuple of str
+        Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
+    options : dict
+        Keyword arguments of the task's class.
+    shared : str
+        Name of the file in the bundle that holds the shared set, read by the task's ``data``; empty: there is none.
+    """
+
+    bundle: str
+    keep: tuple[str, ...] = ()
+    options: dict[str, Scalar] = field(default_factory=dict)
+    shared: str = ""
+
+    def __post_init__(self) -> None:
+        fine = self.shared == "" or bool(_FILE.fullmatch(self.shared))
+        _check(fine, "shared", "the name of a file in the bundle's folder", self.shared)
+        _check(bool(_CID.fullmatch(self.bundle)), "bundle", "the CID that fedgrove task pack prints", self.bundle)
+        _check(len(self.keep) <= MAX_PATTERNS, "keep", f"at most {MAX_PATTERNS} patterns", len(self.keep))
+        fine = all(0 < len(each) <= 200 and each.isprintable() for each in self.keep)
+        _check(fine, "keep", "patterns of 1 to 200 printable characters", self.keep)
+        _check(all(name.isidentifier() for name in self.options), "options", "names of arguments", self.options)
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]

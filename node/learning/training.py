@@ -11,26 +11,27 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol, TypedDict
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
-from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning import devices, plain_descent
 from fedgrove.node.learning.augment import augment
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from torch.nn import functional
-from torch.optim.sgd import sgd
 
 __all__ = [
     "DivergedTraining",
     "Evaluation",
     "LocalUpdate",
     "ModelSpec",
+    "RoundPosition",
     "TrainingSettings",
     "evaluate",
     "keep_freed_memory",
@@ -47,32 +48,6 @@ M_TRIM_THRESHOLD, KEPT_BYTES = -1, 1 << 28
 M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES = -3, 1 << 25
 
 
-class DivergedTraining(ValueError):
-    """Local training left the finite numbers; the message names client, round and the settings to change."""
-
-
-@dataclass(frozen=True)
-class LocalUpdate:
-    """Result of a client's round of training.
-
-    Attributes
-    ----------
-    tensors : Tensors
-        Trained weights and the strategy's extras: all that is uploaded, under masks.
-    samples : int
-        The client's own samples: its weight in the mean.
-    loss : float
-        Mean cross-entropy of the last local epoch.
-    state : Tensors
-        What the strategy keeps at home until the client's next round.
-    """
-
-    tensors: Tensors
-    samples: int
-    loss: float
-    state: Tensors = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples.
@@ -85,14 +60,6 @@ class Evaluation:
     samples: int
     right: tuple[int, ...]
     per_label: tuple[int, ...]
-
-
-class RoundPosition(TypedDict):
-    """Position of a training: its round, from 1, the number of rounds, and the seed of all randomness."""
-
-    number: int
-    rounds: int
-    seed: int
 
 
 def train(
@@ -149,11 +116,11 @@ def train(
             shared,
             split_extras(model, tensors),
             dict(state or {}),
-            _generator("strategy", seed, client, number),
+            generator_of("strategy", seed, client, number),
             prepared,
         )
         term = strategy.begin(model, start)
-        generator = _generator("training", seed, client, number)
+        generator = generator_of("training", seed, client, number)
         if plain_descent.suits(model, start.samples, term, settings):
             loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(number), generator)
         else:
@@ -218,7 +185,8 @@ def _descend(
     model: Classifier, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
-    optimizer = _Sgd(model, settings.rate_of(start.round), settings.momentum, settings.weight_decay)
+    rate = settings.rate_of(start.round)
+    optimizer = Sgd(list(model.parameters()), rate, settings.momentum, settings.weight_decay)
     loss = math.nan
     for epoch in range(settings.epochs):
         term.start_epoch(epoch)
@@ -236,28 +204,6 @@ def _descend(
         if not math.isfinite(loss):
             break
     return loss
-
-
-class _Sgd:
-    """``torch.optim.SGD(fused=True)`` without its class, which imports torch's compiler: a second of every process."""
-
-    def __init__(self, model: Classifier, rate: float, momentum: float, weight_decay: float) -> None:
-        self._parameters: list[torch.Tensor] = list(model.parameters())
-        self._buffers: list[torch.Tensor | None] = [None] * len(self._parameters) if momentum else []
-        self._options = {"lr": rate, "momentum": momentum, "weight_decay": weight_decay}
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Change the weights by the gradients that they hold."""
-        gradients = [_gradient(parameter) for parameter in self._parameters]
-        plain = {"dampening": 0.0, "nesterov": False, "maximize": False, "fused": True}
-        sgd(self._parameters, gradients, self._buffers, **self._options, **plain)
-
-
-def _gradient(parameter: torch.Tensor) -> torch.Tensor:
-    if parameter.grad is None:
-        raise RuntimeError("the loss does not depend on one of the model's weights")
-    return parameter.grad
 
 
 def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -318,7 +264,7 @@ def _check_fits(spec: ModelSpec, samples: Samples) -> None:
         raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
 
 
-def _generator(purpose: str, seed: int, client: int, number: int) -> torch.Generator:
+def generator_of(purpose: str, seed: int, client: int, number: int) -> torch.Generator:
     digest = hashlib.sha256(f"fedgrove {purpose} {seed} {client} {number}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 
@@ -341,7 +287,7 @@ def reproducible() -> Iterator[None]:
     with _lock:
         if _running == 0:
             _outside = torch.get_num_threads(), _memory.fill_uninitialized_memory
-            # As torch.use_deterministic_algorithms, which would import torch's compiler (see _Sgd).
+            # As torch.use_deterministic_algorithms, which would import torch's compiler (see ``sgd``).
             torch.set_deterministic_debug_mode("error")
             # A fill of every new buffer finds code that reads before it writes; no kernel here does.
             _memory.fill_uninitialized_memory = False

@@ -24,7 +24,12 @@ MAX_CONFIG_BYTES = 1 << 20
 
 def method_of(config: FederationConfig) -> Method:
     """The method that the terms ask for."""
-    return METHODS[type(config.method)](config, lambda data: method_of(parse_config(data)))
+    return METHODS[type(config.method)](config, read_terms)
+
+
+def read_terms(data: bytes) -> Method:
+    """The method of terms in their canonical bytes; InvalidConfig if they are not."""
+    return method_of(parse_config(data))
 
 
 def fetch_method(store: ContentReader, digest: bytes) -> Method:
@@ -37,15 +42,20 @@ def fetch_method(store: ContentReader, digest: bytes) -> Method:
     return method_of(parse_config(store.fetch(digest, MAX_JSON_BYTES)))
 
 
-def with_first_model(config: FederationConfig) -> FederationConfig:
+def with_first_model(config: FederationConfig, first: bytes | None = None) -> FederationConfig:
     """The terms, with the digest of the model that round 1 trains from.
+
+    Parameters
+    ----------
+    first : bytes, optional
+        The model, where it does not follow from the terms, as that of a task.
 
     Raises
     ------
     InvalidConfig
         They name another first model than follows from them.
     """
-    digest = cid_of(method_of(config).first_model()).digest.hex()
+    digest = cid_of(method_of(config).first_model() if first is None else first).digest.hex()
     if config.start.model not in ("", digest):
         raise InvalidConfig(f"start.model must be {digest}, which follows from the terms; or leave the table out")
     return replace(config, start=StartSettings(digest))

@@ -51,8 +51,10 @@ class Metrics:
 
     Attributes
     ----------
-    accuracy, loss, samples : float, float, int
-        Evaluation on the coordinator's test data: accuracy in [0, 1], mean loss in nats, number of samples.
+    accuracy : float or None
+        Share of right answers on the coordinator's test data; None where answers are not right or wrong.
+    loss, samples : float, int
+        Mean loss there, and the number of samples.
     privacy : PrivacyRecord or None
         What the round released about its clients; None where the terms ask for no such mechanism.
     stated : mapping or None
@@ -63,7 +65,7 @@ class Metrics:
     """
 
     round: int
-    accuracy: float
+    accuracy: float | None
     loss: float
     samples: int
     privacy: PrivacyRecord | None = None
@@ -71,7 +73,9 @@ class Metrics:
     head: tuple[int, bytes] | None = None
 
     def to_bytes(self) -> bytes:
-        table = {"round": self.round, "accuracy": self.accuracy, "loss": self.loss, "samples": self.samples}
+        table: dict[str, Any] = {"round": self.round, "loss": self.loss, "samples": self.samples}
+        if self.accuracy is not None:
+            table["accuracy"] = self.accuracy
         if self.privacy is not None:
             table["privacy"] = self.privacy.to_table()
         if self.stated is not None:
@@ -86,7 +90,8 @@ class Metrics:
         try:
             table = parse_json(data)
             privacy = record_from(table["privacy"]) if "privacy" in table else None
-            numbers = (int(table["round"]), float(table["accuracy"]), float(table["loss"]), int(table["samples"]))
+            accuracy = float(table["accuracy"]) if "accuracy" in table else None
+            numbers = (int(table["round"]), accuracy, float(table["loss"]), int(table["samples"]))
             stated = table.get("stated")
             if not isinstance(stated, dict | None):
                 raise ValueError("the statement is not a table")
@@ -97,7 +102,7 @@ class Metrics:
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:
             raise InvalidBlob("the metrics are not in canonical form")
-        if not (0 <= metrics.accuracy <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
+        if not (0 <= (metrics.accuracy or 0) <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
             raise InvalidBlob("the metrics are out of range")
         return metrics
 

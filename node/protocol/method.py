@@ -25,8 +25,10 @@ from fedgrove.node.protocol.terms import FederationConfig
 DataT = TypeVar("DataT", bound=Sized)
 """What members of one method compute with, and what a coordinator evaluates models on."""
 
-Evaluator = Callable[[ModelT], tuple[float, float, int]]
-"""Maps a model to accuracy in [0, 1], mean loss and number of test samples; 0 samples: it was not evaluated."""
+Evaluator = Callable[[ModelT], tuple[float | None, float, int]]
+"""Maps a model to accuracy in [0, 1], mean loss and number of test samples; 0 samples: it was not evaluated.
+
+Accuracy is None where answers are not right or wrong."""
 
 Statements = Callable[[RoundInputs[ModelT], ModelT], Mapping[str, Any] | None]
 """What a coordinator states of a round that ends with a model, beside it; None where nothing is called for."""
@@ -119,6 +121,15 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         InvalidConfig
             The terms' mechanism does not suit the model.
         """
+
+    def starting_model(self, store: ContentReader) -> bytes:
+        """The bytes that round 1 starts from, also where they do not follow from the terms but are named by them.
+
+        Raises
+        ------
+        StoreError, InvalidConfig
+        """
+        return self.first_model()
 
     @abstractmethod
     def read_model(self, data: bytes, layout: Layout | None = None) -> ModelT:

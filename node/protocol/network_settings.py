@@ -1,6 +1,7 @@
 """The ``[network]`` table: how this member reaches ledger and store. No part of what the members agree on."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fedgrove.node.base.strict_tables import check_value
 
@@ -41,6 +42,9 @@ class NetworkSettings:
         terms ask for (``federation.checkers``). In any case it recomputes all rounds that somebody disputes, all in
         which it leads a cluster, and all after which it must show what it sent, judge what others sent, or answer
         others' sets.
+    sandbox : str
+        How the code of the federation's task is contained: ``strict``, ``contained``, the stronger one that this system
+        has with ``auto``, or not at all with ``off``.
     rpc_seconds, store_seconds : float
         Time that an endpoint, or the store, has to answer.
     resend_seconds : float
@@ -62,6 +66,7 @@ class NetworkSettings:
     proofs: str = "headers"
     max_fee_gwei: float = 500.0
     check_rounds: float = 0.0
+    sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
     rpc_seconds: float = 10.0
     store_seconds: float = 30.0
     resend_seconds: float = 30.0

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from eth_utils import is_checksum_address
 from fedgrove.chain.deployment import Settings as LedgerSettings
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
-from fedgrove.node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import SHARING, STRATEGIES, ModelSpec, TaskSettings, TrainingSettings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
 
@@ -203,12 +203,13 @@ class MethodTerms(ABC):
 class FederationConfig:
     """All that the members agree on; the digest of its canonical bytes is on the ledger.
 
-    ``method`` says what rounds compute. Terms of those that train no ``model`` say nothing of training, strategy,
-    shared set and privacy.
+    ``method`` says what rounds compute. What is trained is a shipped ``model`` or a ``task`` of the members' own; terms
+    of methods that train neither say nothing of training, strategy, shared set and privacy.
     """
 
     method: MethodTerms
     model: ModelSpec | None = None
+    task: TaskSettings | None = None
     federation: FederationSettings = field(default_factory=FederationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     strategy: StrategySettings = field(default_factory=StrategySettings)
@@ -223,6 +224,8 @@ class FederationConfig:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
         check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
         self.method.check(self)
+        if self.task is not None:
+            _check_task(self, self.task)
         _check_privacy(self.privacy, self.masking, self.strategy)
 
     def rate_ppm(self, number: int) -> int:
@@ -253,6 +256,11 @@ class FederationConfig:
         return self.model
 
     @property
+    def first_digest(self) -> bytes | None:
+        """Digest of the first model, where the terms state it."""
+        return bytes.fromhex(self.start.model) or None
+
+    @property
     def mechanism(self) -> str:
         """Name of the privacy mechanism, ``none`` without one."""
         return self.privacy.mechanism if self.privacy is not None else "none"
@@ -279,6 +287,18 @@ class FederationConfig:
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces; equal terms give equal bytes."""
         return json.dumps(self.to_tables(), sort_keys=True, separators=(",", ":")).encode()
+
+
+def _check_task(config: FederationConfig, task: TaskSettings) -> None:
+    """What cannot be agreed on where a task is trained."""
+    fine = not config.shared.digest
+    check_value(fine, "shared.digest", "left out where [task] is given: name a file of the bundle as task.shared")
+    needs = config.strategy.name in SHARING and not task.shared
+    check_value(not needs, "task.shared", f"a file of the bundle where strategy.name is {config.strategy.name}")
+    check_value(config.model is None, "model", "left out where [task] is given: the task brings the model")
+    for name in ("crop", "flip", "erase"):
+        fine = not getattr(config.training, name)
+        check_value(fine, f"training.{name}", "left out where [task] is given: the task's data() augments")
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:

@@ -10,7 +10,7 @@ from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.ledger_rules import ChainFacts
 from fedgrove.node.status.report import build_report
@@ -32,7 +32,7 @@ def run_federation(directory: Path, plan: DemoPlan, **options) -> Run:
     """Run a federation on an embedded chain and keep it as ``fedgrove demo --out`` does."""
     store = DiskStore(directory / STORE)
     with embedded() as network:
-        demo = Demo(plan, load_dataset("digits"), network, store, **options)
+        demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, store, **options)
         demo.run()
         history = capture(network, demo.deployment)
     history.verify()

@@ -7,7 +7,7 @@ from statistics import median
 
 from fedgrove.chain.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
@@ -35,6 +35,6 @@ def run(clients: int, rounds: int, drop: float) -> BenchResult:
 
 def _seconds(plan: DemoPlan, dataset: Dataset) -> list[float]:
     with anvil() as network, tempfile.TemporaryDirectory(prefix="fedgrove-") as directory:
-        demo = Demo(plan, dataset, network, DiskStore(Path(directory)))
+        demo = Demo(plan, DatasetSubject(dataset), network, DiskStore(Path(directory)))
         demo.run()
     return [spent for number, spent in demo.seconds.items() if number > 1]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.lab.bench.engine_rivals import Work, flower_simulation, plain_round
 from fedgrove.node.lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
@@ -228,7 +228,7 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     )
     demo = DemoPlan(FEDERATED, rounds=3, alpha=100.0, strategy="fedavg")
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder, embedded() as network:
-        federation = Demo(demo, part, network, DiskStore(Path(folder)))
+        federation = Demo(demo, DatasetSubject(part), network, DiskStore(Path(folder)))
         federation.run()
     plan = Plan(
         dataset.name,

@@ -57,6 +57,11 @@ class Batch:
     outputs: tuple[torch.Tensor, ...]
     companions: tuple[torch.Tensor, ...] = ()
 
+    @property
+    def representation(self) -> torch.Tensor:
+        """What the last layer is applied to, before its activation (n, units)."""
+        return self.outputs[-2]
+
 
 @dataclass(frozen=True)
 class RoundEnd:
@@ -67,7 +72,15 @@ class RoundEnd:
 
 
 class LocalTerm:
-    """A strategy's work in one client's round; this one adds nothing (FedAvg)."""
+    """A strategy's work in one client's round; this one adds nothing (FedAvg).
+
+    Attributes
+    ----------
+    contrasts : bool
+        Whether ``loss`` needs the batch's representation.
+    """
+
+    contrasts: ClassVar[bool] = False
 
     def start_epoch(self, epoch: int) -> None:
         """Called before each local epoch, counted from 0."""

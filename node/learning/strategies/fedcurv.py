@@ -14,6 +14,7 @@ the mean. Its own part of the term has that share and holds it to its own last w
 there in a fraction r of the client's rounds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +84,10 @@ class CurvatureTerm(LocalTerm):
     def finish(self) -> RoundEnd:
         """F at the trained weights on the client's samples, as they are without augmentation, and F · w."""
         images, labels = torch.from_numpy(self._samples.x), torch.from_numpy(self._samples.y)
-        found = fisher_diagonal(self._model, images, labels)
+        return self.sent(fisher_diagonal(self._model, images, labels))
+
+    def sent(self, found: Sequence[torch.Tensor]) -> RoundEnd:
+        """What is uploaded of F, a tensor for each of the model's parameters."""
         fisher, moment = {}, {}
         for (name, weights), values in zip(self._model.named_parameters(), found, strict=True):
             fisher[name] = values.clamp(max=MAX_FISHER).cpu().numpy()

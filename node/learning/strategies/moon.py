@@ -45,9 +45,9 @@ class Moon(FedAvg):
         """
         if not self.mu or not start.state:
             return PreviousModel(model)
-        previous = _frozen(model)
+        previous = copy.deepcopy(model)
         load_tensors(previous, start.state)
-        return ContrastiveTerm(self, model, previous)
+        return ContrastiveTerm(self, model, previous.requires_grad_(False))
 
 
 class PreviousModel(LocalTerm):
@@ -64,24 +64,21 @@ class PreviousModel(LocalTerm):
 class ContrastiveTerm(PreviousModel):
     """μ · ℓ_con on each training batch; the global and the previous model do not change."""
 
+    contrasts = True
+
     def __init__(self, options: Moon, model: Classifier, previous: Classifier) -> None:
         super().__init__(model)
         self._options = options
-        self._global = _frozen(model)
+        self._global = copy.deepcopy(model).requires_grad_(False)
         self._previous = previous
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The contrastive loss; the local model's representation is that of the step's own forward pass."""
         with torch.no_grad():
-            wanted = representation(self._global.layer_outputs(batch.x))
-            unwanted = representation(self._previous.layer_outputs(batch.x))
-        local = representation(batch.outputs)
+            wanted = self._global.with_representation(batch.x)[1]
+            unwanted = self._previous.with_representation(batch.x)[1]
+        local = batch.representation
         return self._options.mu * contrastive_loss(local, wanted, unwanted, self._options.temperature)
-
-
-def representation(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The representation z (n, units) among a model's layer outputs."""
-    return outputs[-2]
 
 
 def contrastive_loss(
@@ -94,7 +91,3 @@ def contrastive_loss(
     """
     excess = functional.cosine_similarity(local, unwanted) - functional.cosine_similarity(local, wanted)
     return functional.softplus(excess / temperature).mean()
-
-
-def _frozen(model: Classifier) -> Classifier:
-    return copy.deepcopy(model).requires_grad_(False)

@@ -15,7 +15,7 @@ class KMeansTerms(KMeansSettings, MethodTerms):
     """The ``[kmeans]`` table of a federation."""
 
     name: ClassVar[str] = "kmeans"
-    silent: ClassVar[tuple[str, ...]] = ("model", "training", "strategy", "shared", "privacy")
+    silent: ClassVar[tuple[str, ...]] = ("model", "task", "training", "strategy", "shared", "privacy")
 
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of K-means on the other terms."""

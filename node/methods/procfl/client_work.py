@@ -34,6 +34,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
+from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -76,7 +77,8 @@ class LocalClusters:
         self._rounds, self._inputs = rounds, inputs
         self._executor = executor
         self._course: Course = course_of(config)
-        self._training = ClusterTraining(store, config, samples, journal, executor, inputs, self._course)
+        trainer = NetworkTrainer(store, config, samples, executor)
+        self._training = ClusterTraining(store, config, trainer, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         own = (store, config, samples, journal, self._course)
         self._committee = CommitteeWork(*own, self._training, self._shown, rounds, keys)

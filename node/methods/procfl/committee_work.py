@@ -21,6 +21,7 @@ from fedgrove.node.methods.procfl.round_inputs import shown_bytes, shown_to, tra
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.network_trainer import fetch_shared
 from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -128,7 +129,7 @@ class CommitteeWork:
             labels=state.labels_of(case.cluster),
             samples=self._samples,
             rule=self._course.terms.rule,
-            shared=self._training.shared(),
+            shared=fetch_shared(self._store, config),
             position=self._training.again(state),
         )
 

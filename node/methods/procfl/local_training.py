@@ -1,17 +1,15 @@
 """Local training where there are clusters: the model of a client's group, or again, to show or to judge it."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.training import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.training.local_training import LocalTraining
+from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -24,7 +22,7 @@ class ClusterTraining(LocalTraining):
 
     Parameters
     ----------
-    store, config, samples, journal, executor
+    store, config, trainer, journal
         As ``LocalTraining`` takes them.
     inputs : callable
         The public inputs of a sealed round.
@@ -35,13 +33,12 @@ class ClusterTraining(LocalTraining):
         self,
         store: ContentReader,
         config: FederationConfig,
-        samples: Samples,
+        trainer: Trainer,
         journal: Journal,
-        executor: Executor | None,
         inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
         course: Course,
     ) -> None:
-        super().__init__(store, config, samples, journal, executor)
+        super().__init__(store, config, trainer, journal)
         self._inputs, self._course = inputs, course
 
     def result(self, current: RoundRecords, client: int) -> Tensors | None:

@@ -1,21 +1,32 @@
-"""A client's local training: started once a round, in this thread or an executor, its result kept in the journal.
+"""A client's local training: started once a round, by a trainer, its result kept in the journal.
 
 So is the strategy's state, whatever becomes of the round. It is there before the update is: a client that is killed in
 between trains again, from the state that it had before, to the same result.
 """
 
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
+from typing import Protocol
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, dump, load
-from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
-from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, RoundPosition, train
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
+from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
+
+
+class Trainer(Protocol):
+    """Trains a model on a member's private data."""
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+        ...
+
+    def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
+        """Begin to train."""
+        ...
 
 
 class LocalTraining:
@@ -27,32 +38,28 @@ class LocalTraining:
         For the global model and the shared set.
     config : FederationConfig
         Model, strategy and training settings.
-    samples : Samples
-        The private data.
+    trainer : Trainer
+        Trains on the private data.
     journal : Journal
         Keeps the result, encrypted, so that a restarted client does not train again.
-    executor : Executor or None
-        Where training runs; without one it runs inside ``result``.
     """
 
     def __init__(
         self,
         store: ContentReader,
         config: FederationConfig,
-        samples: Samples,
+        trainer: Trainer,
         journal: Journal,
-        executor: Executor | None,
     ) -> None:
         self._store = store
         self._config = config
-        self._samples = samples
+        self._trainer = trainer
         self._journal = journal
-        self._executor = executor
-        self._running: tuple[int, Future] | None = None
+        self._running: tuple[int, Future[LocalUpdate]] | None = None
 
     def samples(self, current: RoundRecords, client: int) -> int:
         """How many samples there are."""
-        return len(self._samples)
+        return len(self._trainer)
 
     def result(self, current: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors of a round; None while training is under way.
@@ -87,19 +94,12 @@ class LocalTraining:
         future = self._running[1]
         if not future.done():
             return None
-        update: LocalUpdate = future.result()
+        update = future.result()
         self._running = None
         if update.state:
             self._journal.write(current.number, STATE, dump(update.state))
         self._journal.write(current.number, "update", dump(update.tensors))
         return update.tensors
-
-    def shared(self) -> Samples | None:
-        """The shared set of the terms; None where they have none."""
-        if not self._config.shared.digest:
-            return None
-        blob = self._store.fetch(bytes.fromhex(self._config.shared.digest), self._config.max_blob_bytes)
-        return shared_from_bytes(blob, self._config.trained)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """Start of a round's training: the model, the round's number, the number of rounds, and the seed."""
@@ -107,18 +107,9 @@ class LocalTraining:
         federation = self._config.federation
         return model, {"number": current.number, "rounds": federation.rounds, "seed": federation.seed}
 
-    def _start(self, current: RoundRecords, client: int) -> Future:
-        config = self._config
+    def _start(self, current: RoundRecords, client: int) -> Future[LocalUpdate]:
         model, position = self._begin(current, client)
-        shared = self.shared()
-        strategy = make_strategy(config.strategy.name, config.strategy.options)
-        work = (config.trained, model, self._samples, shared, strategy, config.training)
-        state = self._state(current.number)
-        if self._executor is not None:
-            return self._executor.submit(train, *work, **position, client=client, state=state)
-        done: Future = Future()
-        done.set_result(train(*work, **position, client=client, state=state))
-        return done
+        return self._trainer.start(model, position, client, self._state(current.number))
 
     def _state(self, number: int) -> Tensors:
         """The strategy's state after this client's last round before ``number``; empty in its first."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
@@ -14,6 +15,7 @@ from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
@@ -23,6 +25,9 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
 
+if TYPE_CHECKING:
+    from fedgrove.node.methods.training.local_training import Trainer
+
 _MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
     "none": (MaskedUploads, NoMechanism),
     "client": (ClientLevelUploads, ClientLevelAccounting),
@@ -31,7 +36,7 @@ _MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
 }
 
 
-class Training(Method[Tensors, Tensors, Samples]):
+class Training(Method[Tensors, Tensors, Samples | TaskData]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
     codec: ModelCodec
@@ -43,14 +48,25 @@ class Training(Method[Tensors, Tensors, Samples]):
         self.schedule = Schedule[Tensors](config)
 
     def first_model(self) -> bytes:
+        if self.config.task is not None:
+            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
         from fedgrove.node.methods.training.initial import initial_model
 
-        model = initial_model(self.config)
+        return self.checked_first(initial_model(self.config))
+
+    def checked_first(self, model: Tensors) -> bytes:
+        """The bytes of a first model; InvalidConfig if the terms' mechanism does not suit it."""
         try:
             self.codec.upload_bytes(Layout.of(model))
         except ValueError as fault:
             raise InvalidConfig(f"privacy: {fault}") from None
         return dump(model)
+
+    def starting_model(self, store: ContentReader) -> bytes:
+        digest = self.config.first_digest
+        if self.config.task is None or digest is None:
+            return self.first_model()
+        return store.fetch(digest, self.config.max_blob_bytes)
 
     def read_model(self, data: bytes, layout: Layout | None = None) -> Tensors:
         return load(data, layout)
@@ -82,22 +98,37 @@ class Training(Method[Tensors, Tensors, Samples]):
         return self.codec.parts(n)
 
     def member_data(self, path: Path) -> Samples:
+        _refuse_task(self.config)
         from fedgrove.node.methods.training.data import member_samples
 
         return member_samples(self.config, path)
 
     def test_data(self, path: Path) -> Samples:
+        _refuse_task(self.config)
         from fedgrove.node.methods.training.data import held_out_samples
 
         return held_out_samples(self.config, path)
 
-    def work(self, workplace: Workplace[Tensors, Samples]) -> LocalWork[Tensors]:
+    def work(self, workplace: Workplace[Tensors, Samples | TaskData]) -> LocalWork[Tensors]:
         from fedgrove.node.methods.training.local_training import LocalTraining
 
-        own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
-        return LocalTraining(*own)
+        return LocalTraining(workplace.store, self.config, self._trainer(workplace), workplace.journal)
 
-    def aides(self, keys: Keys | None, test: Samples | None) -> Aides[Tensors]:
+    def _trainer(self, workplace: Workplace[Tensors, Samples | TaskData]) -> "Trainer":
+        if isinstance(workplace.data, TaskData):
+            return workplace.data
+        from fedgrove.node.methods.training.network_trainer import NetworkTrainer
+
+        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor)
+
+    def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
+        if isinstance(test, TaskData):
+            return Aides(test.evaluate)
         from fedgrove.node.methods.training.evaluation import evaluator
 
         return Aides() if test is None else Aides(evaluator(self.config, test))
+
+
+def _refuse_task(config: FederationConfig) -> None:
+    if config.task is not None:
+        raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")

@@ -15,8 +15,8 @@ class TrainingTerms(MethodTerms):
 
     def check(self, config: FederationConfig) -> None:
         """Raise InvalidConfig without a model."""
-        if config.model is None:
-            raise InvalidConfig("model is missing: add the [model] table, or [kmeans] for K-means")
+        if config.model is None and config.task is None:
+            raise InvalidConfig("model is missing: add a [model] or [task] table, or [kmeans] for K-means")
 
     def to_table(self) -> dict[str, Any] | None:
         return None

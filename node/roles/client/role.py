@@ -85,7 +85,7 @@ class Client:
         check_rounds: float = 0.0,
     ) -> None:
         method, view = method_of(config), LedgerView(ledger, confirmations)
-        first = method.first_model()
+        first = method.starting_model(store)
         parameters = method.parameters_of(method.read_model(first))
         base = RoleContext(ledger, store, config, method, view, parameters)
         journal = Journal(directory, keys.storage)

@@ -49,5 +49,6 @@ class Close:
             return Step.wait("close", reason, turn.deadlines.close_end)
         model = store.put(method.model_bytes(result.model)).digest
         receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
-        reached = f" at accuracy {metrics.accuracy:.3f}" if metrics.samples else ""
+        told = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
+        reached = (told or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
         return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)

@@ -19,8 +19,8 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import (
     DivergedTraining,
     LocalUpdate,
-    _generator,
     evaluate,
+    generator_of,
     keep_freed_memory,
     prepare,
     train,
@@ -164,7 +164,7 @@ def test_training_equals_the_textbook_loop(model, shape):
     ours = train(spec, start, samples, None, make_strategy("fedavg"), settings, **PLACE)
     plain = build_model(model, shape, 10, seed=0)
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=0.5, weight_decay=0.1, foreach=False)
-    generator = _generator("training", PLACE["seed"], PLACE["client"], PLACE["number"])
+    generator = generator_of("training", PLACE["seed"], PLACE["client"], PLACE["number"])
     x, y = torch.from_numpy(samples.x), torch.from_numpy(samples.y)
     if model.endswith("-centred"):
         x = 4 * x - 2

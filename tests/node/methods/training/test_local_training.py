@@ -17,6 +17,7 @@ from fedgrove.node.learning.strategies.moon import Moon
 from fedgrove.node.learning.training import train
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.local_training import LocalTraining, StateLost
+from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.terms import FederationConfig, StrategySettings
 
@@ -64,6 +65,10 @@ def model(config, store):
     return store.put(method_of(config).first_model()).digest
 
 
+def training_on(store, config, samples, journal):
+    return LocalTraining(store, config, NetworkTrainer(store, config, samples, None), journal)
+
+
 def entry(number, model):
     return SimpleNamespace(number=number, opened=SimpleNamespace(model_digest=model))
 
@@ -91,7 +96,7 @@ def test_the_state_of_the_last_round_it_took_part_in_is_what_it_trains_from(conf
         journal = Journal(tmp_path / "journal", KEY)
         journal.destroy(before=number - 1)
         if number != 2:
-            training = LocalTraining(store, config, samples, journal, None)
+            training = training_on(store, config, samples, journal)
             found.append(training.result(entry(number, model), 1))
         assert len(states(tmp_path / "journal")) == (1 if number in (1, 2) else 2)
     assert list(map(dump, found)) == list(map(dump, expected))
@@ -114,7 +119,7 @@ def test_killed_at_any_write_it_comes_to_the_same_updates(
             journal = MortalJournal(tmp_path / "journal", KEY)
             journal.destroy(before=number - 1)
             try:
-                update = LocalTraining(store, config, samples, journal, None).result(entry(number, model), 1)
+                update = training_on(store, config, samples, journal).result(entry(number, model), 1)
             except Killed:
                 continue
         found.append(update)
@@ -124,16 +129,16 @@ def test_killed_at_any_write_it_comes_to_the_same_updates(
 def test_a_round_that_ends_between_state_and_update_leaves_its_state(config, samples, store, model, tmp_path):
     """The training was done, whatever became of the round."""
     journal = Journal(tmp_path / "journal", KEY)
-    LocalTraining(store, config, samples, journal, None).result(entry(1, model), 1)
+    training_on(store, config, samples, journal).result(entry(1, model), 1)
     (tmp_path / "journal" / "00000001-update.sealed").unlink()
     journal.destroy(before=1)
-    update = LocalTraining(store, config, samples, journal, None).result(entry(2, model), 1)
+    update = training_on(store, config, samples, journal).result(entry(2, model), 1)
     assert dump(update) == dump(alone(config, samples, (1, 2))[1])
 
 
 def test_a_damaged_state_is_named_removed_and_done_without(config, samples, store, model, tmp_path):
     journal = Journal(tmp_path / "journal", KEY)
-    training = LocalTraining(store, config, samples, journal, None)
+    training = training_on(store, config, samples, journal)
     training.result(entry(1, model), 1)
     journal.destroy(before=1)
     path = tmp_path / "journal" / "00000001-state.sealed"
@@ -146,7 +151,7 @@ def test_a_damaged_state_is_named_removed_and_done_without(config, samples, stor
 
 def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tmp_path):
     journal = Journal(tmp_path / "journal", KEY)
-    update = LocalTraining(store, config, samples, journal, None).result(entry(1, model), 1)
+    update = training_on(store, config, samples, journal).result(entry(1, model), 1)
     journal.destroy(before=1)
     (path,) = (tmp_path / "journal").glob("*.sealed")
     assert update["hidden.weight"].tobytes()[:64] not in path.read_bytes()
@@ -158,7 +163,7 @@ def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tm
 def test_a_strategy_that_keeps_nothing_leaves_nothing(config, samples, store, model, tmp_path):
     plain = replace(config, strategy=StrategySettings("fedavg"))
     journal = Journal(tmp_path / "journal", KEY)
-    LocalTraining(store, plain, samples, journal, None).result(entry(1, model), 1)
+    training_on(store, plain, samples, journal).result(entry(1, model), 1)
     journal.destroy(before=1)
     assert not list((tmp_path / "journal").glob("*.sealed"))
 

@@ -1,0 +1,51 @@
+"""A member's data under a task that it has approved, for the services."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.sandbox.settings import Visible
+from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.approval import Approvals
+
+
+def approved_data(
+    stack: ExitStack,
+    terms: FederationConfig,
+    store: ContentReader,
+    source: Path,
+    directory: Path,
+    account: str,
+    sandbox: str,
+    private: tuple[Path, ...],
+) -> TaskData:
+    """Open a source of data with the terms' task, in a sandbox.
+
+    Parameters
+    ----------
+    stack : ExitStack
+        Ends the task's process.
+    directory : Path
+        The member's, with its approvals.
+    account : str
+        Whose approval counts.
+    sandbox : str
+        ``[network] sandbox``.
+    private : tuple of Path
+        Files that no task may be shown.
+
+    Raises
+    ------
+    NotApproved, InvalidBundle, StoreError, SandboxUnavailable
+    """
+    assert terms.task is not None
+    folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
+    process = TaskProcess(Worker(choose(sandbox), Visible(folder, source), preload=PRELOADED, private=private))
+    stack.callback(process.close)
+    data = TaskData(terms, process)
+    stack.callback(data.close)
+    return data

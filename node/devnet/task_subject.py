@@ -1,0 +1,126 @@
+"""A task of the user's own as what a demonstration learns: packed, published, trained in sandboxes."""
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
+from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.devnet.demo import DemoPlan, common_terms
+from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
+from fedgrove.node.methods.terms import read_terms, with_first_model
+from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.bundle import Bundle, pack, publish
+from fedgrove.node.tasks.folder import write_folder
+
+SUGGESTED = "terms.toml"
+"""What a task's author suggests for the terms, in the task's folder."""
+
+
+@dataclass(frozen=True)
+class SuggestedTask:
+    """The ``[task]`` table of a suggestion: that of the terms, without the bundle."""
+
+    keep: tuple[str, ...] = ()
+    options: dict[str, Scalar] | None = None
+    shared: str = ""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A task's ``terms.toml``."""
+
+    task: SuggestedTask = field(default_factory=SuggestedTask)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    bound: float = 8.0
+
+
+class TaskSubject:
+    """A task on a source of data.
+
+    Parameters
+    ----------
+    folder : Path
+        The task's.
+    source : Path
+        What its ``data`` reads: a folder with a source for each client, in the order of their names; any other is
+        shared out, each client taking every n-th sample.
+    mode : Mode
+        How its code is contained.
+    stack : ExitStack
+        Ends the task's processes.
+    """
+
+    def __init__(self, folder: Path, source: Path, mode: Mode, stack: ExitStack) -> None:
+        self._source, self._mode, self._stack = source, mode, stack
+        self._bundle = pack(folder)
+        self._suggestion = _suggestion(self._bundle)
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
+        write_folder(self._folder, self._bundle.contents)
+        self._clients = 1
+        self._processes: dict[Path | None, TaskProcess] = {}
+
+    @property
+    def shares(self) -> bool:
+        """Whether the task has a shared set, which some strategies need."""
+        return bool(self._suggestion.task.shared)
+
+    def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+        """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
+        self._clients = plan.clients
+        suggested = self._suggestion.task
+        task = TaskSettings(
+            str(publish(self._bundle, store)), suggested.keep, suggested.options or {}, suggested.shared
+        )
+        common = common_terms(plan, "task")
+        common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
+        method = TrainingTerms()
+        config = FederationConfig(method=method, task=task, training=self._suggestion.training, **common)
+        model = self._open(config, self._one_source()).first_model()
+        first = Training(config, read_terms).checked_first(model)
+        store.put(first)
+        return with_first_model(config, first), first
+
+    def parts(self, config: FederationConfig) -> list[TaskData]:
+        """Each client's data, its code in a process of its own."""
+        sources = sorted(self._source.iterdir()) if self._source.is_dir() else []
+        count = self._clients
+        if len(sources) == count:
+            return [self._open(config, each) for each in sources]
+        return [self._open(config, self._source, (index, count)) for index in range(count)]
+
+    def test(self, config: FederationConfig) -> TaskData | None:
+        """What the source holds out; None if the task holds nothing out."""
+        data = self._open(config, self._source)
+        return data if data.holds_out else None
+
+    def _one_source(self) -> Path | None:
+        """The source that all share; None where each client has its own."""
+        return None if self._source.is_dir() else self._source
+
+    def _open(self, config: FederationConfig, source: Path | None, part: tuple[int, int] | None = None) -> TaskData:
+        if source not in self._processes:
+            worker = Worker(self._mode, Visible(self._folder, source), preload=PRELOADED)
+            self._processes[source] = TaskProcess(worker)
+            self._stack.callback(self._processes[source].close)
+        data = TaskData(config, self._processes[source], part)
+        self._stack.callback(data.close)
+        return data
+
+
+def _suggestion(bundle: Bundle) -> Suggestion:
+    text = bundle.contents.get(SUGGESTED)
+    if text is None:
+        return Suggestion()
+    try:
+        return build(Suggestion, parse_toml(text), "")
+    except ValueError as fault:
+        raise InvalidConfig(f"{SUGGESTED} of the task: {fault}") from None

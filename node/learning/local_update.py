@@ -1,0 +1,40 @@
+"""What passes between a client and a round of its training; no torch here."""
+
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from fedgrove.node.base.tensors import Tensors
+
+
+class DivergedTraining(ValueError):
+    """Local training left the finite numbers; the message names client, round and the settings to change."""
+
+
+class RoundPosition(TypedDict):
+    """Position of a training: its round, from 1, the number of rounds, and the seed of all randomness."""
+
+    number: int
+    rounds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LocalUpdate:
+    """Result of a client's round of training.
+
+    Attributes
+    ----------
+    tensors : Tensors
+        Trained weights and the strategy's extras: all that is uploaded, under masks.
+    samples : int
+        The client's own samples: its weight in the mean.
+    loss : float
+        Mean cross-entropy of the last local epoch.
+    state : Tensors
+        What the strategy keeps at home until the client's next round.
+    """
+
+    tensors: Tensors
+    samples: int
+    loss: float
+    state: Tensors = field(default_factory=dict)

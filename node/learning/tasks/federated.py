@@ -1,0 +1,133 @@
+"""Which of a module's tensors are federated, and how they travel.
+
+Federated are parameters that require a gradient and persistent floating-point buffers, each once. A running variance
+travels as the second moment E[x²], whose mean over clients is that of the pooled data; a mean of variances is not.
+"""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+import numpy as np
+import torch
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.tasks.task import InvalidTask
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+TensorT = TypeVar("TensorT", bound=Tensor)
+
+VARIANCE, MEAN, MOMENT = "running_var", "running_mean", "running_second_moment"
+
+
+class Federated:
+    """The tensors of a module that are federated, by name.
+
+    Parameters
+    ----------
+    module : Module
+        The task's.
+    keep : sequence of str
+        Patterns of names that stay at home, as ``head.*``.
+    buffers : bool
+        Whether running statistics travel. Where updates are clipped they do not: they have no place in the norm.
+
+    Raises
+    ------
+    InvalidTask
+        The module has no tensor to be federated, or one that cannot be.
+    """
+
+    def __init__(self, module: nn.Module, keep: Sequence[str] = (), buffers: bool = True) -> None:
+        _refuse_odd(module)
+        own = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+        statistics = _statistics(module)
+        self.parameters: dict[str, nn.Parameter] = _not_kept(own, keep)
+        self.buffers = _not_kept(statistics, keep) if buffers else {}
+        self._at_home = {name: value for name, value in (own | statistics).items() if name not in self._shared}
+        if not self.parameters:
+            raise InvalidTask("the model has no parameter that requires a gradient and is not kept at home")
+        for name in self.buffers:
+            pair = name.removesuffix(VARIANCE) + MEAN
+            if name.endswith(VARIANCE) and pair not in self.buffers:
+                raise InvalidTask(f"{name} is federated and {pair} is not: keep both at home, or neither")
+
+    @property
+    def _shared(self) -> dict[str, Tensor]:
+        return {**self.parameters, **self.buffers}
+
+    def read(self) -> Tensors:
+        """The federated tensors as float32 arrays, by the names under which they travel."""
+        return {_travelling(name): _moment(name, self._shared) for name in self._shared}
+
+    def write(self, tensors: Mapping[str, np.ndarray]) -> None:
+        """Set the federated tensors; a strategy's extras among ``tensors`` are left alone.
+
+        Raises
+        ------
+        InvalidModel
+            One is missing or has another shape.
+        """
+        given = {name: _taken(tensors, _travelling(name), tuple(value.shape)) for name, value in self._shared.items()}
+        with torch.no_grad():
+            for name, value in self._shared.items():
+                new = torch.from_numpy(given[name])
+                if name.endswith(VARIANCE):
+                    mean = torch.from_numpy(given[name.removesuffix(VARIANCE) + MEAN])
+                    new = (new - mean.square()).clamp(min=0.0)
+                value.copy_(new)
+
+    def extras(self, tensors: Mapping[str, np.ndarray]) -> Tensors:
+        """What travels beside the model: a strategy's extra tensors."""
+        own = {_travelling(name) for name in self._shared}
+        return {name: value for name, value in tensors.items() if name not in own}
+
+    def at_home(self) -> Tensors:
+        """The tensors that the member keeps from round to round."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self._at_home.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Set the tensors that the member kept; those that it did not are left as they are."""
+        with torch.no_grad():
+            for name, value in self._at_home.items():
+                if name in state:
+                    value.copy_(torch.from_numpy(_taken(state, name, tuple(value.shape))))
+
+
+def _refuse_odd(module: nn.Module) -> None:
+    if isinstance(getattr(module, "_orig_mod", None), nn.Module):
+        raise InvalidTask("the model is compiled, which changes its tensors' names: return it without torch.compile")
+    for name, value in [*module.named_parameters(), *module.named_buffers()]:
+        if isinstance(value, UninitializedParameter | UninitializedBuffer):
+            raise InvalidTask(f"{name} has no shape yet: give lazy modules their sizes")
+        if value.is_complex():
+            raise InvalidTask(f"{name} is complex: federated tensors are real")
+
+
+def _statistics(module: nn.Module) -> dict[str, Tensor]:
+    """Persistent floating-point buffers."""
+    lasting = module.state_dict(keep_vars=True)
+    return {name: value for name, value in module.named_buffers() if name in lasting and value.is_floating_point()}
+
+
+def _not_kept(tensors: Mapping[str, TensorT], keep: Sequence[str]) -> dict[str, TensorT]:
+    return {name: value for name, value in tensors.items() if not any(fnmatchcase(name, pattern) for pattern in keep)}
+
+
+def _travelling(name: str) -> str:
+    return name.removesuffix(VARIANCE) + MOMENT if name.endswith(VARIANCE) else name
+
+
+def _moment(name: str, tensors: Mapping[str, Tensor]) -> np.ndarray:
+    value = tensors[name].detach()
+    if name.endswith(VARIANCE):
+        value = value + tensors[name.removesuffix(VARIANCE) + MEAN].detach().square()
+    return value.to("cpu", torch.float32).numpy().copy()
+
+
+def _taken(tensors: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    if name not in tensors:
+        raise InvalidModel(f"tensor {name!r} is missing")
+    if tensors[name].shape != shape:
+        raise InvalidModel(f"tensor {name!r} has shape {tensors[name].shape}, expected {shape}")
+    return np.ascontiguousarray(tensors[name])

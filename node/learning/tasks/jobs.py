@@ -1,0 +1,117 @@
+"""What a node asks of a task, as jobs of the sandbox: each a function of a header and tensors to the same.
+
+Runs where the member's own code runs. Nothing that it returns is believed before it is checked.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.strategies.base import Strategy
+from fedgrove.node.learning.tasks.adapter import TaskModel
+from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
+from fedgrove.node.learning.tasks.training import (
+    build,
+    evaluate_task,
+    first_tensors,
+    kept_layout,
+    train_task,
+    weights_of,
+)
+from torch.utils.data import Subset
+
+MODEL, STATE = "model/", "state/"
+
+
+def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """The first model, and what the strategy sends with it."""
+    task, keep = _task(header, folder), header["keep"]
+    return {}, first_tensors(task, _strategy(header), header["seed"], keep, header["buffers"])
+
+
+def describe(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """How many samples there are, and the shapes of a first model and of what a client keeps from round to round."""
+    task, strategy = _task(header, folder), _strategy(header)
+    model = build(task, header["keep"], header["buffers"])
+    tensors = model.tensors() | strategy.initial_extras(weights_of(model))
+    answer = {
+        "samples": 0 if source is None else len(_data(header, task, source, "train")),
+        "held_out": 0 if source is None else _held_out(task, source),
+        "model": {name: list(value.shape) for name, value in tensors.items()},
+        "kept": {name: list(shape) for name, shape in kept_layout(model, strategy).items()},
+    }
+    return answer, {}
+
+
+def train(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """A round of training: ``model/`` and ``state/`` tensors in, the same out."""
+    task, strategy = _task(header, folder), _strategy(header)
+    model = build(task, header["keep"], header["buffers"])
+    shared = _samples(task, folder / header["shared"], "train") if header["shared"] else None
+    update = train_task(
+        task,
+        model,
+        _data(header, task, source, "train"),
+        _part(tensors, MODEL),
+        strategy,
+        TrainingSettings(**header["training"]),
+        shared,
+        **header["position"],
+        client=header["client"],
+        state=_part(tensors, STATE),
+    )
+    named = {MODEL + name: value for name, value in update.tensors.items()}
+    return {"loss": update.loss}, named | {STATE + name: value for name, value in update.state.items()}
+
+
+def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """Sums of the task's metrics over the samples held out."""
+    task = _task(header, folder)
+    model: TaskModel = build(task, header["keep"], header["buffers"])
+    sums = evaluate_task(task, model, _data(header, task, source, "held_out"), tensors)
+    return {"samples": sums.samples, "totals": sums.totals}, {}
+
+
+def _task(header: Mapping[str, Any], folder: Path) -> Task:
+    return load_task(folder, header["options"])
+
+
+def _strategy(header: Mapping[str, Any]) -> Strategy:
+    return make_strategy(header["strategy"]["name"], header["strategy"]["options"])
+
+
+def _data(header: Mapping[str, Any], task: Task, source: Path | None, which: str) -> Any:
+    """The samples of a source, or those of one of several clients that practise on it."""
+    if source is None:
+        raise InvalidTask("there are no data: give the task's data(self, source) a source")
+    whole = _samples(task, source, which)
+    if which != "train" or header["part"] is None:
+        return whole
+    index, parts = header["part"]
+    if len(whole) < parts:
+        raise InvalidTask(f"there are {len(whole)} samples for {parts} clients: each needs at least one")
+    chosen = range(index, len(whole), parts)
+    return whole.take(chosen) if isinstance(whole, Pairs) else Subset(whole, chosen)
+
+
+def _held_out(task: Task, source: Path) -> int:
+    held_out = getattr(task.data(source), "held_out", None)
+    return 0 if held_out is None else len(dataset_of(held_out))
+
+
+def _samples(task: Task, source: Path, which: str) -> Any:
+    given = task.data(source)
+    if not isinstance(given, Data):
+        raise InvalidTask(f"data(self, source) must return fedgrove.Data, not {type(given).__name__}")
+    values = getattr(given, which)
+    if values is None:
+        raise InvalidTask("data(self, source) holds nothing out: give fedgrove.Data held_out samples to evaluate on")
+    return dataset_of(values)
+
+
+def _part(tensors: Tensors, prefix: str) -> Tensors:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,54 @@
+"""Loading a task out of a member's folder. Runs the member's code: only in a process that may."""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedgrove.node.learning.tasks.task import InvalidTask, Task
+
+ENTRY = "task.py"
+
+
+def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
+    """Import the folder's ``task.py`` and build its one subclass of ``Task`` with the options of the terms.
+
+    Raises
+    ------
+    InvalidTask
+        There is no such file or class, the options do not fit the class, or importing it fails.
+    """
+    path = folder / ENTRY
+    if not path.is_file():
+        raise InvalidTask(f"there is no {ENTRY} in {folder.name}: put the class that extends fedgrove.Task there")
+    kind = _class_of(_imported(path))
+    try:
+        inspect.signature(kind).bind(**(options or {}))
+    except TypeError as fault:
+        raise InvalidTask(f"task.options do not fit {kind.__name__}: {fault}") from None
+    return kind(**(options or {}))
+
+
+def _imported(path: Path) -> ModuleType:
+    """The module of a file; its folder comes first in the search, so that it finds modules of its own."""
+    spec = importlib.util.spec_from_file_location("fedgrove_task", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _class_of(module: ModuleType) -> type[Task]:
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Task) and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise InvalidTask(f"{ENTRY} must define one class that extends fedgrove.Task, not {len(found)}")
+    return found[0]

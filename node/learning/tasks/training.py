@@ -1,0 +1,246 @@
+"""A round of local training on a task, and its evaluation; the same bytes whenever and wherever it runs.
+
+Runs a member's own code, so nodes call it in a process that holds no key (``node.sandbox``).
+"""
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.sgd import Sgd
+from fedgrove.node.learning.strategies import Moon
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
+from fedgrove.node.learning.tasks.adapter import TaskModel
+from fedgrove.node.learning.tasks.strategies import begin, local_data
+from fedgrove.node.learning.tasks.task import InvalidTask, Pairs, Task
+from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, generator_of, reproducible
+
+EVALUATION_BATCH = 250
+HOME, STRATEGY = "home/", "strategy/"  # what a client keeps: its own layers, and the strategy's state
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """One step's inputs, targets and output; ``representation`` (n, units) where the strategy contrasts it."""
+
+    x: Any
+    y: torch.Tensor
+    output: Any
+    representation: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Metrics of a model on ``samples`` samples, summed, by name; ``loss`` is among them."""
+
+    samples: int
+    totals: dict[str, float]
+
+
+class Optimizer(Protocol):
+    """What changes weights by their gradients."""
+
+    def step(self) -> Any: ...
+
+
+def build(task: Task, keep: Sequence[str] = (), buffers: bool = True) -> TaskModel:
+    """The task's model, on the processor, its weights as the task made them.
+
+    Raises
+    ------
+    InvalidTask
+        ``model`` returns no module, or one without federated tensors.
+    """
+    module = task.model()
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidTask(f"model(self) must return a torch module, not {type(module).__name__}")
+    model = TaskModel(module, keep, buffers)
+    model.federated.read()
+    return model
+
+
+def first_tensors(task: Task, strategy: Strategy, seed: int, keep: Sequence[str] = (), buffers: bool = True) -> Tensors:
+    """What a federation starts from: a fresh model's tensors, and what the strategy sends with them."""
+    with reproducible():
+        _seed("first model", seed, 0, 0)
+        model = build(task, keep, buffers)
+        tensors = model.tensors()
+    return {**tensors, **strategy.initial_extras(weights_of(model))}
+
+
+def weights_of(model: TaskModel) -> Tensors:
+    """The parameters among the federated tensors, which strategies hold or weigh."""
+    tensors = model.tensors()
+    return {name: tensors[name] for name, _ in model.named_parameters()}
+
+
+def kept_layout(model: TaskModel, strategy: Strategy) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of what a client keeps from round to round: ``LocalUpdate.state`` of every round."""
+    kept = {HOME + name: value.shape for name, value in model.federated.at_home().items()}
+    if isinstance(strategy, Moon):
+        kept |= {STRATEGY + name: tuple(value.shape) for name, value in model.named_parameters()}
+    return kept
+
+
+def train_task(
+    task: Task,
+    model: TaskModel,
+    data: Any,
+    tensors: Mapping[str, np.ndarray],
+    strategy: Strategy,
+    settings: TrainingSettings,
+    shared: Any = None,
+    *,
+    number: int,
+    rounds: int,
+    client: int,
+    seed: int,
+    state: Mapping[str, np.ndarray] | None = None,
+) -> LocalUpdate:
+    """Train the global model on one client's data. As ``node.learning.training.train``, for a task.
+
+    Parameters
+    ----------
+    data : dataset
+        Of ``tasks.task.dataset_of``.
+    tensors : mapping of str to ndarray
+        The global model, and the averaged extras of the strategy if it has any.
+    shared : dataset, optional
+        The federation's shared set, where the strategy needs one.
+    state : mapping, optional
+        ``LocalUpdate.state`` of this client's last round.
+
+    Raises
+    ------
+    DivergedTraining
+        The loss or a tensor is not finite.
+    InvalidTask, InvalidModel
+        The task cannot be trained, or the tensors are not those of its model.
+    """
+    if strategy.needs_shared and shared is None:
+        raise InvalidTask(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
+    kept = dict(state or {})
+    with reproducible():
+        _seed("task", seed, client, number)
+        model.federated.restore(_part(kept, HOME))
+        model.load(tensors)
+        start = RoundStart(
+            number,
+            rounds,
+            local_data(strategy, data, shared),
+            shared,
+            model.federated.extras(tensors),
+            _part(kept, STRATEGY),
+            generator_of("strategy", seed, client, number),
+        )
+        term = begin(strategy, task, model, start)
+        shuffling = generator_of("training", seed, client, number)
+        loss = _descend(task, model, start.samples, term, settings, number, shuffling)
+        end = term.finish()
+        upload = {**model.tensors(), **end.extras}
+        home = _named(HOME, model.federated.at_home())
+    if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in (*upload.values(), *home.values()))):
+        raise DivergedTraining(
+            f"client {client} diverged in round {number}: lower learning_rate (now {settings.learning_rate:g}), "
+            f"momentum (now {settings.momentum:g}) or the strategy's weight"
+        )
+    return LocalUpdate(upload, len(data), loss, home | _named(STRATEGY, end.state))
+
+
+def evaluate_task(task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray]) -> Sums:
+    """Sum the task's metrics, and its loss, over all samples of a dataset."""
+    totals: dict[str, float] = {}
+    with reproducible(), torch.no_grad():
+        _seed("evaluation", 0, 0, 0)
+        model.load(tensors)
+        model.module.eval()
+        for inputs, targets, count in _batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
+            output = model(inputs)
+            sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
+            for name, value in sums.items():
+                totals[name] = totals.get(name, 0.0) + float(value)
+    return Sums(len(data), totals)
+
+
+def _descend(
+    task: Task,
+    model: TaskModel,
+    data: Any,
+    term: LocalTerm,
+    settings: TrainingSettings,
+    number: int,
+    generator: torch.Generator,
+) -> float:
+    """Run the local epochs; return the mean loss of the last, not finite as soon as one epoch's is not."""
+    model.module.train()
+    weights = model.trained()
+    rate = settings.rate_of(number)
+    optimizer: Optimizer = task.optimizer(weights, rate) or Sgd(weights, rate, settings.momentum, settings.weight_decay)
+    loss = math.nan
+    for epoch in range(settings.epochs):
+        term.start_epoch(epoch)
+        total, seen = 0.0, 0
+        order = torch.randperm(len(data), generator=generator)
+        for inputs, targets, count in _batches(task, data, order, settings.batch_size):
+            if count == 1 and seen:
+                break  # BatchNorm has no variance of one sample
+            batch = _forward(model, inputs, targets, term.contrasts)
+            own = _loss(task, batch.output, targets)
+            added = term.loss(cast(Batch, batch))
+            model.module.zero_grad()
+            (own if added is None else own + added).backward()
+            optimizer.step()
+            total, seen = total + own.item() * count, seen + count
+        loss = total / seen
+        if not math.isfinite(loss):
+            break
+    model.module.zero_grad()
+    return loss
+
+
+def _forward(model: TaskModel, inputs: Any, targets: Any, contrasts: bool) -> TaskBatch:
+    if not contrasts:
+        return TaskBatch(inputs, targets, model(inputs))
+    return TaskBatch(inputs, targets, *model.with_representation(inputs))
+
+
+def _loss(task: Task, output: Any, targets: Any) -> torch.Tensor:
+    loss = task.loss(output, targets)
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        raise InvalidTask("loss(self, output, target) must return a tensor of one number: the mean over the batch")
+    return loss.reshape(())
+
+
+def _batches(task: Task, data: Any, order: torch.Tensor, size: int) -> Iterator[tuple[Any, Any, int]]:
+    """(inputs, targets, number of samples) of each batch."""
+    at_once = isinstance(data, Pairs) and type(task).batch is Task.batch
+    for chosen in order.split(size):
+        if at_once:
+            yield data.inputs[chosen], data.targets[chosen], len(chosen)
+            continue
+        batch = task.batch([data[index] for index in chosen.tolist()])
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise InvalidTask("items of a dataset, and batches, must be pairs (inputs, targets)")
+        yield *batch, len(chosen)
+
+
+def _seed(purpose: str, seed: int, client: int, number: int) -> None:
+    """Seed what a task may draw from: torch, NumPy and ``random``."""
+    drawn = generator_of(purpose, seed, client, number).initial_seed() & 0xFFFFFFFF
+    torch.manual_seed(drawn)
+    np.random.seed(drawn)
+    random.seed(drawn)
+
+
+def _part(state: Mapping[str, np.ndarray], prefix: str) -> Tensors:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
+def _named(prefix: str, tensors: Mapping[str, np.ndarray]) -> Tensors:
+    return {prefix + name: value for name, value in tensors.items()}

@@ -1,0 +1,196 @@
+"""A member's data under a task of its own: counted, trained on and evaluated by the task's code, in the sandbox."""
+
+import math
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
+from fedgrove.node.sandbox.worker import Reply, Worker
+
+JOBS = "fedgrove.node.learning.tasks.jobs:"
+PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
+"""What a task's process imports once, before any of the task's code."""
+
+MODEL, STATE = "model/", "state/"
+MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
+
+
+class TaskFailed(CannotTakePart):
+    """The task's code failed, or answered what cannot be; the message says how, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """How many samples a member has, to train on and held out, and its tensors: federated, and kept at home."""
+
+    samples: int
+    held_out: int
+    model: Layout
+    kept: Layout
+
+
+class TaskProcess:
+    """A task's worker on one source of data, for one or more clients of this process: one job at a time."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker, self._lock = worker, threading.Lock()
+
+    def run(self, job: str, header: Mapping[str, Any], tensors: Tensors | None, expected: Layout | None) -> Reply:
+        """As ``Worker.run`` says, of a function of ``JOBS``."""
+        with self._lock:
+            return self._worker.run(JOBS + job, header, tensors, expected)
+
+    def close(self) -> None:
+        """End it, when its job is over."""
+        with self._lock:
+            self._worker.close()
+
+
+class TaskData:
+    """A task on one source of data. Everything of it runs in the worker's processes.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        Terms with a task.
+    process : TaskProcess
+        Is shown the task's folder and the member's source, and nothing else.
+    part : (int, int), optional
+        Index and number of clients that practise on one source; each takes every n-th sample.
+    """
+
+    def __init__(self, config: FederationConfig, process: TaskProcess, part: tuple[int, int] | None = None) -> None:
+        assert config.task is not None
+        self._config, self._process, self._shared = config, process, config.task.shared
+        self._terms: dict[str, Any] = {
+            "options": dict(config.task.options),
+            "keep": list(config.task.keep),
+            # Where updates are clipped, running statistics have no place in the norm.
+            "buffers": config.privacy is None,
+            "strategy": {"name": config.strategy.name, "options": dict(config.strategy.options)},
+            "part": part,
+        }
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="task")
+
+    def __len__(self) -> int:
+        return self.description.samples
+
+    @cached_property
+    def description(self) -> Description:
+        """What the task says of the member's data; TaskFailed if it cannot."""
+        answer = self._run("describe").header
+        samples, held_out = _count(answer.get("samples")), _count(answer.get("held_out"))
+        return Description(samples, held_out, _layout(answer.get("model")), _layout(answer.get("kept")))
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether there are samples to evaluate on."""
+        return self.description.held_out > 0
+
+    def first_model(self) -> Tensors:
+        """What a federation starts from; TaskFailed if the task has no model."""
+        seed = {"seed": self._config.federation.seed}
+        return self._run("first", seed, expected=self.description.model).tensors
+
+    def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
+        """Begin to train a round in a thread that waits for the task's process."""
+        return self._threads.submit(self._train, model, position, client, state)
+
+    def evaluate(self, model: Tensors) -> tuple[float | None, float, int]:
+        """Accuracy, where the task counts right answers, mean loss, and the number of samples held out."""
+        answer = self._run("evaluate", {}, model).header
+        samples, totals = max(1, _count(answer.get("samples"))), _sums(answer.get("totals"))
+        right, loss = totals.get("right"), totals.get("loss", math.inf)
+        if right is not None and not 0 <= right <= samples:
+            raise TaskFailed("the task counts more right answers than samples")
+        return None if right is None else right / samples, min(max(loss / samples, 0.0), 1e300), samples
+
+    def close(self) -> None:
+        """Wait for the round that is trained now, and train no other."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
+        kept = self.description.kept
+        if state and Layout.of(state) != kept:
+            raise TaskFailed("the task keeps other tensors at home than in the member's last round: ask for its author")
+        header = {
+            "position": position,
+            "client": client,
+            "training": asdict(self._config.training),
+            "shared": self._shared,
+        }
+        sent = _named(MODEL, model) | _named(STATE, state)
+        expected = _joined(Layout.of(model), kept)
+        reply = self._run("train", header, sent, expected)
+        loss, tensors = reply.header.get("loss"), reply.tensors
+        if type(loss) not in (int, float):
+            raise TaskFailed("the task's training gave no loss")
+        return LocalUpdate(_part(tensors, MODEL), len(self), float(loss), _part(tensors, STATE))
+
+    def _run(
+        self,
+        job: str,
+        header: Mapping[str, Any] | None = None,
+        tensors: Tensors | None = None,
+        expected: Layout | None = None,
+    ) -> Reply:
+        """One job of the task, its faults in the words of a client's work."""
+        try:
+            return self._process.run(job, self._terms | dict(header or {}), tensors, expected)
+        except JobRaised as fault:
+            told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
+            if told:
+                raise DivergedTraining(told) from None
+            raise TaskFailed(str(fault)) from None
+        except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
+            raise TaskFailed(str(fault)) from None
+
+
+def _count(value: Any) -> int:
+    """A number of samples, as the task says; TaskFailed for anything else."""
+    if type(value) is not int or not 0 <= value < MAX_SAMPLES:
+        raise TaskFailed("the task does not say how many samples there are")
+    return value
+
+
+def _sums(value: Any) -> dict[str, float]:
+    """Sums by name, as the task says; TaskFailed for anything else."""
+    if not isinstance(value, dict) or not all(type(each) in (int, float) for each in value.values()):
+        raise TaskFailed("the task's evaluation gave no sums")
+    return value
+
+
+def _layout(shapes: Any) -> Layout:
+    """The layout of tensors, as the task says; TaskFailed if it says no layout."""
+    fine = isinstance(shapes, dict) and len(shapes) <= MAX_TENSORS and all(map(_is_shape, shapes.values()))
+    if not fine:
+        raise TaskFailed(f"the task's model must have at most {MAX_TENSORS} tensors, none of them empty")
+    names = tuple(sorted(shapes))
+    return Layout(names, tuple(tuple(shapes[name]) for name in names))
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(side) is int and 0 < side < 1 << 40 for side in value)
+
+
+def _joined(model: Layout, kept: Layout) -> Layout:
+    pairs = [(MODEL + name, shape) for name, shape in zip(model.names, model.shapes, strict=True)]
+    pairs += [(STATE + name, shape) for name, shape in zip(kept.names, kept.shapes, strict=True)]
+    pairs.sort()
+    return Layout(tuple(name for name, _ in pairs), tuple(shape for _, shape in pairs))
+
+
+def _named(prefix: str, tensors: Tensors) -> Tensors:
+    return {prefix + name: value for name, value in tensors.items()}
+
+
+def _part(tensors: Tensors, prefix: str) -> Tensors:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
