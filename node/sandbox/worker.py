@@ -198,6 +198,6 @@ def _ended(ending: Ending | None, complaint: str) -> Exception:
     if code == NOT_CONTAINED:
         return SandboxUnavailable(f"a job of the task could not be contained: {printable(complaint, 300)}")
     if code == -signal.SIGKILL:
-        return JobCrashed("the process of the task's code closed its pipe or was killed, perhaps for want of memory")
+        return JobCrashed("the process of the task's code closed its pipe or was killed, perhaps for lack of memory")
     reason = f"by {signal.Signals(-code).name}" if code < 0 else "without an answer"
     return JobCrashed(f"the process of the task's code ended {reason}")

@@ -1,11 +1,11 @@
 """The client itself: what it does between rounds, and which phase is due in a running one."""
 
+from collections.abc import Sized
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Union
+from typing import Protocol
 
-import numpy as np
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.store import ContentStore
@@ -35,9 +35,6 @@ from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.twins import Twins
 
-if TYPE_CHECKING:
-    from fedgrove.node.learning.samples import Samples
-
 
 class ClientUnit(Protocol):
     """A client's work in one phase."""
@@ -60,7 +57,7 @@ class Client:
         Account, VRF, mailbox and storage key.
     config : FederationConfig
         The terms this client agreed to; rounds opened under other terms are refused.
-    samples : Samples, or array of points
+    data : samples, points, or a task on a source
         The private data. It never leaves this object, but for the journal where points are clustered.
     directory : Path
         For the journal.
@@ -78,7 +75,7 @@ class Client:
         store: ContentStore,
         keys: Keys,
         config: FederationConfig,
-        samples: Union["Samples", np.ndarray],
+        data: Sized,
         directory: Path,
         executor: Executor | None = None,
         confirmations: int = 0,
@@ -100,7 +97,7 @@ class Client:
             keys=keys,
             journal=journal,
             disclosure=Disclosure(journal, store, method, base.inputs),
-            work=method.work(Workplace(store, samples, journal, executor, lambda: view.rounds, base.inputs, keys)),
+            work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys)),
             closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), *chain),
             twins=Twins(journal),
             outbox=Outbox(view),

@@ -93,7 +93,7 @@ def test_fedaom_keeps_the_behaviour_on_the_shared_set_nearer_to_the_global_model
 
     def moved(tensors):
         parts = zip(behaviour_of(tensors), path.outputs, weights, strict=True)
-        return sum(float(((own - other) * weight[..., None]).square().sum()) for own, other, weight in parts)
+        return sum(float(((own.detach() - other) * weight[..., None]).square().sum()) for own, other, weight in parts)
 
     assert moved(held) < moved(free)
 
