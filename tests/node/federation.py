@@ -97,7 +97,7 @@ class Federation:
             "store": self.store,
             "keys": keys,
             "config": self.config,
-            "samples": self.samples[number - 1],
+            "data": self.samples[number - 1],
             "directory": self.directory / f"client-{number}",
         }
         return kind(**{**parts, **changes})
