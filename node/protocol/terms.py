@@ -209,7 +209,6 @@ class FederationConfig:
 
     method: MethodTerms
     model: ModelSpec | None = None
-    task: TaskSettings | None = None
     federation: FederationSettings = field(default_factory=FederationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     strategy: StrategySettings = field(default_factory=StrategySettings)
@@ -219,6 +218,7 @@ class FederationConfig:
     start: StartSettings = field(default_factory=StartSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
+    task: TaskSettings | None = None
 
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).

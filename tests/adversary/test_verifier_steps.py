@@ -296,7 +296,7 @@ MUTANTS = [
         "ledger",
         "does not create the",
     ),
-    Mutant("(4) once", patched(history, "_check_nonce", nothing), twice, "ledger", "stands twice"),
+    Mutant("(4) once", patched(history, "_check_nonce", nothing), twice, "ledger", "appears twice"),
     Mutant(
         "(4) records left out",
         LEAVES,
@@ -332,11 +332,11 @@ MUTANTS = [
         patched(closings, "head_fault", lambda *closing: ""),
         without_release,
         "closed.metrics",
-        "a different hash",
+        "a hash that block",
     ),
     Mutant("(7) the sum", sum_is_what_is_said, another_model, "closed.model", "bit for bit"),
     Mutant("(9) report", patched(archive, "_check_report", nothing), boasting_report, "report.json: rounds"),
-    Mutant("(9) files", any_file, honest, "file letter.txt", "no run writes", with_a_letter),
+    Mutant("(9) files", any_file, honest, "file letter.txt", "a run does not write this file", with_a_letter),
     Mutant(
         "(9) manifest", patched(archive, "_check_manifest", nothing), honest, "file report.json", "", after_the_manifest
     ),

@@ -203,7 +203,7 @@ def waits_for_them(chain: Validators, watch: Watch) -> None:
         sender = sender_of(other, chain.rich)
         with pytest.raises(TransactionTimeout, match="check that the chain makes blocks"):
             sender.transact(poor, b"", TRANSFER_GAS, timeout=2, value=amount)
-        with pytest.raises(BlockTimeout, match=f"to reach block {head + 1}, it is at {head}"):
+        with pytest.raises(BlockTimeout, match=f"to reach block {head + 1}, but it is at {head}"):
             other.advance_to(head + 1, timeout=1)
         assert chain.wait_until_halted() == head
         assert not watch.training.done()

@@ -199,7 +199,7 @@ def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
     ledger = federation.ledger(federation.coordinator_keys)
     zeros = {name: np.zeros_like(tensor) for name, tensor in load(method_of(federation.config).first_model()).items()}
     step = Coordinator(ledger, federation.store, federation.config, dump(zeros)).step()
-    assert step.phase == "refused" and "must start from the model that stands" in step.waiting
+    assert step.phase == "refused" and "must start from the model in force" in step.waiting
     assert not of_kind(federation, RoundOpened)
 
 

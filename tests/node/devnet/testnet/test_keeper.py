@@ -82,7 +82,7 @@ def test_a_killed_process_is_started_again_as_often_as_it_is_killed(start, monke
 def test_a_process_that_always_fails_is_given_up_and_its_last_code_is_told(start):
     status = state(start("import sys; sys.exit(3)"), "gave up")
     assert (status.code, status.restarts) == (3, 3)
-    assert "given up" in start.told[-1] and "code 3" in start.told[-1]
+    assert "is not restarted" in start.told[-1] and "code 3" in start.told[-1]
 
 
 def test_a_program_that_cannot_be_started_is_given_up(start):

@@ -125,7 +125,7 @@ def test_a_half_made_directory_is_made_anew(tmp_path, dataset, monkeypatch):
 
 def test_a_directory_of_somebody_elses_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(TestnetError, match="holds other things"):
+    with pytest.raises(TestnetError, match="something other than a testnet"):
         claim(TestnetPaths(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -143,5 +143,5 @@ def test_two_commands_do_not_work_on_one_directory(tmp_path):
 
 
 def test_data_that_do_not_suit_are_named(tmp_path, dataset):
-    with pytest.raises(TestnetError, match="do not suit"):
+    with pytest.raises(TestnetError, match="do not fit"):
         make(TestnetPaths(tmp_path), replace(PLAN, clients=2000), dataset)
