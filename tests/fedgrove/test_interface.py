@@ -51,9 +51,9 @@ def test_models_are_those_of_their_rounds(run):
 
 
 def test_what_is_no_run_is_one_sentence(tmp_path):
-    with pytest.raises(ValueError, match="(does not hold|not) a run"):
+    with pytest.raises(ValueError, match="not hold a run"):
         fg.History(tmp_path)
-    with pytest.raises(ValueError, match="(does not hold|not) a run"):
+    with pytest.raises(ValueError, match="not hold a run"):
         fg.audit(tmp_path)
     with pytest.raises(ValueError, match="cannot read"):
         fg.audit(tmp_path / "nothing.car")

@@ -102,7 +102,7 @@ def test_a_missing_report_is_found(kept):
 
 
 def test_a_directory_without_a_run_is_no_archive(tmp_path):
-    with pytest.raises(NoArchive, match="(does not hold|not) a run"):
+    with pytest.raises(NoArchive, match="not hold a run"):
         audit_directory(tmp_path)
 
 
