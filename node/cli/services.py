@@ -82,7 +82,7 @@ def client(
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
         if samples is None:
-            own = (directory, keys.address, reach.sandbox, (keystore,))
+            own = (directory, keys.address, reach, (keystore,))
             samples = approved_data(stack, terms, place.store, data, *own)
             _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
@@ -132,7 +132,7 @@ def coordinator(
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
         if terms.task is not None and data is not None:
-            own = (directory, keys.address, reach.sandbox, (keystore,))
+            own = (directory, keys.address, reach, (keystore,))
             aides = Aides(approved_data(stack, terms, place.store, data, *own).evaluate)
         where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)

@@ -6,7 +6,9 @@ from pathlib import Path
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.sandbox.settings import Visible
 from fedgrove.node.sandbox.worker import Worker
@@ -20,7 +22,7 @@ def approved_data(
     source: Path,
     directory: Path,
     account: str,
-    sandbox: str,
+    reach: NetworkSettings,
     private: tuple[Path, ...],
 ) -> TaskData:
     """Open a source of data with the terms' task, in a sandbox.
@@ -33,8 +35,8 @@ def approved_data(
         The member's, with its approvals.
     account : str
         Whose approval counts.
-    sandbox : str
-        ``[network] sandbox``.
+    reach : NetworkSettings
+        How the task's code is contained, and how long it may take.
     private : tuple of Path
         Files that no task may be shown.
 
@@ -44,7 +46,15 @@ def approved_data(
     """
     assert terms.task is not None
     folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
-    process = TaskProcess(Worker(choose(sandbox), Visible(folder, source), preload=PRELOADED, private=private))
+    process = TaskProcess(
+        Worker(
+            choose(reach.sandbox),
+            Visible(folder, source),
+            JobLimits(reach.task_seconds),
+            preload=PRELOADED,
+            private=private,
+        )
+    )
     stack.callback(process.close)
     data = TaskData(terms, process)
     stack.callback(data.close)

@@ -45,6 +45,8 @@ class NetworkSettings:
     sandbox : str
         How the code of the federation's task is contained: ``strict``, ``contained``, the stronger one that this system
         has with ``auto``, or not at all with ``off``.
+    task_seconds : float
+        Most time that the task's code may take for one job, as a round of training.
     rpc_seconds, store_seconds : float
         Time that an endpoint, or the store, has to answer.
     resend_seconds : float
@@ -67,6 +69,7 @@ class NetworkSettings:
     max_fee_gwei: float = 500.0
     check_rounds: float = 0.0
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
+    task_seconds: float = 3600.0
     rpc_seconds: float = 10.0
     store_seconds: float = 30.0
     resend_seconds: float = 30.0
@@ -80,5 +83,5 @@ class NetworkSettings:
         check_value(self.proofs in ("headers", "endpoints"), "network.proofs", "headers or endpoints")
         check_value(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
         check_value(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
-        for name in ("rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
+        for name in ("task_seconds", "rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
             check_value(0.1 <= getattr(self, name) <= 86_400, f"network.{name}", "from 0.1 to 86400 seconds")

@@ -14,7 +14,7 @@ ENTRY = "task.py"
 
 
 def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
-    """Import the folder's ``task.py`` and build its one subclass of ``Task`` with the options of the terms.
+    """Import the folder's ``task.py``, or its only Python file, and build its one subclass of ``Task`` with options.
 
     Raises
     ------
@@ -23,7 +23,10 @@ def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
     """
     path = folder / ENTRY
     if not path.is_file():
-        raise InvalidTask(f"there is no {ENTRY} in {folder.name}: put the class that extends fedgrove.Task there")
+        files = sorted(folder.glob("*.py"))
+        if len(files) != 1:
+            raise InvalidTask(f"there is no {ENTRY} in {folder.name}: put the class that extends fedgrove.Task there")
+        path = files[0]
     kind = _class_of(_imported(path))
     try:
         inspect.signature(kind).bind(**(options or {}))
@@ -38,6 +41,7 @@ def _imported(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.dont_write_bytecode = True  # a compiled file in the folder of a bundle would make it another
     sys.path.insert(0, str(path.parent))
     spec.loader.exec_module(module)
     return module
@@ -50,5 +54,7 @@ def _class_of(module: ModuleType) -> type[Task]:
         if inspect.isclass(value) and issubclass(value, Task) and value.__module__ == module.__name__
     ]
     if len(found) != 1:
-        raise InvalidTask(f"{ENTRY} must define one class that extends fedgrove.Task, not {len(found)}")
+        raise InvalidTask(
+            f"{Path(module.__file__ or ENTRY).name} must define one class that extends fedgrove.Task, not {len(found)}"
+        )
     return found[0]

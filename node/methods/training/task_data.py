@@ -49,9 +49,8 @@ class TaskProcess:
             return self._worker.run(JOBS + job, header, tensors, expected)
 
     def close(self) -> None:
-        """End it, when its job is over."""
-        with self._lock:
-            self._worker.close()
+        """End it, and the job that it may be at."""
+        self._worker.close()
 
 
 class TaskData:
@@ -114,8 +113,8 @@ class TaskData:
         return None if right is None else right / samples, min(max(loss / samples, 0.0), 1e300), samples
 
     def close(self) -> None:
-        """Wait for the round that is trained now, and train no other."""
-        self._threads.shutdown(cancel_futures=True)
+        """Train no other round."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
         kept = self.description.kept
@@ -150,6 +149,8 @@ class TaskData:
             raise TaskFailed(str(fault)) from None
         except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
             raise TaskFailed(str(fault)) from None
+        except OSError as fault:  # closed by another thread, in the middle of a job
+            raise TaskFailed(f"the task's process has been ended: {fault.strerror}") from None
 
 
 def _count(value: Any) -> int:

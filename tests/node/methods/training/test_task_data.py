@@ -1,0 +1,201 @@
+"""A member's data under a task: what comes out of the sandbox is what training in this process gives, or a sentence."""
+
+import csv
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
+from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.task import dataset_of
+from fedgrove.node.learning.tasks.training import build, first_tensors, train_task
+from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskFailed, TaskProcess
+from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
+from fedgrove.node.sandbox.limits import JobLimits
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.sandbox.worker import Worker
+
+from tests.node.learning.tasks.examples import table
+
+BUNDLE = "bafybei" + "a" * 52
+POSITION = {"number": 2, "rounds": 5, "seed": 7}
+CODE = """
+import time
+import numpy as np
+import torch
+from torch import nn
+import fedgrove as fg
+
+class Points(fg.Task):
+    def __init__(self, hidden=6, fault=""):
+        self.hidden, self.fault = hidden, fault
+
+    def model(self):
+        width = self.hidden
+        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3))
+
+    def data(self, source):
+        table = np.loadtxt(source, delimiter=",", dtype=np.float32)
+        pair = (table[:, :4], table[:, 4].astype(np.int64))
+        return fg.Data(pair, held_out=pair)
+
+    def loss(self, output, target):
+        if self.fault == "raise":
+            raise RuntimeError("no luck")
+        if self.fault == "nan":
+            return super().loss(output, target) * float("nan")
+        if self.fault == "hang":
+            time.sleep(600)
+        return super().loss(output, target)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    root = tmp_path_factory.mktemp("task")
+    (root / "task").mkdir()
+    (root / "task" / "task.py").write_text(CODE)
+    x, y = table(60, 1)
+    with (root / "data.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([*map(float, row), int(label)] for row, label in zip(x, y, strict=True))
+    return root
+
+
+def terms(strategy="fedavg", keep=(), **options):
+    return FederationConfig(
+        method=TrainingTerms(),
+        task=TaskSettings(BUNDLE, tuple(keep), options),
+        training=TrainingSettings(epochs=1, batch_size=16, learning_rate=0.1),
+        strategy=StrategySettings(strategy),
+    )
+
+
+@contextmanager
+def process_on(place, source="data.csv", seconds=60.0):
+    visible = Visible(place / "task", place / source)
+    process = TaskProcess(Worker(Mode.OFF, visible, JobLimits(seconds), preload=PRELOADED))
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="module")
+def process(place):
+    """One for all terms and clients: jobs leave nothing behind."""
+    with process_on(place) as process:
+        yield process
+
+
+def in_this_process(place, config, state=None):
+    task = load_task(place / "task", config.task.options)
+    strategy, keep = make_strategy(config.strategy.name), config.task.keep
+    data = dataset_of(task.data(place / "data.csv").train)
+    start = first_tensors(task, strategy, 0, keep)
+    model = build(task, keep)
+    return train_task(task, model, data, start, strategy, config.training, client=3, state=state, **POSITION)
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(("strategy", "keep"), [("fedavg", ()), ("moon", ()), ("fedprox", ("1.*",)), ("fedcurv", ())])
+def test_a_round_in_the_sandbox_has_the_bytes_of_a_round_here(place, process, strategy, keep, monkeypatch):
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    config = terms(strategy, keep)
+    data = TaskData(config, process)
+    model = data.first_model()
+    first = data.start(model, POSITION, 3, {}).result()
+    second = data.start(model, POSITION, 3, first.state).result()
+    expected = in_this_process(place, config)
+    assert same(first.tensors, expected.tensors) and same(first.state, expected.state)
+    assert first.loss == pytest.approx(expected.loss) and first.samples == 60
+    assert same(second.tensors, in_this_process(place, config, expected.state).tensors)
+
+
+def test_a_task_describes_its_model_and_what_it_keeps(place, process):
+    data = TaskData(terms(keep=("1.*",), hidden=9), process)
+    found = data.description
+    assert (found.samples, found.held_out) == (60, 60) and data.holds_out
+    assert dict(zip(found.model.names, found.model.shapes, strict=True))["0.weight"] == (9, 4)
+    assert {name.split(".")[0] for name in found.kept.names} == {"home/1"}
+
+
+def test_clients_that_practise_on_one_source_share_its_samples_out(place, process):
+    config = terms()
+    data = TaskData(config, process, part=(0, 7))
+    assert len(data) == 9
+    data = TaskData(config, process, part=(6, 7))
+    assert len(data) == 8
+    data = TaskData(config, process, part=(0, 61))
+    with pytest.raises(TaskFailed, match="60 samples for 61 clients"):
+        len(data)
+
+
+def test_statistics_do_not_travel_where_updates_are_clipped(place, process):
+    private = ClientLevelSettings(epsilon=8.0, delta=1e-3, noise_multipliers=(1.0,), clip=1.0)
+    config = replace(terms(), privacy=private, masking=MaskingSettings(masked="delta"))
+    data = TaskData(config, process)
+    assert not any("running" in name for name in data.first_model())
+
+
+def test_an_evaluation_is_a_share_and_a_mean(place, process):
+    data = TaskData(terms(), process)
+    accuracy, loss, samples = data.evaluate(data.first_model())
+    assert 0 <= accuracy <= 1 and loss > 0 and samples == 60
+
+
+def test_a_task_that_raises_is_named_with_file_and_line_and_can_go_on(place, process):
+    data = TaskData(terms(fault="raise"), process)
+    model = data.first_model()
+    for _ in range(2):
+        with pytest.raises(TaskFailed, match=r"the task raised RuntimeError: no luck \(task.py, line 23\)"):
+            data.start(model, POSITION, 3, {}).result()
+
+
+def test_a_task_that_returns_nan_has_diverged(place, process):
+    data = TaskData(terms(fault="nan"), process)
+    with pytest.raises(DivergedTraining, match="client 3 diverged"):
+        data.start(data.first_model(), POSITION, 3, {}).result()
+
+
+def test_a_task_that_hangs_is_stopped(place, process):
+    config = terms(fault="hang")
+    model = TaskData(config, process).first_model()
+    with process_on(place, seconds=5.0) as brief:
+        data = TaskData(config, brief)
+        assert len(data) == 60
+        with pytest.raises(TaskFailed, match="ran for more than 5 s and was stopped"):
+            data.start(model, POSITION, 3, {}).result()
+        assert TaskData(terms(), brief).evaluate(model)[2] == 60
+
+
+def test_a_process_is_ended_in_the_middle_of_a_job(place, process):
+    config = terms(fault="hang")
+    with process_on(place, seconds=600.0) as ended:
+        data = TaskData(config, ended)
+        future = data.start(data.first_model(), POSITION, 3, {})
+        assert not future.done()
+    with pytest.raises(TaskFailed):
+        future.result(timeout=30)
+
+
+def test_data_that_are_not_there_and_options_that_do_not_fit_are_sentences(place, process):
+    data = TaskData(terms(depth=3), process)
+    with pytest.raises(TaskFailed, match=r"task\.options do not fit Points"):
+        len(data)
+    (place / "words.csv").write_text("one,two\n")
+    with process_on(place, "words.csv") as words, pytest.raises(TaskFailed, match=r"task\.py, line 17"):
+        len(TaskData(terms(), words))
+
+
+def test_a_state_of_another_model_is_refused(place, process):
+    data = TaskData(terms(keep=("1.*",)), process)
+    with pytest.raises(TaskFailed, match="keeps other tensors at home"):
+        data.start(data.first_model(), POSITION, 3, {"home/odd": np.zeros(1, np.float32)}).result()
