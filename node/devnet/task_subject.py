@@ -24,6 +24,9 @@ from fedgrove.node.tasks.folder import write_folder
 SUGGESTED = "terms.toml"
 """What a task's author suggests for the terms, in the task's folder."""
 
+TEST = "test"
+"""How the name of the coordinator's source begins, next to the clients'."""
+
 
 @dataclass(frozen=True)
 class SuggestedTask:
@@ -51,8 +54,9 @@ class TaskSubject:
     folder : Path
         The task's.
     source : Path
-        What its ``data`` reads: a folder with a source for each client, in the order of their names; any other is
-        shared out, each client taking every n-th sample.
+        What its ``data`` reads: a folder with a source for each client, in the order of their names, and perhaps one
+        whose name starts with ``test`` for the coordinator; any other is shared out, each client taking every n-th
+        sample.
     mode : Mode
         How its code is contained.
     stack : ExitStack
@@ -90,21 +94,30 @@ class TaskSubject:
         return with_first_model(config, first), first
 
     def parts(self, config: FederationConfig) -> list[TaskData]:
-        """Each client's data, its code in a process of its own."""
-        sources = sorted(self._source.iterdir()) if self._source.is_dir() else []
-        count = self._clients
-        if len(sources) == count:
-            return [self._open(config, each) for each in sources]
+        """Each client's data."""
+        count, (own, _) = self._clients, self._sources()
+        if own:
+            return [self._open(config, each) for each in own]
         return [self._open(config, self._source, (index, count)) for index in range(count)]
 
     def test(self, config: FederationConfig) -> TaskData | None:
         """What the source holds out; None if the task holds nothing out."""
-        data = self._open(config, self._source)
+        own, test = self._sources()
+        if own and test is None:
+            return None
+        data = self._open(config, test or self._source)
         return data if data.holds_out else None
+
+    def _sources(self) -> tuple[list[Path], Path | None]:
+        """The sources of the clients, and the coordinator's; none where there is one source for all."""
+        found = sorted(self._source.iterdir()) if self._source.is_dir() else []
+        test = [each for each in found if each.name.startswith(TEST)]
+        own = [each for each in found if each not in test]
+        return (own, test[0] if test else None) if len(own) == self._clients else ([], None)
 
     def _one_source(self) -> Path | None:
         """The source that all share; None where each client has its own."""
-        return None if self._source.is_dir() else self._source
+        return None if self._sources()[0] else self._source
 
     def _open(self, config: FederationConfig, source: Path | None, part: tuple[int, int] | None = None) -> TaskData:
         if source not in self._processes:

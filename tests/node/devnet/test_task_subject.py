@@ -1,0 +1,129 @@
+"""Demonstrations on tasks: real masks, real sandboxes, audited."""
+
+import csv
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from fedgrove.chain.history import capture
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
+from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.sandbox.settings import Mode
+from fedgrove.node.status.report import build_report
+
+import fedgrove as fg
+from tests.node.learning.tasks.examples import table
+
+REGRESSION = """
+import numpy as np
+from torch import nn
+import fedgrove as fg
+
+class Prices(fg.Task):
+    def model(self):
+        return nn.Linear(4, 1)
+
+    def data(self, source):
+        table = np.loadtxt(source, delimiter=",", dtype=np.float32)
+        pair = table[:, :4], table[:, 4]
+        return fg.Data(pair, held_out=pair)
+"""
+CLASSIFIER = REGRESSION.replace(
+    "nn.Linear(4, 1)", "nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))"
+).replace("table[:, 4]\n", "table[:, 4].astype(np.int64)\n")
+
+
+def write_table(path, count, seed):
+    x, y = table(count, seed)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([*map(float, row), int(label)] for row, label in zip(x, y, strict=True))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "task").mkdir()
+    write_table(tmp_path / "data.csv", 90, 1)
+    return tmp_path
+
+
+def run(folder, code, plan, source="data.csv", terms=""):
+    """Run a demonstration on a task; its directory, as ``fedgrove demo --out`` leaves it, and its report."""
+    (folder / "task" / "task.py").write_text(code)
+    if terms:
+        (folder / "task" / "terms.toml").write_text(terms)
+    kept = folder / "kept"
+    store = DiskStore(kept / STORE)
+    with embedded() as network, ExitStack() as stack:
+        demo = Demo(plan, TaskSubject(folder / "task", folder / source, Mode.OFF, stack), network, store)
+        demo.run()
+        history = capture(network, demo.founded)
+        assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"
+        report = build_report(history, store, demo.seconds)
+        report["audit"] = {"verdict": "verified", "first_bad_record": None}
+        write_archive(kept, history, report)
+    return kept, report
+
+
+def test_a_regression_is_learned_under_masks_and_audited_without_torch_or_the_task(folder):
+    kept, report = run(folder, REGRESSION, DemoPlan(4, 3, strategy="fedavg"))
+    losses = [each["loss"] for each in report["rounds"]]
+    assert losses[2] < losses[0] and all(each["accuracy"] is None for each in report["rounds"])
+    blocked = "import sys; sys.modules['torch'] = None; sys.modules['fedgrove.node.learning.tasks'] = None; "
+    command = [sys.executable, "-c", blocked + "from fedgrove.node.cli.main import run; run()", "audit", str(kept)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert told.returncode == 0 and "verified" in told.stdout + told.stderr, told.stderr
+
+
+def test_clients_that_drop_out_and_sources_of_their_own(folder):
+    (folder / "parts").mkdir()
+    for number in range(5):
+        write_table(folder / "parts" / f"{number}.csv", 20 + number, number)
+    write_table(folder / "parts" / "test.csv", 50, 9)
+    plan = DemoPlan(5, 2, strategy="fedavg", drop=0.2, seed=3)
+    _, report = run(folder, CLASSIFIER, plan, "parts")
+    assert all(each["status"] == "closed" for each in report["rounds"])
+    assert any(each["dropped"] for each in report["rounds"]) and report["rounds"][-1]["accuracy"] > 0.2
+
+
+def test_the_same_seed_gives_the_same_model(folder, tmp_path):
+    _, first = run(folder, CLASSIFIER, DemoPlan(4, 2, strategy="fedavg", seed=1))
+    (folder / "kept").rename(folder / "earlier")
+    _, second = run(folder, CLASSIFIER, DemoPlan(4, 2, strategy="fedavg", seed=1))
+    assert [each["model_cid"] for each in first["rounds"]] == [each["model_cid"] for each in second["rounds"]]
+
+
+def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundle(folder):
+    write_table(folder / "task" / "shared.csv", 12, 9)
+    terms = '[task]\nshared = "shared.csv"\nkeep = ["2.*"]\n[training]\nepochs = 2\nlearning_rate = 0.05\n'
+    kept, report = run(folder, CLASSIFIER, DemoPlan(4, 2), terms=terms)
+    config = report["config"]
+    assert config["task"]["shared"] == "shared.csv" and [*config["task"]["keep"]] == ["2.*"]
+    assert config["training"]["epochs"] == 2 and config["strategy"]["name"] == "fedaom"
+    model = fg.History(str(kept)).model()
+    assert set(model) == {"0.weight", "0.bias"} and all(np.isfinite(value).all() for value in model.values())
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ("[task]\nbundle = 'x'\n", "unknown key task.bundle"),
+        ("[training\n", "terms.toml of the task"),
+        ("[training]\ncrop = 3\n", "training.crop must be left out where"),
+    ],
+)
+def test_bad_suggestions_are_sentences(folder, terms, sentence):
+    with pytest.raises((InvalidConfig, DemoFailed), match=sentence):
+        run(folder, CLASSIFIER, DemoPlan(4, 1, strategy="fedavg"), terms=terms)
+
+
+def test_a_task_without_a_model_ends_the_run_with_its_line(folder):
+    broken = CLASSIFIER.replace("return nn.Sequential", "return nn.Sequentially")
+    with pytest.raises(Exception, match=r"the task raised AttributeError: .* \(task.py, line 8\)"):
+        run(folder, broken, DemoPlan(4, 1, strategy="fedavg"))
