@@ -59,6 +59,8 @@ class Processes:
     pacer: Pacer
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
     round_secrets: set[str] = field(default_factory=set)
+    kind: str = "npz"
+    seconds: float = SECONDS
 
     @classmethod
     def found(cls, network: AnvilNetwork, root: Path, clients: int, rounds: int) -> "Processes":
@@ -89,7 +91,7 @@ class Processes:
         kind = name.split("-")[0]
         arguments = [
             *("--config", self.root / "federation.toml", "--keystore", self.root / f"{name}.json"),
-            *("--password-file", self.root / f"{name}.password", "--data", self.root / f"{name}.npz"),
+            *("--password-file", self.root / f"{name}.password", "--data", self.root / f"{name}.{self.kind}"),
             *("--directory", self.root / name),
         ]
         with (self.root / f"{log or name}.log").open("ab") as file:
@@ -99,7 +101,7 @@ class Processes:
 
     def wait(self, name: str) -> int:
         """Wait for a process to end by itself, and look at the journals meanwhile."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + self.seconds
         while self.running[name].poll() is None:
             assert time.monotonic() < deadline, f"{name} does not end: {self.lines(name)[-3:]}"
             self.look_at_journals()

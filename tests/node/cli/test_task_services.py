@@ -1,0 +1,164 @@
+"""A federation of processes that learns a task: approved code, members whose task fails, one that has not approved."""
+
+import csv
+import json
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+from fedgrove.chain.founding import read_deployment
+from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys, save
+from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.networks import AnvilNetwork, anvil
+from fedgrove.chain.records import Closed, Committed
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import chain_facts
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.devnet.testnet.pacer import Pacer
+
+from tests.node.cli.test_services import COMMAND, SECONDS, WINDOWS, Processes
+from tests.node.learning.tasks.examples import table
+
+TASK = """
+import numpy as np
+import torch
+from torch import nn
+import fedgrove as fg
+
+class Points(fg.Task):
+    def model(self):
+        return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+
+    def data(self, source):
+        table = np.loadtxt(source, delimiter=",", dtype=np.float32)
+        self.first = float(table[0, 0])
+        pair = (table[:, :4], table[:, 4].astype(np.int64))
+        return fg.Data(pair, held_out=pair)
+
+    def loss(self, output, target):
+        if self.first == 1000:
+            raise RuntimeError("this member has no luck")
+        return super().loss(output, target) * (float("nan") if self.first == 2000 else 1.0)
+"""
+MEMBERS = 5
+FAULTS = {4: 1000.0, 5: 2000.0}
+
+
+@dataclass
+class TaskProcesses(Processes):
+    """The same, founded by the command, with a task."""
+
+    kind: str = "csv"
+    seconds: float = 500  # two members never commit, so that windows run their course
+
+    @classmethod
+    def found_with_task(cls, network: AnvilNetwork, root) -> "TaskProcesses":
+        names = ["coordinator", *(f"client-{n}" for n in range(1, MEMBERS + 1)), "stranger"]
+        keys = {name: Keys.generate() for name in names}
+        for number, (name, each) in enumerate(keys.items()):
+            network.fund(each.address, 1)
+            (root / f"{name}.password").write_text(f"the password of {name}\n")
+            save(root / f"{name}.json", each, f"the password of {name}", cost=1 << 12)
+            write_table(root / f"{name}.csv", number, FAULTS.get(number))
+        (root / "task").mkdir()
+        (root / "task" / "task.py").write_text(TASK)
+        store = f"disk:{root / 'store'}"
+        bundle = run("task", "pack", root / "task", "--store", store).strip().splitlines()[-1]
+        windows = "\n".join(f"{key} = {str(getattr(WINDOWS, key)).lower()}" for key in WINDOWS.__dataclass_fields__)
+        (root / "federation.toml").write_text(
+            f'[federation]\nrounds = 2\n[task]\nbundle = "{bundle}"\n[strategy]\nname = "fedavg"\n[ledger]\n{windows}\n'
+        )
+        run(
+            *("deploy", "--config", root / "federation.toml", "--keystore", root / "coordinator.json"),
+            *("--password-file", root / "coordinator.password", "--rpc", network.url),
+            *("--task", root / "task", "--store", store),
+        )
+        told = (root / "federation.toml").read_text()
+        ledger = told.split('ledger = "')[1].split('"')[0]
+        deployment = read_deployment(network, ledger)
+        return cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
+
+    def approve(self, name: str) -> None:
+        """As the member would, for its client's directory."""
+        bundle = (self.root / "federation.toml").read_text().split('bundle = "')[1].split('"')[0]
+        run(
+            *("task", "approve", bundle, "--keystore", self.root / f"{name}.json", "--directory", self.root / name),
+            *("--password-file", self.root / f"{name}.password", "--store", f"disk:{self.root / 'store'}"),
+        )
+
+
+def run(*arguments) -> str:
+    result = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def write_table(path, seed, first):
+    x, y = table(40, seed)
+    if first is not None:
+        x[0, 0] = first
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([*map(float, row), int(label)] for row, label in zip(x, y, strict=True))
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    with anvil() as network:
+        made = TaskProcesses.found_with_task(network, tmp_path_factory.mktemp("federation"))
+        try:
+            for name in list(made.keys)[:-1]:
+                made.approve(name)
+                made.start(name)
+            assert made.wait("coordinator") == 0, made.lines("coordinator")[-3:]
+            for number in range(1, MEMBERS + 1):
+                assert made.wait(f"client-{number}") == 0
+            yield made
+        finally:
+            made.stop_all()
+
+
+def test_rounds_close_without_the_members_whose_task_fails_and_are_verified(federation):
+    history = capture(federation.network, federation.deployment)
+    records = history.records()
+    assert sum(isinstance(each, Closed) for each in records) == 2
+    trained = {each.client for each in records if isinstance(each, Committed)}
+    assert len(trained) == 3
+    store = DiskStore(federation.root / "store")
+    assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
+
+
+def test_a_task_that_raises_is_named_with_its_line_and_one_that_returns_nan_as_diverged(federation):
+    said = {number: json.dumps(federation.lines(f"client-{number}")) for number in (4, 5)}
+    assert "the task raised RuntimeError: this member has no luck (task.py, line 20)" in said[4]
+    assert "diverged in round" in said[5]
+
+
+def test_a_member_that_has_not_approved_stops_with_one_sentence(federation):
+    root = federation.root
+    command = [
+        *COMMAND,
+        *("client", "--config", root / "federation.toml", "--keystore", root / "stranger.json"),
+        *("--password-file", root / "stranger.password", "--data", root / "stranger.csv"),
+        *("--directory", root / "stranger"),
+    ]
+    result = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert "fedgrove task approve" in result.stderr.splitlines()[-1]
+
+
+def test_deploying_another_folder_than_the_terms_name_is_refused(federation, tmp_path):
+    root = federation.root
+    text = (root / "federation.toml").read_text()
+    (tmp_path / "federation.toml").write_text(text.split("\n[start]")[0])
+    (tmp_path / "task.py").write_text(TASK + "\n")
+    command = [
+        *("deploy", "--config", tmp_path / "federation.toml", "--keystore", root / "coordinator.json"),
+        *("--password-file", root / "coordinator.password", "--rpc", federation.network.url),
+    ]
+    for more, sentence in (
+        ([], "give its folder with --task"),
+        (["--task", tmp_path / "task.py", "--store", f"disk:{tmp_path / 'store'}"], "correct task.bundle"),
+    ):
+        result = subprocess.run([*COMMAND, *map(str, [*command, *more])], capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2 and sentence in result.stderr, result.stderr
