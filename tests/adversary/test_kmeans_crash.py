@@ -65,7 +65,7 @@ def a_giant(
 
 
 def test_a_ledger_that_takes_more_points_than_can_be_clustered_is_refused():
-    with pytest.raises(InvalidConfig, match=r"ledger\.max_samples must be at most 28147 for so many clients"):
+    with pytest.raises(InvalidConfig, match=r"ledger\.max_samples must be at most 28147 with this number of clients"):
         FederationConfig(FINE, ledger=windows(4))
 
 

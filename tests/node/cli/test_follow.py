@@ -385,7 +385,7 @@ def test_an_interrupt_ends_it_with_what_is_verified_so_far(chain, found, tmp_pat
     command = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()", *follow_line(federation, chain)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert "audited: 1" in process.stderr.readline()
+            assert "audited rounds: 1" in process.stderr.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=SECONDS)
         finally:
