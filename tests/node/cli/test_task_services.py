@@ -130,7 +130,7 @@ def test_rounds_close_without_the_members_whose_task_fails_and_are_verified(fede
 
 def test_a_task_that_raises_is_named_with_its_line_and_one_that_returns_nan_as_diverged(federation):
     said = {number: json.dumps(federation.lines(f"client-{number}")) for number in (4, 5)}
-    assert "the task raised RuntimeError: this member has no luck (task.py, line 20)" in said[4]
+    assert "the task raised RuntimeError: this member has no luck (task.py, line 19)" in said[4]
     assert "diverged in round" in said[5]
 
 
