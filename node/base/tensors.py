@@ -3,6 +3,7 @@
 A model travels as safetensors (never pickle). Names are sorted, so equal tensors give equal bytes and hence one CID.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 Tensors = dict[str, np.ndarray]
+
+_LENGTH = 8  # bytes of the header's length, with which a safetensors file begins
 
 
 class InvalidModel(ValueError):
@@ -45,6 +48,15 @@ def dump(tensors: Mapping[str, np.ndarray]) -> bytes:
     """Serialise float32 tensors as safetensors; the same tensors give the same bytes."""
     ordered = {name: np.ascontiguousarray(tensors[name], dtype="<f4") for name in sorted(tensors)}
     return safetensors_save(ordered)
+
+
+def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
+    """Safetensors bytes of ``dump`` with metadata in their header: the tensors stay, the same gives the same bytes."""
+    size = int.from_bytes(data[:_LENGTH], "little")
+    header = json.loads(data[_LENGTH : _LENGTH + size])
+    text = json.dumps({"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _LENGTH)  # tensors begin at a multiple of eight bytes
+    return len(text).to_bytes(_LENGTH, "little") + text + memoryview(data)[_LENGTH + size :]
 
 
 def load(data: bytes, layout: Layout | None = None) -> Tensors:

@@ -1,8 +1,6 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +8,7 @@ import typer
 import typer.core
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.founding import read_deployment, verify_code
 from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.networks import connect
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
@@ -23,6 +19,7 @@ from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
+from fedgrove.node.cli.histories import live_federation
 from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
@@ -109,7 +106,7 @@ def run(
         raise CommandError("--webhook needs --follow: give both")
     bell = _bell(webhook)
     content = open_content(store)
-    with _federation(rpc, ledger, from_block) as (network, deployment):
+    with live_federation(rpc, ledger, from_block) as (network, deployment):
         if not follow:
             return _report(_audit_live(network, deployment, content, paper, pins), as_json)
         return _follow(Follower(network, deployment, content, confirmations, pins), interval, bell, as_json)
@@ -150,14 +147,6 @@ def verify(
         with opened_car(file) as (history, store):
             verdict = _certified(verdict, paper, LedgerHistory.load(history), store)
     return _report(verdict, as_json)
-
-
-@contextmanager
-def _federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[Network, Deployment]]:
-    with connect(rpc) as network:
-        deployment = read_deployment(network, ledger, from_block or None)
-        verify_code(network, deployment)
-        yield network, deployment
 
 
 def _audit_live(

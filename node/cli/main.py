@@ -17,6 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "demo": "fedgrove.node.cli.demo:demo",
     "audit": "fedgrove.node.cli.audit:app",
+    "history": "fedgrove.node.cli.history:app",
+    "model": "fedgrove.node.cli.model:app",
     "keys": "fedgrove.node.cli.keys:app",
     "deploy": "fedgrove.node.cli.membership:deploy",
     "register": "fedgrove.node.cli.membership:register",

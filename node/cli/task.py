@@ -1,4 +1,4 @@
-"""``fedgrove task``: make a task's folder, pack it, read what others packed, and approve it."""
+"""``fedgrove task``: make a task's folder, check it, pack it, read what others packed, and approve it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
+from fedgrove.node.cli.task_check import check
 from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
@@ -20,7 +21,8 @@ from fedgrove.node.tasks.folder import write_folder
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Make a task, pack it under one CID, read what others packed, approve it.\n\nExample: fedgrove task new mine",
+    help="Make a task, check it, pack it under one CID, read what others packed, approve it.\n\n"
+    "Example: fedgrove task new mine",
 )
 
 BundleName = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle's CID, as `task pack` prints it.")]
@@ -50,6 +52,9 @@ def new(
     else:
         _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
     return 0
+
+
+app.command("check")(check)
 
 
 @app.command("pack")

@@ -95,15 +95,15 @@ def pack(source: Path, relock: bool = False) -> Bundle:
     InvalidBundle
     """
     place, files = _sources(source)
-    check_paths(files)
-    if relock or LOCK_NAME not in files:
-        lock = make_lock(files)
-        files[LOCK_NAME] = lock.to_bytes()
-        bundle = Bundle.of(files)
-        _write_lock(place, lock)
-        return bundle
-    check_lock(PackageLock.from_bytes(files[LOCK_NAME]), files)
-    return Bundle.of(files)
+    bundle = _made(files, relock)
+    if bundle.contents[LOCK_NAME] != files.get(LOCK_NAME):
+        _write_lock(place, bundle.lock)
+    return bundle
+
+
+def draft(source: Path) -> Bundle:
+    """The bundle that ``pack`` would make now; nothing is written. Raises as ``pack``."""
+    return _made(_sources(source)[1])
 
 
 def publish(bundle: Bundle, store: ContentStore) -> CID:
@@ -111,6 +111,15 @@ def publish(bundle: Bundle, store: ContentStore) -> CID:
     for node in bundle.nodes:
         store.put(node.data)
     return bundle.cid
+
+
+def _made(files: dict[str, bytes], relock: bool = False) -> Bundle:
+    """The bundle of these files, with the lock among them or else a new one."""
+    check_paths(files)
+    if relock or LOCK_NAME not in files:
+        return Bundle.of({**files, LOCK_NAME: make_lock(files).to_bytes()})
+    check_lock(PackageLock.from_bytes(files[LOCK_NAME]), files)
+    return Bundle.of(files)
 
 
 def _sources(source: Path) -> tuple[Path, dict[str, bytes]]:

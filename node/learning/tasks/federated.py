@@ -1,7 +1,7 @@
 """Which of a module's tensors are federated, and how they travel.
 
 Federated are parameters that require a gradient and persistent floating-point buffers, each once. A running variance
-travels as the second moment E[x²], whose mean over clients is that of the pooled data; a mean of variances is not.
+travels as a second moment (``node.learning.moments``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,12 @@ from typing import TypeVar
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.moments import VARIANCE, mean_of, travelling, variance_of
 from fedgrove.node.learning.tasks.task import InvalidTask
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 TensorT = TypeVar("TensorT", bound=Tensor)
-
-VARIANCE, MEAN, MOMENT = "running_var", "running_mean", "running_second_moment"
 
 
 class Federated:
@@ -48,7 +47,7 @@ class Federated:
         if not self.parameters:
             raise InvalidTask("the model has no parameter that requires a gradient and is not kept at home")
         for name in self.buffers:
-            pair = name.removesuffix(VARIANCE) + MEAN
+            pair = mean_of(name)
             if name.endswith(VARIANCE) and pair not in self.buffers:
                 raise InvalidTask(f"{name} is federated and {pair} is not: keep both at home, or neither")
 
@@ -58,7 +57,7 @@ class Federated:
 
     def read(self) -> Tensors:
         """The federated tensors as float32 arrays, by the names under which they travel."""
-        return {_travelling(name): _moment(name, self._shared) for name in self._shared}
+        return {travelling(name): _moment(name, self._shared) for name in self._shared}
 
     def write(self, tensors: Mapping[str, np.ndarray]) -> None:
         """Set the federated tensors; a strategy's extras among ``tensors`` are left alone.
@@ -68,18 +67,17 @@ class Federated:
         InvalidModel
             One is missing or has another shape.
         """
-        given = {name: _taken(tensors, _travelling(name), tuple(value.shape)) for name, value in self._shared.items()}
+        given = {name: _taken(tensors, travelling(name), tuple(value.shape)) for name, value in self._shared.items()}
         with torch.no_grad():
             for name, value in self._shared.items():
-                new = torch.from_numpy(given[name])
+                new = given[name]
                 if name.endswith(VARIANCE):
-                    mean = torch.from_numpy(given[name.removesuffix(VARIANCE) + MEAN])
-                    new = (new - mean.square()).clamp(min=0.0)
-                value.copy_(new)
+                    new = variance_of(new, given[mean_of(name)])
+                value.copy_(torch.from_numpy(new))
 
     def extras(self, tensors: Mapping[str, np.ndarray]) -> Tensors:
         """What travels beside the model: a strategy's extra tensors."""
-        own = {_travelling(name) for name in self._shared}
+        own = {travelling(name) for name in self._shared}
         return {name: value for name, value in tensors.items() if name not in own}
 
     def at_home(self) -> Tensors:
@@ -114,14 +112,10 @@ def _not_kept(tensors: Mapping[str, TensorT], keep: Sequence[str]) -> dict[str, 
     return {name: value for name, value in tensors.items() if not any(fnmatchcase(name, pattern) for pattern in keep)}
 
 
-def _travelling(name: str) -> str:
-    return name.removesuffix(VARIANCE) + MOMENT if name.endswith(VARIANCE) else name
-
-
 def _moment(name: str, tensors: Mapping[str, Tensor]) -> np.ndarray:
     value = tensors[name].detach()
     if name.endswith(VARIANCE):
-        value = value + tensors[name.removesuffix(VARIANCE) + MEAN].detach().square()
+        value = value + tensors[mean_of(name)].detach().square()
     return value.to("cpu", torch.float32).numpy().copy()
 
 

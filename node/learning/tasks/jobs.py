@@ -3,6 +3,7 @@
 Runs where the member's own code runs. Nothing that it returns is believed before it is checked.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
 from fedgrove.node.learning.tasks.adapter import TaskModel
+from fedgrove.node.learning.tasks.example import example_data
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
@@ -22,6 +24,7 @@ from fedgrove.node.learning.tasks.training import (
     train_task,
     weights_of,
 )
+from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from torch.utils.data import Subset
 
 MODEL, STATE = "model/", "state/"
@@ -49,23 +52,35 @@ def describe(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
 
 def train(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """A round of training: ``model/`` and ``state/`` tensors in, the same out."""
-    task, strategy = _task(header, folder), _strategy(header)
+    task = _task(header, folder)
     model = build(task, header["keep"], header["buffers"])
-    shared = _samples(task, folder / header["shared"], "train") if header["shared"] else None
-    update = train_task(
-        task,
-        model,
-        _data(header, task, source, "train"),
-        _part(tensors, MODEL),
-        strategy,
-        TrainingSettings(**header["training"]),
-        shared,
-        **header["position"],
-        client=header["client"],
-        state=_part(tensors, STATE),
-    )
-    named = {MODEL + name: value for name, value in update.tensors.items()}
-    return {"loss": update.loss}, named | {STATE + name: value for name, value in update.state.items()}
+    return _trained(header, tensors, folder, source, task, model)
+
+
+def step(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """As ``train``, watched: also which shapes the first batch has on its way."""
+    task = _task(header, folder)
+    model = build(task, header["keep"], header["buffers"])
+    watch = StepWatch(task, model.module, folder)
+    answer, update = _trained(header, tensors, folder, source, task, model)
+    return answer | {"seen": watch.seen}, update
+
+
+def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """What the task is, without data: its class, and the shapes of two models that it makes one after the other."""
+    task = _task(header, folder)
+    models = [build(task, header["keep"], header["buffers"]) for _ in range(2)]
+    for name, value in models[0].module.state_dict().items():
+        if not is_finite(value):
+            raise InvalidTask(f"{name} of a fresh model is not finite{place_of(task, 'model', folder)}")
+    shapes = [{name: list(value.shape) for name, value in model.tensors().items()} for model in models]
+    return {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}, {}
+
+
+def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """The example data that the folder's own code writes, in base 64."""
+    ending, data = example_data(folder)
+    return {"ending": ending, "data": b64encode(data).decode()}, {}
 
 
 def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -74,6 +89,26 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     model: TaskModel = build(task, header["keep"], header["buffers"])
     sums = evaluate_task(task, model, _data(header, task, source, "held_out"), tensors)
     return {"samples": sums.samples, "totals": sums.totals}, {}
+
+
+def _trained(
+    header: Mapping[str, Any], tensors: Tensors, folder: Path, source: Path | None, task: Task, model: TaskModel
+) -> tuple[dict, Tensors]:
+    shared = _samples(task, folder / header["shared"], "train") if header["shared"] else None
+    update = train_task(
+        task,
+        model,
+        _data(header, task, source, "train"),
+        _part(tensors, MODEL),
+        _strategy(header),
+        TrainingSettings(**header["training"]),
+        shared,
+        **header["position"],
+        client=header["client"],
+        state=_part(tensors, STATE),
+    )
+    named = {MODEL + name: value for name, value in update.tensors.items()}
+    return {"loss": update.loss}, named | {STATE + name: value for name, value in update.state.items()}
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:

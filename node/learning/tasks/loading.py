@@ -27,7 +27,7 @@ def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
         if len(files) != 1:
             raise InvalidTask(f"there is no {ENTRY} in {folder.name}: put the class that extends fedgrove.Task there")
         path = files[0]
-    kind = _class_of(_imported(path))
+    kind = _class_of(imported(path))
     try:
         inspect.signature(kind).bind(**(options or {}))
     except TypeError as fault:
@@ -35,9 +35,9 @@ def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
     return kind(**(options or {}))
 
 
-def _imported(path: Path) -> ModuleType:
+def imported(path: Path) -> ModuleType:
     """The module of a file; its folder comes first in the search, so that it finds modules of its own."""
-    spec = importlib.util.spec_from_file_location("fedgrove_task", path)
+    spec = importlib.util.spec_from_file_location(f"fedgrove_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -87,7 +87,7 @@ class TaskData:
         """What the task says of the member's data; TaskFailed if it cannot."""
         answer = self._run("describe").header
         samples, held_out = _count(answer.get("samples")), _count(answer.get("held_out"))
-        return Description(samples, held_out, _layout(answer.get("model")), _layout(answer.get("kept")))
+        return Description(samples, held_out, layout_said(answer.get("model")), layout_said(answer.get("kept")))
 
     @property
     def holds_out(self) -> bool:
@@ -117,6 +117,18 @@ class TaskData:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
+        return self._update(self._training("train", model, position, client, state))
+
+    def _training(
+        self,
+        job: str,
+        model: Tensors,
+        position: RoundPosition,
+        client: int,
+        state: Tensors,
+        more: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        """What a job that trains answers; ``more`` of its header, in place of what the terms say."""
         kept = self.description.kept
         if state and Layout.of(state) != kept:
             raise TaskFailed("the task keeps other tensors at home than in the member's last round: ask for its author")
@@ -127,8 +139,9 @@ class TaskData:
             "shared": self._shared,
         }
         sent = _named(MODEL, model) | _named(STATE, state)
-        expected = _joined(Layout.of(model), kept)
-        reply = self._run("train", header, sent, expected)
+        return self._run(job, header | dict(more or {}), sent, _joined(Layout.of(model), kept))
+
+    def _update(self, reply: Reply) -> LocalUpdate:
         loss = _sums({"loss": reply.header.get("loss")})["loss"]
         return LocalUpdate(_part(reply.tensors, MODEL), len(self), loss, _part(reply.tensors, STATE))
 
@@ -167,7 +180,7 @@ def _sums(value: Any) -> dict[str, float]:
     return value
 
 
-def _layout(shapes: Any) -> Layout:
+def layout_said(shapes: Any) -> Layout:
     """The layout of tensors, as the task says; TaskFailed if it says no layout."""
     fine = isinstance(shapes, dict) and len(shapes) <= MAX_TENSORS and all(map(_is_shape, shapes.values()))
     if not fine:

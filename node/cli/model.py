@@ -1,0 +1,62 @@
+"""``fedgrove model``: models on record as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from fedgrove.node.cli.histories import FromBlock, Rpc, Run, Store, opened_history
+from fedgrove.node.cli.output import CommandError, console, print_json
+
+from fedgrove.saving import ModelFile, model_file, write_new
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Take a model out of a training history.\n\nExample: fedgrove model save runs/first model.safetensors",
+)
+
+
+@app.command("save")
+def save(
+    run: Run,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The safetensors file to write; it must not exist.")],
+    number: Annotated[
+        int | None, typer.Option("--round", min=1, help="The round that closed with it; by default the last one.")
+    ] = None,
+    state_dict: Annotated[
+        bool, typer.Option("--state-dict", help="Write what load_state_dict takes, with running variances.")
+    ] = False,
+    rpc: Rpc = None,
+    store: Store = None,
+    from_block: FromBlock = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the file's metadata to stdout as JSON.")] = False,
+) -> int:
+    """Write the model of a round as safetensors, after its bytes were compared with the digest on record.
+
+    The header's metadata name its CID, round, ledger, chain and terms.
+
+    Example: fedgrove model save runs/first model.safetensors
+
+    Example: fedgrove model save runs/first --round 2 --state-dict second.safetensors
+
+    Example: fedgrove model save 0x… model.safetensors --rpc http://127.0.0.1:8545 --store disk:store
+    """
+    if file.is_symlink() or file.exists():
+        raise CommandError(f"{file} already exists: nothing was changed, give another file")
+    with opened_history(run, rpc, store, from_block) as history:
+        found = model_file(history, number, state_dict)
+    try:
+        write_new(file, found.data)
+    except OSError as fault:
+        raise CommandError(f"cannot write {file}: {fault.strerror}; give another file") from None
+    _report(file, found, as_json)
+    return 0
+
+
+def _report(file: Path, found: ModelFile, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": str(file), "bytes": len(found.data), "tensors": found.tensors, **found.metadata})
+        return
+    about = found.metadata
+    sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): the model of round {about['round']}"
+    console.print(f"{sentence}, {about['cid']}", soft_wrap=True, markup=False)

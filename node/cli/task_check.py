@@ -1,0 +1,136 @@
+"""``fedgrove task check``: whether a task works, before anybody else has it."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from fedgrove.node.base.strict_tables import InvalidConfig, build
+from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.cli.options import Sandbox
+from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
+from fedgrove.node.sandbox.limits import JobLimits
+from fedgrove.node.sandbox.modes import AUTO, choose
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.bundle import Bundle, draft
+from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.names import BundleError
+
+if TYPE_CHECKING:
+    from fedgrove.node.methods.training.task_check import TaskCheck
+    from fedgrove.node.methods.training.task_probe import TaskProbe
+    from fedgrove.node.protocol.terms import FederationConfig
+
+EXAMPLE = "example_data.py"
+_EXAMPLE_BYTES = 1 << 25  # of the reply with example data
+
+
+def check(
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="The task's folder, or its one Python file.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="What the task's data() reads; by default the folder's example data.")
+    ] = None,
+    sandbox: Sandbox = AUTO,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a check of the task is stopped.")] = 600.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks to stdout as JSON.")] = False,
+) -> int:
+    """Load a task, train one step in a sandbox as a node would, and check what a federation needs of it.
+
+    Prints a line for each check. Exit code: 0 all is fine, 1 a check failed, 2 bad usage.
+
+    Example: fedgrove task check readmission --data train.csv
+    """
+    if not (source.is_dir() or (source.is_file() and source.suffix == ".py")):
+        raise CommandError(f"{source} is neither a folder nor a Python file: give the folder of your task")
+    if data is not None and not data.exists():
+        raise CommandError(f"there is no {data}: give --data what the task's data() reads")
+    mode, done = choose(sandbox), []
+    with ExitStack() as stack:
+        for each in _Checks(source, data, mode, timeout, stack).run():
+            done.append(each)
+            if not as_json:
+                print(f"{each.result:<13}{each.name:<13}{each.sentence}", flush=True)
+    failed = any(each.result == "failed" for each in done)
+    if as_json:
+        print_json({"folder": str(source), "sandbox": str(mode), "ok": not failed, "checks": list(map(_table, done))})
+    return FAILED if failed else 0
+
+
+def _table(each: "TaskCheck") -> dict[str, Any]:
+    return {"check": each.name, "result": each.result, "sentence": each.sentence, "values": dict(each.values)}
+
+
+class _Checks:
+    """All checks of one folder; the task's processes end with ``stack``."""
+
+    def __init__(self, source: Path, data: Path | None, mode: Mode, timeout: float, stack: ExitStack) -> None:
+        self._source, self._data, self._mode, self._stack = source, data, mode, stack
+        self._limits = JobLimits(seconds=timeout, header=_EXAMPLE_BYTES)
+
+    def run(self) -> Iterator["TaskCheck"]:
+        # Imported here: these bring every method, and ``fedgrove task --help`` does without.
+        from fedgrove.node.methods.training.task_check import CheckResult, TaskCheck, TaskTrial, check_bundle
+
+        try:
+            bundle = draft(self._source)
+            config = _terms(bundle)
+        except (BundleError, InvalidConfig) as fault:
+            yield TaskCheck("bundle", CheckResult.FAILED, str(fault))
+            return
+        yield check_bundle(bundle)
+        place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        write_folder(place / "task", bundle.contents)
+        data, reason = self._open_data(config, bundle, place)
+        yield from TaskTrial(config, self._probe(config, place / "task", data), reason).checks()
+
+    def _open_data(self, config: "FederationConfig", bundle: Bundle, place: Path) -> tuple[Path | None, str]:
+        """The data to check with, or why there are none."""
+        from fedgrove.node.methods.training.task_data import TaskFailed
+
+        if self._data is not None:
+            return self._data.resolve(), ""
+        if EXAMPLE not in bundle.contents:
+            return None, f"there are no data: give --data, as the folder has no {EXAMPLE}"
+        try:
+            ending, content = self._probe(config, place / "task", None).example()
+        except TaskFailed as fault:
+            return None, f"there are no data: give --data, as {EXAMPLE} failed ({fault})"
+        path = place / f"example{ending}"
+        path.write_bytes(content)
+        console.print(f"without --data the checks use the data that {EXAMPLE} writes", markup=False)
+        return path, ""
+
+    def _probe(self, config: "FederationConfig", folder: Path, data: Path | None) -> "TaskProbe":
+        from fedgrove.node.methods.training.task_data import PRELOADED, TaskProcess
+        from fedgrove.node.methods.training.task_probe import TaskProbe
+        from fedgrove.node.sandbox.worker import Worker
+
+        process = TaskProcess(Worker(self._mode, Visible(folder, data), self._limits, PRELOADED))
+        self._stack.callback(process.close)
+        probe = TaskProbe(config, process)
+        self._stack.callback(probe.close)
+        return probe
+
+
+def _terms(bundle: Bundle) -> "FederationConfig":
+    """Terms with the task, as its author suggests them; InvalidConfig if they cannot be."""
+    from fedgrove.node.devnet.task_subject import SUGGESTED, Suggestion
+    from fedgrove.node.learning.settings import TaskSettings
+    from fedgrove.node.methods.training.terms import TrainingTerms
+    from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
+
+    text = bundle.contents.get(SUGGESTED)
+    try:
+        suggestion = build(Suggestion, parse_toml(text), "") if text is not None else Suggestion()
+    except ValueError as fault:
+        raise InvalidConfig(f"{SUGGESTED} of the task: {fault}") from None
+    task = suggestion.task
+    return FederationConfig(
+        method=TrainingTerms(),
+        task=TaskSettings(str(bundle.cid), task.keep, task.options or {}, task.shared),
+        training=suggestion.training,
+        strategy=StrategySettings("fedavg"),
+        masking=MaskingSettings(bound=suggestion.bound),
+    )

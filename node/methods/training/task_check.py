@@ -1,0 +1,215 @@
+"""What ``fedgrove task check`` looks at, one check after the other: a task's code, on data, as a node would run it."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
+from fedgrove.node.methods.terms import read_terms
+from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.tasks.bundle import Bundle
+
+_NAMED = 4  # tensors that a sentence names
+
+
+class CheckResult(StrEnum):
+    """How a check went; a warning is for the reader to judge."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """One check: its name, how it went, a sentence, and the sentence's values for programs."""
+
+    name: str
+    result: CheckResult
+    sentence: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CheckFailed(Exception):
+    """A check found a fault; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A check and its work; no later one is done if one that they ``need`` fails."""
+
+    name: str
+    work: Callable[[], tuple[str, dict[str, Any]]]
+    needed: bool = False
+
+
+def check_bundle(bundle: Bundle) -> TaskCheck:
+    """The files, and whether the packages that the lock names are installed in these versions."""
+    differences, packages = bundle.lock.differences(), dict(bundle.lock.packages)
+    values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "packages": packages}
+    values["differences"] = list(differences)
+    if differences:
+        return TaskCheck("bundle", CheckResult.WARNING, f"versions differ: {bundle.lock.warning()}", values)
+    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages as in the lock"
+    return TaskCheck("bundle", CheckResult.OK, sentence, values)
+
+
+class TaskTrial:
+    """The checks of one task, in the order in which they build on each other.
+
+    Parameters
+    ----------
+    config : FederationConfig
+        Terms with the task.
+    probe : TaskProbe
+        Its code, under these terms.
+    no_data : str
+        Why there are no data, in one clause; empty where there are.
+    """
+
+    def __init__(self, config: FederationConfig, probe: TaskProbe, no_data: str = "") -> None:
+        self._config, self._probe, self._no_data = config, probe, no_data
+        self._loaded: LoadedTask
+        self._first: Tensors
+        self._update: LocalUpdate
+
+    def checks(self) -> Iterator[TaskCheck]:
+        """Each check, as soon as it is done."""
+        reason = ""
+        for step in self._of_code():
+            check = _done(step, reason)
+            reason = reason or _blocked(step, check)
+            yield check
+        reason = reason or self._no_data
+        for step in self._of_data():
+            check = _done(step, reason)
+            reason = reason or _blocked(step, check)
+            yield check
+
+    def _of_code(self) -> list[_Step]:
+        return [
+            _Step("loads", self._loads, needed=True),
+            _Step("tensors", self._tensors, needed=True),
+            _Step("kept", self._kept),
+        ]
+
+    def _of_data(self) -> list[_Step]:
+        return [
+            _Step("data", self._data, needed=True),
+            _Step("step", self._step, needed=True),
+            _Step("determinism", self._determinism),
+            _Step("rounds", self._rounds),
+            _Step("bound", self._bound),
+            _Step("evaluation", self._evaluation),
+        ]
+
+    def _loads(self) -> tuple[str, dict[str, Any]]:
+        self._loaded = self._probe.look()
+        return f"class {self._loaded.name}", {"class": self._loaded.name}
+
+    def _tensors(self) -> tuple[str, dict[str, Any]]:
+        self._first = self._probe.first_model()
+        layout = Layout.of(self._first)
+        _compare(self._loaded.model, self._loaded.again, "a second model in one process")
+        _compare(self._loaded.model, layout, "a model in another process")
+        sent = Training(self._config, read_terms).codec.upload_bytes(layout)
+        values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent}
+        named = ", ".join(f"{name} {shape}" for name, shape in list(_words(layout).items())[:_NAMED])
+        more = ", …" if len(layout.names) > _NAMED else ""
+        counts = f"{len(layout.names)} federated tensors, {layout.length} parameters, {sent} bytes an upload"
+        return f"{counts}: {named}{more}", values
+
+    def _kept(self) -> tuple[str, dict[str, Any]]:
+        kept = self._probe.description.kept
+        sentence = f"at home stay {', '.join(kept.names)}" if kept.names else "no trained tensor stays at home"
+        return sentence, {"kept": _shapes(kept)}
+
+    def _data(self) -> tuple[str, dict[str, Any]]:
+        found = self._probe.description
+        values = {"samples": found.samples, "held_out": found.held_out}
+        return f"{found.samples} samples to train on, {found.held_out} held out", values
+
+    def _step(self) -> tuple[str, dict[str, Any]]:
+        step = self._probe.step(self._first, 1, {})
+        self._update = step.update
+        shapes = ", ".join(f"{name} {shape}" for name, shape in step.seen.items())
+        return f"{shapes}, mean loss {step.update.loss:.4g}", {**step.seen, "mean_loss": step.update.loss}
+
+    def _determinism(self) -> tuple[str, dict[str, Any]]:
+        again = self._probe.step(self._first, 1, {}).update
+        for one, other in ((self._update.tensors, again.tensors), (self._update.state, again.state)):
+            for name, value in one.items():
+                if not np.array_equal(value, other[name]):
+                    raise CheckFailed(
+                        f"the same step gave other bytes in {name}: draw from torch, NumPy or random only"
+                    )
+        return "the same step twice gives the same bytes", {}
+
+    def _rounds(self) -> tuple[str, dict[str, Any]]:
+        self._probe.step(self._update.tensors, 2, self._update.state)  # refused unless the layout is that of round 1
+        return "names and shapes are the same in the next round", {}
+
+    def _bound(self) -> tuple[str, dict[str, Any]]:
+        bound = self._config.masking.bound
+        largest, name = max((float(np.abs(value).max()), name) for name, value in self._update.tensors.items())
+        if largest > bound:
+            raise CheckFailed(
+                f"{name} reaches {largest:.4g} and masks carry values up to {bound:g}: raise bound in terms.toml, or "
+                "scale the data"
+            )
+        return f"values up to {largest:.4g}, in {name}; masks carry up to {bound:g}", {
+            "largest": largest,
+            "bound": bound,
+        }
+
+    def _evaluation(self) -> tuple[str, dict[str, Any]]:
+        if not self._probe.holds_out:
+            raise _Unneeded("data(self, source) holds nothing out")
+        accuracy, loss, samples = self._probe.evaluate(self._update.tensors)
+        if not math.isfinite(loss):
+            raise CheckFailed("the loss of the samples held out is not finite")
+        right = "" if accuracy is None else f", accuracy {accuracy:.4g}"
+        values = {"samples": samples, "loss": loss, "accuracy": accuracy}
+        return f"{samples} samples held out: loss {loss:.4g}{right}", values
+
+
+class _Unneeded(Exception):
+    """There is nothing to check; the message says why, in one clause."""
+
+
+def _done(step: _Step, reason: str) -> TaskCheck:
+    if reason:
+        return TaskCheck(step.name, CheckResult.NOT_CHECKED, reason)
+    try:
+        return TaskCheck(step.name, CheckResult.OK, *step.work())
+    except _Unneeded as why:
+        return TaskCheck(step.name, CheckResult.NOT_CHECKED, str(why))
+    except (TaskFailed, DivergedTraining, CheckFailed) as fault:
+        return TaskCheck(step.name, CheckResult.FAILED, str(fault).removeprefix("the task raised InvalidTask: "))
+
+
+def _blocked(step: _Step, check: TaskCheck) -> str:
+    return f"the check of {step.name} failed" if step.needed and check.result is CheckResult.FAILED else ""
+
+
+def _compare(one: Layout, other: Layout, what: str) -> None:
+    before, after = _words(one), _words(other)
+    for name in sorted(before | after):
+        if before.get(name) != after.get(name):
+            raise CheckFailed(f"{what} has {name} {after.get(name, 'missing')}, not {before.get(name, 'missing')}")
+
+
+def _shapes(layout: Layout) -> dict[str, list[int]]:
+    return {name: list(shape) for name, shape in zip(layout.names, layout.shapes, strict=True)}
+
+
+def _words(layout: Layout) -> dict[str, str]:
+    return {name: "×".join(map(str, shape)) or "number" for name, shape in _shapes(layout).items()}

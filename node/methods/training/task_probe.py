@@ -1,0 +1,66 @@
+"""A task's code, asked for more than rounds need: what it is, what one step does, its example data."""
+
+from base64 import b64decode
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.local_update import LocalUpdate
+from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, layout_said
+from fedgrove.node.sandbox.frames import printable
+
+_SHOWN = 200  # characters of what a task says of itself
+
+
+@dataclass(frozen=True)
+class LoadedTask:
+    """A task's class, and the layouts of two models that it made one after the other in one process."""
+
+    name: str
+    model: Layout
+    again: Layout
+
+
+@dataclass(frozen=True)
+class WatchedStep:
+    """What a step of training left, and types and shapes of ``inputs``, ``output``, ``target`` and ``loss``."""
+
+    update: LocalUpdate
+    seen: dict[str, str]
+
+
+class TaskProbe(TaskData):
+    """A task on one source of data, or on none, for those who want to know whether it works."""
+
+    def look(self) -> LoadedTask:
+        """Load it; TaskFailed if that fails."""
+        answer = self._run("look").header
+        model, again = layout_said(answer.get("model")), layout_said(answer.get("again"))
+        return LoadedTask(_shown(answer.get("class")), model, again)
+
+    def step(self, model: Tensors, number: int, state: Tensors) -> WatchedStep:
+        """Train on one batch or two of the data in round ``number``; TaskFailed or DivergedTraining if that fails."""
+        size = self._config.training.batch_size
+        more = {
+            "part": (0, max(1, len(self) // size)),
+            "training": asdict(replace(self._config.training, epochs=1)),
+        }
+        position = {"number": number, "rounds": self._config.federation.rounds, "seed": self._config.federation.seed}
+        reply = self._training("step", model, {**position}, 0, state, more)
+        seen = reply.header.get("seen")
+        if not isinstance(seen, dict):
+            raise TaskFailed("the task's step was not described")
+        return WatchedStep(self._update(reply), {str(name): _shown(value) for name, value in seen.items()})
+
+    def example(self) -> tuple[str, bytes]:
+        """The ending of the example file's name, as ``.csv``, and its bytes; TaskFailed if there is none."""
+        answer = self._run("example").header
+        ending, data = answer.get("ending"), answer.get("data")
+        if not (isinstance(ending, str) and isinstance(data, str)):
+            raise TaskFailed("the task's folder wrote no example data")
+        fine = ending[:1] == "." and ending[1:].isascii() and ending[1:].isalnum() and len(ending) < 10
+        return ending if fine else "", b64decode(data)
+
+
+def _shown(value: Any) -> str:
+    return printable(str(value), _SHOWN)
