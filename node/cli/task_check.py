@@ -14,7 +14,7 @@ from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
 from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.modes import AUTO, choose
 from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.tasks.bundle import Bundle, draft
+from fedgrove.node.tasks.bundle import Bundle, draft, has_lock
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.names import BundleError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedgrove.node.protocol.terms import FederationConfig
 
 EXAMPLE = "example_data.py"
+NO_DATA = "there are no data: give --data"
 _EXAMPLE_BYTES = 1 << 25  # of the reply with example data
 
 
@@ -79,7 +80,7 @@ class _Checks:
         except (BundleError, InvalidConfig) as fault:
             yield TaskCheck("bundle", CheckResult.FAILED, str(fault))
             return
-        yield check_bundle(bundle)
+        yield check_bundle(bundle, has_lock(self._source))
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         write_folder(place / "task", bundle.contents)
         data, reason = self._open_data(config, bundle, place)
@@ -92,11 +93,12 @@ class _Checks:
         if self._data is not None:
             return self._data.resolve(), ""
         if EXAMPLE not in bundle.contents:
-            return None, f"there are no data: give --data, as the folder has no {EXAMPLE}"
+            return None, NO_DATA
         try:
             ending, content = self._probe(config, place / "task", None).example()
         except TaskFailed as fault:
-            return None, f"there are no data: give --data, as {EXAMPLE} failed ({fault})"
+            console.print(f"{EXAMPLE} wrote no data: {fault}", soft_wrap=True, markup=False)
+            return None, NO_DATA
         path = place / f"example{ending}"
         path.write_bytes(content)
         console.print(f"without --data the checks use the data that {EXAMPLE} writes", markup=False)

@@ -19,8 +19,10 @@ def choose(wanted: str = AUTO) -> Mode:
     Raises
     ------
     SandboxUnavailable
-        This system has not what is wanted; ``off`` is never chosen unasked.
+        This system has not what is wanted, or nothing has this name; ``off`` is never chosen unasked.
     """
+    if wanted not in (AUTO, *Mode):
+        raise SandboxUnavailable(f"sandbox must be {AUTO}, {', '.join(Mode)}, not {wanted!r}")
     if wanted == Mode.OFF:
         return Mode.OFF
     faults = {Mode.STRICT: strict_fault, Mode.CONTAINED: contained_fault}

@@ -106,6 +106,11 @@ def draft(source: Path) -> Bundle:
     return _made(_sources(source)[1])
 
 
+def has_lock(source: Path) -> bool:
+    """Whether a task's folder, or the place next to its one file, has a lock."""
+    return (source / LOCK_NAME if source.is_dir() else source.with_suffix(".lock")).exists()
+
+
 def publish(bundle: Bundle, store: ContentStore) -> CID:
     """Put a bundle into a store, the root last; each part is pinned, so that it stays readable file by file."""
     for node in bundle.nodes:

@@ -74,7 +74,8 @@ def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | 
         if not is_finite(value):
             raise InvalidTask(f"{name} of a fresh model is not finite{place_of(task, 'model', folder)}")
     shapes = [{name: list(value.shape) for name, value in model.tensors().items()} for model in models]
-    return {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}, {}
+    kept = {name: list(value.shape) for name, value in models[0].federated.at_home().items()}
+    return {"class": type(task).__name__, "model": shapes[0], "again": shapes[1], "kept": kept}, {}
 
 
 def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

@@ -51,14 +51,22 @@ class _Step:
     needed: bool = False
 
 
-def check_bundle(bundle: Bundle) -> TaskCheck:
-    """The files, and whether the packages that the lock names are installed in these versions."""
+def check_bundle(bundle: Bundle, locked: bool) -> TaskCheck:
+    """The files, and whether the packages that the lock names are installed in these versions.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    locked : bool
+        Whether the lock lies next to the sources; if not, packing will write the one in the bundle.
+    """
     differences, packages = bundle.lock.differences(), dict(bundle.lock.packages)
-    values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "packages": packages}
-    values["differences"] = list(differences)
+    values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "locked": locked}
+    values |= {"packages": packages, "differences": list(differences)}
     if differences:
         return TaskCheck("bundle", CheckResult.WARNING, f"versions differ: {bundle.lock.warning()}", values)
-    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages as in the lock"
+    lock = "as in the lock" if locked else "for the lock that `fedgrove task pack` writes"
+    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}"
     return TaskCheck("bundle", CheckResult.OK, sentence, values)
 
 
@@ -116,10 +124,9 @@ class TaskTrial:
         return f"class {self._loaded.name}", {"class": self._loaded.name}
 
     def _tensors(self) -> tuple[str, dict[str, Any]]:
-        self._first = self._probe.first_model()
-        layout = Layout.of(self._first)
-        _compare(self._loaded.model, self._loaded.again, "a second model in one process")
-        _compare(self._loaded.model, layout, "a model in another process")
+        layout = self._loaded.model
+        _compare(layout, self._loaded.again)
+        self._first = self._probe.fresh(layout)
         sent = Training(self._config, read_terms).codec.upload_bytes(layout)
         values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent}
         named = ", ".join(f"{name} {shape}" for name, shape in list(_words(layout).items())[:_NAMED])
@@ -128,9 +135,9 @@ class TaskTrial:
         return f"{counts}: {named}{more}", values
 
     def _kept(self) -> tuple[str, dict[str, Any]]:
-        kept = self._probe.description.kept
-        sentence = f"at home stay {', '.join(kept.names)}" if kept.names else "no trained tensor stays at home"
-        return sentence, {"kept": _shapes(kept)}
+        kept = _shapes(self._loaded.kept)
+        sentence = f"at home stay {', '.join(kept)}" if kept else "no trained tensor stays at home"
+        return sentence, {"kept": kept}
 
     def _data(self) -> tuple[str, dict[str, Any]]:
         found = self._probe.description
@@ -200,11 +207,13 @@ def _blocked(step: _Step, check: TaskCheck) -> str:
     return f"the check of {step.name} failed" if step.needed and check.result is CheckResult.FAILED else ""
 
 
-def _compare(one: Layout, other: Layout, what: str) -> None:
+def _compare(one: Layout, other: Layout) -> None:
     before, after = _words(one), _words(other)
     for name in sorted(before | after):
         if before.get(name) != after.get(name):
-            raise CheckFailed(f"{what} has {name} {after.get(name, 'missing')}, not {before.get(name, 'missing')}")
+            raise CheckFailed(
+                f"a second model has {name} {after.get(name, 'missing')}, not {before.get(name, 'missing')}"
+            )
 
 
 def _shapes(layout: Layout) -> dict[str, list[int]]:

@@ -14,11 +14,12 @@ _SHOWN = 200  # characters of what a task says of itself
 
 @dataclass(frozen=True)
 class LoadedTask:
-    """A task's class, and the layouts of two models that it made one after the other in one process."""
+    """A task's class, layouts of two models that it made one after the other, and of what stays at home of one."""
 
     name: str
     model: Layout
     again: Layout
+    kept: Layout
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,12 @@ class TaskProbe(TaskData):
     def look(self) -> LoadedTask:
         """Load it; TaskFailed if that fails."""
         answer = self._run("look").header
-        model, again = layout_said(answer.get("model")), layout_said(answer.get("again"))
-        return LoadedTask(_shown(answer.get("class")), model, again)
+        layouts = (layout_said(answer.get(name)) for name in ("model", "again", "kept"))
+        return LoadedTask(_shown(answer.get("class")), *layouts)
+
+    def fresh(self, expected: Layout) -> Tensors:
+        """A first model, without a look at any data; TaskFailed if it has other tensors than expected."""
+        return self._run("first", {"seed": self._config.federation.seed}, expected=expected).tensors
 
     def step(self, model: Tensors, number: int, state: Tensors) -> WatchedStep:
         """Train on one batch or two of the data in round ``number``; TaskFailed or DivergedTraining if that fails."""

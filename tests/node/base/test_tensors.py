@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import InvalidModel, Layout, dump, flatten, load, unflatten
+from fedgrove.node.base.tensors import InvalidModel, Layout, dump, flatten, load, unflatten, with_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors import safe_open
 from safetensors.numpy import save
 
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
@@ -63,3 +64,14 @@ def test_a_truncated_model_is_refused():
 def test_a_vector_of_another_length_is_refused():
     with pytest.raises(InvalidModel, match="2 parameters"):
         unflatten(np.zeros(3, np.float32), Layout.of({"w": np.zeros(2, np.float32)}))
+
+
+def test_metadata_leave_the_tensors_as_they_are_and_are_read_by_safetensors(tmp_path):
+    tensors = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.ones(1, np.float32)}
+    metadata = {"round": "3", "cid": "bafy"}
+    data = with_metadata(dump(tensors), metadata)
+    assert data == with_metadata(dump(tensors), dict(reversed(metadata.items())))
+    (tmp_path / "model").write_bytes(data)
+    with safe_open(tmp_path / "model", "np") as file:
+        assert file.metadata() == metadata
+    assert dump(load(data)) == dump(tensors) and load(data).keys() == {"a", "b"}

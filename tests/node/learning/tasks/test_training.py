@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedgrove.node.learning.moments import MOMENT
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.tasks.federated import MOMENT
 from fedgrove.node.learning.tasks.task import InvalidTask, Task, dataset_of
 from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
 from fedgrove.node.learning.training import DivergedTraining, generator_of

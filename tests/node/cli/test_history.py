@@ -1,0 +1,85 @@
+"""``fedgrove history export`` and ``fedgrove model save``: of a kept run, of an archive, of a live ledger."""
+
+import json
+
+import pytest
+from fedgrove.chain.networks import anvil
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.archive import export_car
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.learning.datasets import load_dataset
+from safetensors import safe_open
+
+from tests.node.cli.test_bad_input import fedgrove
+
+NAMES = ["metrics.csv", "records.csv", "rounds.csv"]
+
+
+def test_a_run_and_its_archive_give_the_same_tables(run, tmp_path):
+    result = fedgrove("history", "export", str(run.directory), "--csv", "tables", "--json", cwd=tmp_path)
+    told = json.loads(result.stdout)
+    assert result.returncode == 0 and told["chain_id"] == run.history.chain_id
+    assert told["tables"]["rounds"] == {"file": "tables/rounds.csv", "rows": len(run.report["rounds"])}
+    export_car(run.directory, tmp_path / "run.car")
+    assert fedgrove("history", "export", "run.car", "--csv", "again", cwd=tmp_path).returncode == 0
+    for name in NAMES:
+        assert (tmp_path / "tables" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert len((tmp_path / "tables" / "records.csv").read_text().splitlines()) == 1 + len(run.records)
+
+
+def test_nothing_is_written_over(run, tmp_path):
+    (tmp_path / "metrics.csv").write_text("mine")
+    (tmp_path / "model").symlink_to("elsewhere")
+    for command in ("history export {} --csv .", "model save {} model", "model save {} metrics.csv"):
+        result = fedgrove(*command.format(run.directory).split(), cwd=tmp_path)
+        assert result.returncode == 2 and "already exists: nothing was changed" in result.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name != "model"] == ["metrics.csv"]
+    assert (tmp_path / "metrics.csv").read_text() == "mine"
+
+
+def test_a_model_is_saved_with_its_place(run, tmp_path):
+    last = run.report["rounds"][-1]
+    result = fedgrove("model", "save", str(run.directory), "last", "--json", cwd=tmp_path)
+    told = json.loads(result.stdout)
+    assert result.returncode == 0 and told["cid"] == last["model_cid"] and told["round"] == str(last["round"])
+    assert told["bytes"] == (tmp_path / "last").stat().st_size
+    assert fedgrove("model", "save", str(run.directory), "first", "--round", "1", cwd=tmp_path).returncode == 0
+    with safe_open(tmp_path / "first", "np") as file:
+        assert file.metadata()["cid"] == run.report["rounds"][0]["model_cid"]
+
+
+def test_a_live_ledger_gives_the_same_as_a_run(tmp_path):
+    with anvil() as network:
+        store = DiskStore(tmp_path / "store")
+        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, store)
+        demo.run()
+        reach = (demo.deployment.ledger, "--rpc", network.url, "--store", "disk:store")
+        result = fedgrove("history", "export", *reach, "--csv", "tables", "--json", cwd=tmp_path)
+        assert json.loads(result.stdout)["tables"]["rounds"]["rows"] == 1, result.stderr
+        result = fedgrove("model", "save", *reach, "model", "--json", cwd=tmp_path)
+        assert json.loads(result.stdout)["ledger"] == demo.deployment.ledger, result.stderr
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == NAMES
+
+
+DEAD = "0x000000000000000000000000000000000000dEaD"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("history export nowhere --csv tables", "does not hold a run"),
+        ("history export {run} --csv tables --rpc http://127.0.0.1:1", "go with a ledger's address"),
+        (f"history export {DEAD} --csv tables", "give --rpc and --store"),
+        (f"model save {DEAD} model --rpc http://127.0.0.1:1 --store disk:nowhere", "no store at nowhere"),
+        ("model save {run} model --round 99", "round 99 did not close"),
+        ("model save {run} no/such/place", "cannot write"),
+        ("model save junk model", "archive|CAR"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, tmp_path, arguments, sentence):
+    (tmp_path / "junk").write_text("no archive")
+    result = fedgrove(*arguments.format(run=run.directory).split(), cwd=tmp_path)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and not result.stdout, result.stderr
+    assert any(part in result.stderr for part in sentence.split("|")), result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["junk"]

@@ -1,0 +1,147 @@
+"""``fedgrove task check`` says what is fine, and of a task that is not, why, where, and with which exit code."""
+
+import json
+
+import pytest
+from fedgrove.node.tasks.beginning import begin
+from fedgrove.node.tasks.lock import LOCK_NAME
+
+from tests.node.cli.test_bad_input import fedgrove
+
+TASK = """
+import os
+import time
+
+import numpy as np
+from torch import nn
+
+import fedgrove as fg
+
+COUNT = iter(range(99))
+
+
+class Mine(fg.Task):
+    def __init__(self, fault: str = ""):
+        self.fault = fault
+
+    def model(self):
+        width = 4 + next(COUNT) if self.fault == "names" else 4
+        return nn.Sequential(nn.Linear(3, width), nn.BatchNorm1d(width), nn.Linear(width, 2))
+
+    def data(self, source):
+        if self.fault == "raises":
+            raise LookupError("no such column")
+        x = np.random.default_rng(0).normal(size=(80, 3)) * (50 if self.fault == "large" else 1)
+        y = np.arange(80) % 2
+        return fg.Data((x[:60], y[:60]), (x[60:], y[60:]))
+
+    def loss(self, output, target):
+        if self.fault == "hangs":
+            time.sleep(60)
+        factor = {"nan": float("nan"), "random": 1 + os.urandom(1)[0] / 100}.get(self.fault, 1)
+        return super().loss(output, target) * factor
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "task.py").write_text(TASK)
+    (tmp_path / "data").write_text("")
+    return tmp_path
+
+
+def with_fault(place, fault: str) -> None:
+    (place / "mine" / "terms.toml").write_text(f'[task]\nkeep = ["2.*"]\n[task.options]\nfault = "{fault}"\n')
+
+
+def checked(place, *options, code=0) -> dict:
+    result = fedgrove("task", "check", "mine", "--json", "--sandbox", "off", *options, cwd=place)
+    assert result.returncode == code, result.stderr
+    told = json.loads(result.stdout)
+    assert told["ok"] == (code == 0)
+    return {each["check"]: each for each in told["checks"]}
+
+
+def test_a_sound_task_passes_every_check_and_nothing_is_written(place):
+    found = checked(place, "--data", "data")
+    assert {each["result"] for each in found.values()} == {"ok"}
+    shapes = {"0.bias": [4], "0.weight": [4, 3], "1.bias": [4], "1.weight": [4], "1.running_mean": [4]}
+    shapes |= {"1.running_second_moment": [4], "2.bias": [2], "2.weight": [2, 4]}
+    assert found["tensors"]["values"] == {"tensors": shapes, "parameters": 42, "upload_bytes": 168}
+    assert found["data"]["values"] == {"samples": 60, "held_out": 20}
+    assert found["step"]["values"]["inputs"] == "float32 50×3" and found["step"]["values"]["output"] == "float32 50×2"
+    assert found["evaluation"]["values"]["samples"] == 20
+    assert [path.name for path in (place / "mine").iterdir()] == ["task.py"]
+
+
+def test_what_stays_at_home_is_named_and_is_not_in_an_upload(place):
+    with_fault(place, "")
+    found = checked(place, "--data", "data")
+    assert found["kept"]["values"]["kept"] == {"2.bias": [2], "2.weight": [2, 4]}
+    assert found["tensors"]["values"]["upload_bytes"] == 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "sentence"),
+    [
+        ("names", "tensors", "a second model has 0.bias 5, not 4"),
+        ("raises", "data", "the task raised LookupError: no such column (task.py, line 23)"),
+        ("nan", "step", "the loss is not finite (task.py, line 28)"),
+        ("hangs", "step", "ran for more than"),
+        ("random", "determinism", "the same step gave other bytes in 0.bias"),
+        ("large", "bound", "1.running_second_moment reaches"),
+    ],
+)
+def test_a_fault_fails_the_check_that_looks_for_it(place, fault, check, sentence):
+    with_fault(place, fault)
+    found = checked(place, "--data", "data", "--timeout", "8", code=1)
+    assert [name for name, each in found.items() if each["result"] == "failed"] == [check]
+    assert sentence in found[check]["sentence"]
+
+
+def test_each_check_is_a_line(place):
+    result = fedgrove("task", "check", "mine", "--data", "data", cwd=place)
+    names = ["bundle", "loads", "tensors", "kept", "data", "step", "determinism", "rounds", "bound", "evaluation"]
+    assert result.returncode == 0 and [line[13:26].strip() for line in result.stdout.splitlines()] == names
+
+
+def test_without_data_the_example_data_of_the_folder_are_used(tmp_path):
+    begin(tmp_path / "mine", "images")
+    found = checked(tmp_path)
+    assert found["data"]["values"]["samples"] == 100 and found["determinism"]["result"] == "ok"
+
+
+def test_without_any_data_the_code_alone_is_checked(place):
+    found = checked(place)
+    assert found["tensors"]["result"] == "ok"
+    assert found["data"]["result"] == found["evaluation"]["result"] == "not checked"
+    assert "give --data" in found["data"]["sentence"]
+
+
+def test_other_versions_are_a_warning(place):
+    lock = {"format": "fedgrove-task-lock-1", "packages": {"fedgrove": "0.1.0", "numpy": "0.5", "torch": "0.1"}}
+    (place / "mine" / LOCK_NAME).write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
+    found = checked(place)
+    assert found["bundle"]["result"] == "warning" and "in place of 0.5" in found["bundle"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("import nothing_of_this_name\n", "task.py, line 1 imports"), ("def broken(:\n", "task.py")],
+)
+def test_a_folder_that_cannot_be_packed_fails(place, text, sentence):
+    (place / "mine" / "task.py").write_text(text)
+    found = checked(place, code=1)
+    assert list(found) == ["bundle"] and sentence in found["bundle"]["sentence"]
+
+
+def test_terms_that_cannot_be_are_named(place):
+    (place / "mine" / "terms.toml").write_text("[training]\nepochs = 0\n")
+    assert "terms.toml of the task" in checked(place, code=1)["bundle"]["sentence"]
+
+
+@pytest.mark.parametrize("arguments", ["nowhere", "data", "mine --data nowhere", "mine --sandbox loose"])
+def test_bad_usage_is_one_sentence(place, arguments):
+    result = fedgrove("task", "check", *arguments.split(), cwd=place)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and not result.stdout, result.stderr
