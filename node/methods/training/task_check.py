@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
-from fedgrove.node.methods.terms import read_terms
-from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.frames import printable
 from fedgrove.node.tasks.bundle import Bundle
 
 _NAMED = 4  # tensors that a sentence names
+_LONGEST = 500  # characters of a sentence: names of tensors are the task's own
 
 
 class CheckResult(StrEnum):
@@ -127,7 +128,7 @@ class TaskTrial:
         layout = self._loaded.model
         _compare(layout, self._loaded.again)
         self._first = self._probe.fresh(layout)
-        sent = Training(self._config, read_terms).codec.upload_bytes(layout)
+        sent = MaskedUploads(self._config).upload_bytes(layout)
         values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent}
         named = ", ".join(f"{name} {shape}" for name, shape in list(_words(layout).items())[:_NAMED])
         more = ", …" if len(layout.names) > _NAMED else ""
@@ -196,11 +197,13 @@ def _done(step: _Step, reason: str) -> TaskCheck:
     if reason:
         return TaskCheck(step.name, CheckResult.NOT_CHECKED, reason)
     try:
-        return TaskCheck(step.name, CheckResult.OK, *step.work())
+        sentence, values = step.work()
+        return TaskCheck(step.name, CheckResult.OK, printable(sentence, _LONGEST), values)
     except _Unneeded as why:
         return TaskCheck(step.name, CheckResult.NOT_CHECKED, str(why))
     except (TaskFailed, DivergedTraining, CheckFailed) as fault:
-        return TaskCheck(step.name, CheckResult.FAILED, str(fault).removeprefix("the task raised InvalidTask: "))
+        sentence = str(fault).removeprefix("the task raised InvalidTask: ")
+        return TaskCheck(step.name, CheckResult.FAILED, printable(sentence, _LONGEST))
 
 
 def _blocked(step: _Step, check: TaskCheck) -> str:

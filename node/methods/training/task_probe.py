@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fedgrove.node.base.tensors import Layout, Tensors
-from fedgrove.node.learning.local_update import LocalUpdate
+from fedgrove.node.learning.local_update import LocalUpdate, RoundPosition
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, layout_said
 from fedgrove.node.sandbox.frames import printable
 
@@ -50,8 +50,9 @@ class TaskProbe(TaskData):
             "part": (0, max(1, len(self) // size)),
             "training": asdict(replace(self._config.training, epochs=1)),
         }
-        position = {"number": number, "rounds": self._config.federation.rounds, "seed": self._config.federation.seed}
-        reply = self._training("step", model, {**position}, 0, state, more)
+        settings = self._config.federation
+        position: RoundPosition = {"number": number, "rounds": settings.rounds, "seed": settings.seed}
+        reply = self._training("step", model, position, 0, state, more)
         seen = reply.header.get("seen")
         if not isinstance(seen, dict):
             raise TaskFailed("the task's step was not described")

@@ -37,8 +37,8 @@ class Mine(fg.Task):
 
     def loss(self, output, target):
         if self.fault == "hangs":
-            time.sleep(60)
-        factor = {"nan": float("nan"), "random": 1 + os.urandom(1)[0] / 100}.get(self.fault, 1)
+            time.sleep(600)
+        factor = {"nan": float("nan"), "random": 1 + int.from_bytes(os.urandom(8), "big") / 2**64}.get(self.fault, 1)
         return super().loss(output, target) * factor
 """
 
@@ -89,13 +89,14 @@ def test_what_stays_at_home_is_named_and_is_not_in_an_upload(place):
         ("raises", "data", "the task raised LookupError: no such column (task.py, line 23)"),
         ("nan", "step", "the loss is not finite (task.py, line 28)"),
         ("hangs", "step", "ran for more than"),
-        ("random", "determinism", "the same step gave other bytes in 0.bias"),
+        ("random", "determinism", "the same step gave other bytes in"),
         ("large", "bound", "1.running_second_moment reaches"),
     ],
 )
 def test_a_fault_fails_the_check_that_looks_for_it(place, fault, check, sentence):
     with_fault(place, fault)
-    found = checked(place, "--data", "data", "--timeout", "8", code=1)
+    stopped = ("--timeout", "20") if fault == "hangs" else ()
+    found = checked(place, "--data", "data", *stopped, code=1)
     assert [name for name, each in found.items() if each["result"] == "failed"] == [check]
     assert sentence in found[check]["sentence"]
 
