@@ -3,6 +3,7 @@
 Runs where the member's own code runs. Nothing that it returns is believed before it is checked.
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +44,7 @@ def describe(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     tensors = model.tensors() | strategy.initial_extras(weights_of(model))
     answer = {
         "samples": 0 if source is None else len(_data(header, task, source, "train")),
-        "held_out": 0 if source is None else _held_out(task, source),
+        "held_out": 0 if source is None else _held_out(header, task, source),
         "model": {name: list(value.shape) for name, value in tensors.items()},
         "kept": {name: list(shape) for name, shape in kept_layout(model, strategy).items()},
     }
@@ -85,11 +86,12 @@ def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
 
 
 def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
-    """Sums of the task's metrics over the samples held out."""
+    """Sums of the task's metrics over the samples held out; those that are no finite numbers are left out."""
     task = _task(header, folder)
     model: TaskModel = build(task, header["keep"], header["buffers"])
     sums = evaluate_task(task, model, _data(header, task, source, "held_out"), tensors)
-    return {"samples": sums.samples, "totals": sums.totals}, {}
+    finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
+    return {"samples": sums.samples, "totals": finite}, {}
 
 
 def _trained(
@@ -124,7 +126,7 @@ def _data(header: Mapping[str, Any], task: Task, source: Path | None, which: str
     """The samples of a source, or those of one of several clients that practise on it."""
     if source is None:
         raise InvalidTask("there are no data: give the task's data(self, source) a source")
-    whole = _samples(task, source, which)
+    whole = _samples(task, source / header.get("inside", ""), which)
     if which != "train" or header["part"] is None:
         return whole
     index, parts = header["part"]
@@ -134,8 +136,8 @@ def _data(header: Mapping[str, Any], task: Task, source: Path | None, which: str
     return whole.take(chosen) if isinstance(whole, Pairs) else Subset(whole, chosen)
 
 
-def _held_out(task: Task, source: Path) -> int:
-    held_out = getattr(task.data(source), "held_out", None)
+def _held_out(header: Mapping[str, Any], task: Task, source: Path) -> int:
+    held_out = getattr(task.data(source / header.get("inside", "")), "held_out", None)
     return 0 if held_out is None else len(dataset_of(held_out))
 
 

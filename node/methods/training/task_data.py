@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from fedgrove.node.base.strict_tables import Scalar
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
+from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
@@ -37,6 +39,54 @@ class Description:
     kept: Layout
 
 
+@dataclass(frozen=True)
+class TaskTerms:
+    """What of a federation's terms, or of a simulation's plan, a task's jobs depend on.
+
+    Attributes
+    ----------
+    options : mapping
+        Keyword arguments of the task's class.
+    keep : tuple of str
+        Patterns of names of tensors that stay at home.
+    shared : str
+        The file of the bundle with the shared set; empty: there is none.
+    buffers : bool
+        Whether running statistics travel. Where updates are clipped they have no place in the norm.
+    strategy, strategy_options
+        The local training strategy.
+    training : TrainingSettings
+        Of a client's round.
+    seed : int
+        Root of all randomness.
+    """
+
+    options: Mapping[str, Scalar]
+    keep: tuple[str, ...]
+    shared: str
+    buffers: bool
+    strategy: str
+    strategy_options: Mapping[str, float]
+    training: TrainingSettings
+    seed: int
+
+    @classmethod
+    def of(cls, config: FederationConfig) -> "TaskTerms":
+        """Those of a federation with a task."""
+        assert config.task is not None
+        task, strategy, buffers = config.task, config.strategy, config.privacy is None
+        return cls(
+            task.options,
+            task.keep,
+            task.shared,
+            buffers,
+            strategy.name,
+            strategy.options,
+            config.training,
+            config.federation.seed,
+        )
+
+
 class TaskProcess:
     """A task's worker on one source of data, for one or more clients of this process: one job at a time."""
 
@@ -58,25 +108,38 @@ class TaskData:
 
     Parameters
     ----------
-    config : FederationConfig
-        Terms with a task.
+    config : FederationConfig or TaskTerms
+        Terms with a task, or what of them it depends on.
     process : TaskProcess
         Is shown the task's folder and the member's source, and nothing else.
     part : (int, int), optional
         Index and number of clients that practise on one source; each takes every n-th sample.
+    inside : str
+        Name of the client's own source, where the process is shown a folder of several; empty: it is shown one.
+    description : Description, optional
+        What the task said of these data before; it is asked otherwise.
     """
 
-    def __init__(self, config: FederationConfig, process: TaskProcess, part: tuple[int, int] | None = None) -> None:
-        assert config.task is not None
-        self._config, self._process, self._shared = config, process, config.task.shared
+    def __init__(
+        self,
+        config: FederationConfig | TaskTerms,
+        process: TaskProcess,
+        part: tuple[int, int] | None = None,
+        inside: str = "",
+        description: Description | None = None,
+    ) -> None:
+        terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
+        self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
         self._terms: dict[str, Any] = {
-            "options": dict(config.task.options),
-            "keep": list(config.task.keep),
-            # Where updates are clipped, running statistics have no place in the norm.
-            "buffers": config.privacy is None,
-            "strategy": {"name": config.strategy.name, "options": dict(config.strategy.options)},
+            "options": dict(terms.options),
+            "keep": list(terms.keep),
+            "buffers": terms.buffers,
+            "strategy": {"name": terms.strategy, "options": dict(terms.strategy_options)},
             "part": part,
+            "inside": inside,
         }
+        if description is not None:
+            self.description = description
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="task")
 
     def __len__(self) -> int:
@@ -96,12 +159,12 @@ class TaskData:
 
     def first_model(self) -> Tensors:
         """What a federation starts from; TaskFailed if the task has no model."""
-        seed = {"seed": self._config.federation.seed}
+        seed = {"seed": self._seed}
         return self._run("first", seed, expected=self.description.model).tensors
 
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
         """Begin to train a round in a thread that waits for the task's process."""
-        return self._threads.submit(self._train, model, position, client, state)
+        return self._threads.submit(self.train, model, position, client, state)
 
     def evaluate(self, model: Tensors) -> tuple[float | None, float, int]:
         """Accuracy, where the task counts right answers, mean loss, and the number of samples held out."""
@@ -116,7 +179,8 @@ class TaskData:
         """Train no other round."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
+    def train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
+        """Train a round; TaskFailed or DivergedTraining if it cannot be."""
         return self._update(self._training("train", model, position, client, state))
 
     def _training(
@@ -135,7 +199,7 @@ class TaskData:
         header = {
             "position": position,
             "client": client,
-            "training": asdict(self._config.training),
+            "training": asdict(self._settings),
             "shared": self._shared,
         }
         sent = _named(MODEL, model) | _named(STATE, state)

@@ -6,7 +6,8 @@ from typing import Any
 
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import LocalUpdate, RoundPosition
-from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, layout_said
+from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.frames import printable
 
 _SHOWN = 200  # characters of what a task says of itself
@@ -33,6 +34,10 @@ class WatchedStep:
 class TaskProbe(TaskData):
     """A task on one source of data, or on none, for those who want to know whether it works."""
 
+    def __init__(self, config: FederationConfig, process: TaskProcess) -> None:
+        super().__init__(config, process)
+        self._rounds = config.federation.rounds
+
     def look(self) -> LoadedTask:
         """Load it; TaskFailed if that fails."""
         answer = self._run("look").header
@@ -41,17 +46,16 @@ class TaskProbe(TaskData):
 
     def fresh(self, expected: Layout) -> Tensors:
         """A first model, without a look at any data; TaskFailed if it has other tensors than expected."""
-        return self._run("first", {"seed": self._config.federation.seed}, expected=expected).tensors
+        return self._run("first", {"seed": self._seed}, expected=expected).tensors
 
     def step(self, model: Tensors, number: int, state: Tensors) -> WatchedStep:
         """Train on one batch or two of the data in round ``number``; TaskFailed or DivergedTraining if that fails."""
-        size = self._config.training.batch_size
+        size = self._settings.batch_size
         more = {
             "part": (0, max(1, len(self) // size)),
-            "training": asdict(replace(self._config.training, epochs=1)),
+            "training": asdict(replace(self._settings, epochs=1)),
         }
-        settings = self._config.federation
-        position: RoundPosition = {"number": number, "rounds": settings.rounds, "seed": settings.seed}
+        position: RoundPosition = {"number": number, "rounds": self._rounds, "seed": self._seed}
         reply = self._training("step", model, position, 0, state, more)
         seen = reply.header.get("seen")
         if not isinstance(seen, dict):

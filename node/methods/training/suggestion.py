@@ -1,0 +1,46 @@
+"""What a task's author suggests for the terms: ``terms.toml`` in the task's folder."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
+from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.tasks.folder import read_file
+
+TERMS = "terms.toml"
+
+
+@dataclass(frozen=True)
+class SuggestedTable:
+    """The ``[task]`` table of a suggestion: that of the terms, without the bundle."""
+
+    keep: tuple[str, ...] = ()
+    options: dict[str, Scalar] = field(default_factory=dict)
+    shared: str = ""
+
+
+@dataclass(frozen=True)
+class SuggestedTerms:
+    """A task's ``terms.toml``; ``bound`` is that of ``[masking]``."""
+
+    task: SuggestedTable = field(default_factory=SuggestedTable)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    bound: float = 8.0
+
+    def to_tables(self) -> dict[str, dict[str, Any]]:
+        """The tables of terms, or of a plan, that it suggests."""
+        own = asdict(self.task) | {"keep": list(self.task.keep)}
+        return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
+
+
+def suggested_by(folder: Path) -> SuggestedTerms:
+    """What a folder suggests; the defaults where it has no such file, InvalidConfig where it is not right."""
+    path = folder / TERMS
+    if not path.is_file():
+        return SuggestedTerms()
+    try:
+        return build(SuggestedTerms, parse_toml(read_file(path)), "")
+    except ValueError as fault:
+        raise InvalidConfig(f"{path}: {fault}") from None
