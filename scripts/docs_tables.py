@@ -11,6 +11,7 @@ from fedgrove.chain.deployment import Settings
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan
+from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
@@ -77,6 +78,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "clusters": ("reference.md", clusters),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
     "plan": ("simulate.md", plan),
+    "task": ("simulate.md", lambda: _fields(SimulatedTask)),
     "partition": ("simulate.md", lambda: _fields(PartitionSettings)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{

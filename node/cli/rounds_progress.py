@@ -26,7 +26,7 @@ class RoundsDisplay:
         self._at = 0
         self._done_here = 0
         self._label = ""
-        self._accuracy: float | None = None
+        self._found = ""  # how the global model did, last
         self._started = self._last_line = time.monotonic()
         columns = (
             TextColumn("{task.description}"),
@@ -49,7 +49,7 @@ class RoundsDisplay:
     def begin(self, label: str, rounds: int) -> None:
         """A run of so many rounds begins, or goes on; 0 is of comparisons only."""
         self._before += self._rounds
-        self._label, self._rounds, self._at, self._accuracy = label, rounds, 0, None
+        self._label, self._rounds, self._at, self._found = label, rounds, 0, ""
         if rounds:
             self._show(always=True)
 
@@ -58,7 +58,9 @@ class RoundsDisplay:
         self._at = result.round
         self._done_here += 1
         if result.accuracy is not None:
-            self._accuracy = result.accuracy
+            self._found = f", accuracy {result.accuracy:.4f}"
+        elif result.loss is not None:
+            self._found = f", loss {result.loss:.4f}"
         self._show(always=self._at == self._rounds)
 
     def compared(self, done: int, total: int) -> None:
@@ -80,16 +82,15 @@ class RoundsDisplay:
         return f"{60 * rate:.3g} rounds/min, {duration((self._total - self._before - self._at) / rate)} left"
 
     def _show(self, always: bool) -> None:
-        accuracy = "" if self._accuracy is None else f", accuracy {self._accuracy:.4f}"
         if self._bar is not None:
-            text = f"{self._label}: round {self._at} of {self._rounds}{accuracy}"
+            text = f"{self._label}: round {self._at} of {self._rounds}{self._found}"
             self._bar.update(self._task, completed=self._before + self._at, description=text, pace=self.pace)
             return
         if always or time.monotonic() - self._last_line >= LINE_SECONDS:
             self._last_line = time.monotonic()
             overall = f"{self._before + self._at} of {self._total} in all"
             pace = f"; {self.pace}" if self.pace else ""
-            text = f"{self._label}: round {self._at} of {self._rounds}{accuracy} ({overall}{pace})"
+            text = f"{self._label}: round {self._at} of {self._rounds}{self._found} ({overall}{pace})"
             console.print(text, soft_wrap=True, markup=False)
 
 

@@ -5,15 +5,18 @@ import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from fedgrove.node.base.files import AlreadyInUse, write_atomically
 from fedgrove.node.base.inline import inline_table
 from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
+from fedgrove.node.cli.simulated_runs import SimulatedRun, print_runs
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, check_directory
 from fedgrove.node.lab.simulation.clustered.settings import METHODS
 from fedgrove.node.lab.simulation.executors import NoExecutor, open_executor
@@ -23,11 +26,14 @@ from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.procfl.settings import ProCflSettings
-from rich import box
-from rich.table import Table
+from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.sandbox.modes import AUTO, choose
 
-# The paper's accuracy is the mean of the last so many rounds.
-LAST_ROUNDS = 20
+if TYPE_CHECKING:
+    from fedgrove.node.lab.simulation.task_folder import (
+        OpenedTask,  # brings the sandbox, which reading a plan does without
+    )
+
 PLAN = "plan.toml"
 
 
@@ -38,18 +44,11 @@ class SimulationRequest:
     given: GivenPlan
     plans: Sequence[Plan]
     data_dir: Path | None
+    sandbox: str
     executor: str
     workers: int
     out: Path | None
     resume: bool
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run that has ended, and the seconds it took here."""
-
-    record: RunRecord
-    seconds: float
 
 
 def simulate(
@@ -66,6 +65,11 @@ def simulate(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
     ] = None,
+    task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
+    ] = None,
+    sandbox: Sandbox = AUTO,
     clients: Annotated[int | None, typer.Option(help="How many clients there are (100).")] = None,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds (100).")] = None,
     strategy: Annotated[
@@ -96,6 +100,8 @@ def simulate(
     """
     named = {
         "data.dataset": dataset,
+        "task.folder": task and str(task),
+        "data.source": source and str(source),
         "simulation.clients": clients,
         "federation.rounds": rounds,
         "strategy.name": strategy,
@@ -109,16 +115,16 @@ def simulate(
     numbers = [given.plan.seed] if seeds is None else read_seeds(seeds)
     plans = [given.plan.with_seed(number) for number in numbers]
     try:
-        runs = _run_all(SimulationRequest(given, plans, data_dir, executor, workers, out, resume))
+        runs = _run_all(SimulationRequest(given, plans, data_dir, sandbox, executor, workers, out, resume))
     except InvalidPlan as mistake:
         raise CommandError(f"{plan}: {mistake}" if plan else str(mistake)) from None
     if as_json:
         print_json({"runs": [{"record": run.record.to_json(), "seconds": run.seconds} for run in runs]})
     else:
-        _print_table(runs)
+        print_runs(runs)
 
 
-def _run_all(request: SimulationRequest) -> list[Run]:
+def _run_all(request: SimulationRequest) -> list[SimulatedRun]:
     """Run one plan after the other, and draw the figures; every end of a run in one sentence."""
     out = request.out
     go_on = f"; what is done is kept in {out}, --resume goes on" if out else ""
@@ -140,45 +146,60 @@ def _run_all(request: SimulationRequest) -> list[Run]:
         raise CommandError(f"stopped{go_on}", 130) from None
 
 
-def _run_on(pool: Executor, workers: int, request: SimulationRequest) -> list[Run]:
+def _run_on(pool: Executor, workers: int, request: SimulationRequest) -> list[SimulatedRun]:
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.lab.simulation.kinds import simulation_of
     from fedgrove.node.lab.simulation.workers import SimulationFailed
-    from fedgrove.node.learning.datasets import load_dataset
     from fedgrove.node.learning.training import DivergedTraining
 
-    dataset = load_dataset(request.given.plan.dataset, request.data_dir)
-    request.given.check_data(dataset)
     runs = []
-    with RoundsDisplay(sum(plan.rounds for plan in request.plans)) as display:
+    with ExitStack() as stack:
+        subject = _subject(request, stack)
+        display = stack.enter_context(RoundsDisplay(sum(plan.rounds for plan in request.plans)))
         for plan in request.plans:
             started = time.monotonic()
             directory = _directory(request.out, plan) if request.out else None
-            simulation = simulation_of(plan, dataset, pool, workers, directory, request.resume, display.compared)
+            simulation = simulation_of(plan, subject, pool, workers, directory, request.resume, display.compared)
             display.begin(f"seed {plan.seed}", plan.rounds)
             try:
                 for result in simulation.run():
                     display.advance(result)
-            except (DivergedTraining, SimulationFailed) as fault:
+            except (DivergedTraining, SimulationFailed, TaskFailed) as fault:
                 raise CommandError(str(fault), FAILED) from None
             if directory is not None:
                 write_atomically(directory / PLAN, plan_bytes(plan))
-            runs.append(Run(simulation.record, round(time.monotonic() - started, 3)))
+            runs.append(SimulatedRun(simulation.record, round(time.monotonic() - started, 3)))
     if request.out is not None:
-        _draw([run.record for run in runs], dataset, request.out)
+        _draw([run.record for run in runs], subject, request.out)
     return runs
 
 
-def _draw(records: list[RunRecord], dataset: Dataset, out: Path) -> None:
+def _subject(request: SimulationRequest, stack: ExitStack) -> "Dataset | OpenedTask":
+    """The data set, or the user's own task, whose processes the stack ends."""
+    from fedgrove.node.lab.simulation.task_folder import opened_task
+    from fedgrove.node.learning.datasets import load_dataset
+
+    plan = request.plans[0]
+    if plan.task is not None:
+        return stack.enter_context(opened_task(plan, choose(request.sandbox)))
+    dataset = load_dataset(plan.dataset, request.data_dir)
+    request.given.check_data(dataset)
+    return dataset
+
+
+def _draw(records: list[RunRecord], subject: "Dataset | OpenedTask", out: Path) -> None:
     """Accuracy over the rounds, the partition of the first seed, and accuracy out of distribution where probed."""
     from fedgrove.node.lab.simulation import figures
     from fedgrove.node.lab.simulation.data import deal_data
+    from fedgrove.node.lab.simulation.task_folder import OpenedTask
 
     plan = records[0].plan
-    data = deal_data(plan, dataset, with_shared=False)
     try:
-        figures.accuracy_figure({plan.strategy: records}, out / "accuracy.png")
-        figures.partition_figure(data.training.y, data.parts, out / "partition.png")
+        if all(record.rounds[-1].accuracy is not None for record in records):
+            figures.accuracy_figure({plan.strategy: records}, out / "accuracy.png")
+        if not isinstance(subject, OpenedTask):
+            data = deal_data(plan, subject, with_shared=False)
+            figures.partition_figure(data.training.y, data.parts, out / "partition.png")
         if plan.clustering is not None:
             figures.personal_figure({plan.clustering.method: records}, out / "personal.png")
         if isinstance(plan.clustering, ProCflSettings):
@@ -198,49 +219,6 @@ def _draw_clusters(directory: Path) -> None:
 
     found = read_clusters(directory)
     figures.clusters_figure(found.similarity.ism, found.members, found.attackers, directory / "clusters.png")
-
-
-def _print_table(runs: list[Run]) -> None:
-    plan = runs[0].record.plan
-    table = Table(title=f"{plan.strategy} on {plan.dataset}", box=box.SIMPLE_HEAD)
-    headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
-    for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
-        table.add_column(heading, justify="right")
-    for run in runs:
-        rounds = run.record.rounds
-        accuracies = [result.accuracy for result in rounds[-LAST_ROUNDS:] if result.accuracy is not None]
-        spent = rounds[-1].privacy
-        table.add_row(
-            str(run.record.plan.seed),
-            str(len(rounds)),
-            f"{rounds[-1].accuracy:.4f}",
-            f"{sum(accuracies) / len(accuracies):.4f}",
-            f"{rounds[-1].loss:.4f}",
-            f"{run.seconds:.1f}",
-            *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
-        )
-    console.print(table)
-    for run in runs if plan.clustering else ():
-        console.print(_of_clusters(run.record), soft_wrap=True)
-    if any(len(run.record.rounds) < plan.rounds for run in runs):
-        console.print(f"The privacy budget ends before round {plan.rounds}.")
-    if getattr(plan.privacy, "participation", "") == "secret":
-        readers = ", ".join(f"{run.record.rounds[-1].figure('ledger_epsilon'):.3g}" for run in runs)
-        sentence = f"ε holds towards those who see only models; readers of a ledger, who know who was drawn: {readers}."
-        console.print(sentence, soft_wrap=True)
-    if plan.privacy:
-        sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
-        console.print(sentence, soft_wrap=True)
-
-
-def _of_clusters(record: RunRecord) -> str:
-    """A sentence on a clustered run."""
-    last = record.rounds[-1].clusters
-    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
-    return (
-        f"Seed {record.plan.seed}: personalised accuracy {last.personal_accuracy:.4f}, {sum(map(bool, last.groups))} "
-        f"models in the last round, {expelled} clients expelled"
-    )
 
 
 def _make(out: Path) -> None:

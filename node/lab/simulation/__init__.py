@@ -12,6 +12,8 @@ checkpoint   after each round, atomic; what a strategy keeps for a client stands
 workers      hands tasks to an executor and adds up what they give, with tests of models behind the training
 loop         the loop over the rounds: draw, train, keep, test
 run          a round of one model
+dataset_run  a run on a data set
+task_*       a run of a user's own task: its folder and data, opened; what workers do with it, in sandboxes
 clustered    clustered training, attacks on it, and its rivals
 kinds        the simulation that suits a plan
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution

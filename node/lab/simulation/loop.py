@@ -13,17 +13,13 @@ from pathlib import Path
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.tensors import Layout, Tensors, dump
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirectory
-from fedgrove.node.lab.simulation.data import Dealt, deal_data
 from fedgrove.node.lab.simulation.draws import draws, last_round
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
-from fedgrove.node.lab.simulation.tasks import TaskMaker
-from fedgrove.node.lab.simulation.work import RunTerms
+from fedgrove.node.lab.simulation.tasks import RoundTasks
 from fedgrove.node.lab.simulation.workers import PendingTest, Workforce
-from fedgrove.node.learning.models import initial_tensors
-from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.methods.training.task_data import TaskFailed
 
 SCRATCH = "scratch"
 
@@ -32,14 +28,12 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationRun(ABC):
-    """Federated learning of many clients, without chain and store; subclasses say what a round trains.
+    """Federated learning of many clients, without chain and store; subclasses say on what, and what a round trains.
 
     Parameters
     ----------
     plan : Plan
         What is simulated.
-    dataset : Dataset
-        The plan's data.
     executor : Executor
         Where tasks run.
     workers : int
@@ -55,12 +49,13 @@ class SimulationRun(ABC):
     ------
     InvalidPlan
         Unknown options of the strategy, data that do not suit the plan, or a privacy budget for not even one round.
+    TaskFailed
+        A task of the user's own failed.
     """
 
     def __init__(
         self,
         plan: Plan,
-        dataset: Dataset,
         executor: Executor,
         workers: int,
         directory: Path | None = None,
@@ -78,22 +73,11 @@ class SimulationRun(ABC):
             )
         try:
             self._check_plan()
-            strategy = make_strategy(plan.strategy, plan.options)
-            self._data = deal_data(plan, dataset, strategy.needs_shared)
-            spec = self._data.spec
-            for seed in self._model_seeds():
-                weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
-                self._models.append({**weights, **strategy.initial_extras(weights)})
+            self._digest = self._found()
             self._layout = Layout.of(self._models[0])
             self._prepare()
         except ValueError as fault:
             raise InvalidPlan(str(fault)) from None
-        self._terms = RunTerms(self._data.digest(), spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
-
-    @property
-    def data(self) -> Dealt:
-        """The data as they are dealt, not poisoned."""
-        return self._data
 
     @property
     def record(self) -> RunRecord:
@@ -114,13 +98,15 @@ class SimulationRun(ABC):
             The directory's checkpoint is damaged or another run's.
         DivergedTraining
             A client's model left the finite numbers or the bound.
+        TaskFailed
+            A task of the user's own failed; the message names client, round, and the task's file and line.
         SimulationFailed
             A worker was lost.
         AlreadyInUse
             Another process runs in the directory.
         """
         with own_directory(self._directory) as (directory, scratch):
-            self._files = RunDirectory(directory, self._plan, self._terms.data)
+            self._files = RunDirectory(directory, self._plan, self._digest)
             checkpoint = self._files.load(self._resume)
             self._tasks = self._begin(directory, scratch)
             if checkpoint is not None:
@@ -137,7 +123,7 @@ class SimulationRun(ABC):
                 yield from self._tested()
             try:
                 result = self._round(len(self._rounds) + 1, drawn)
-            except DivergedTraining:
+            except (DivergedTraining, TaskFailed):
                 # What the record holds of a run that ends here must not depend on which tasks came first.
                 yield from self._tested()
                 raise
@@ -156,12 +142,12 @@ class SimulationRun(ABC):
     def _queue_test(self) -> bool:
         """Have the last round's models tested behind the next training, if that is due."""
         last = self._rounds[-1] if self._rounds else None
-        if last is None or last.accuracy is not None:
+        if last is None or last.loss is not None:
             return False
         if last.round != self._last and not self._plan.evaluates(last.round):
             return False
         self._workforce.pending = self._test(last)
-        return True
+        return self._workforce.pending is not None
 
     def _tested(self) -> list[RoundResult]:
         """The last round's result, if it has been tested since the last call or is yet to be."""
@@ -176,12 +162,12 @@ class SimulationRun(ABC):
         """Raise ValueError if such a plan is not for this class."""
 
     @abstractmethod
+    def _found(self) -> str:
+        """Set the first models; the digest of the data. ValueError where they do not suit the plan."""
+
+    @abstractmethod
     def _prepare(self) -> None:
         """Look at data and model before the run; ValueError where they do not suit the plan."""
-
-    def _model_seeds(self) -> list[int]:
-        """Seeds of the initial weights, one a model."""
-        return [self._plan.seed]
 
     @property
     def _kept(self) -> Tensors:
@@ -189,7 +175,7 @@ class SimulationRun(ABC):
         return self.tensors
 
     @abstractmethod
-    def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
+    def _begin(self, directory: Path, scratch: Path) -> RoundTasks:
         """Get ready for the first round; the tasks are those that publish a round's models."""
 
     @abstractmethod
@@ -201,8 +187,8 @@ class SimulationRun(ABC):
         """Train a round and put its models in place of the last; its result, not yet tested."""
 
     @abstractmethod
-    def _test(self, result: RoundResult) -> PendingTest:
-        """How a round's models are tested."""
+    def _test(self, result: RoundResult) -> PendingTest | None:
+        """How a round's models are tested; None where there is nothing to test them on."""
 
 
 @contextmanager

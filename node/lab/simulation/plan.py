@@ -13,12 +13,16 @@ import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import METHODS, ClusteringSettings
-from fedgrove.node.learning.settings import MODELS, STRATEGIES, PartitionSettings, TrainingSettings
+from fedgrove.node.lab.simulation.task_settings import SimulatedTask
+from fedgrove.node.learning.settings import MODELS, SHARING, STRATEGIES, PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
-_LATER = {"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"}
+_LATER = {
+    **{"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"},
+    **{"task": None, "source": ""},
+}
 # Settings of several kinds: the types, the key that tells them apart, and the kinds by its value.
 _TAGGED: dict[str, tuple[Any, str, Mapping[str, type]]] = {
     "privacy": (PrivacySettings, "mechanism", MECHANISMS),
@@ -33,6 +37,7 @@ PLACES = {
     "train_samples": "data.train_samples",
     "test_samples": "data.test_samples",
     "shared_per_class": "data.shared_per_class",
+    "source": "data.source",
     "rounds": "federation.rounds",
     "sampled": "federation.sampling_rate",
     "seed": "federation.seed",
@@ -42,6 +47,11 @@ PLACES = {
     "bound": "masking.bound",
 }
 """Table and key of each plain value in a plan's file; the other attributes are tables of their own."""
+OF_NETWORKS = (
+    *("dataset", "train_samples", "test_samples", "shared_per_class", "partition", "model", "probe_every", "device"),
+    "attack",
+)
+"""What says how a shipped network is trained, and nothing of a task."""
 
 
 class InvalidPlan(InvalidConfig):
@@ -93,6 +103,11 @@ class Plan:
         How clients get models of their own; None trains one model, and does not measure how it suits whom.
     attack : AttackSettings or None
         Who poisons the training; needs ``clustering``.
+    task : SimulatedTask or None
+        What is trained in place of a shipped network: a task of the user's own.
+    source : str
+        What the task's ``data`` reads: a folder with one source for each client, in the order of their names, and
+        perhaps one whose name starts with ``test``; any other is shared out, each client taking every n-th sample.
     device : str
         cpu or cuda; a plan's file may say auto, for cuda if there is any. A GPU adds in another order than the
         processor, so results differ in their last bits.
@@ -118,6 +133,8 @@ class Plan:
     clustering: ClusteringSettings | None = None
     attack: AttackSettings | None = None
     device: str = "cpu"
+    task: SimulatedTask | None = None
+    source: str = ""
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -136,7 +153,13 @@ class Plan:
         # Whole numbers of JSON may be too large for a float.
         fine = all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in self.options.values())
         _check(fine, "options", "finite numbers by name", self.options)
+        _check_task(self)
         _check_clustering(self)
+
+    @property
+    def subject(self) -> str:
+        """What is trained on, for people: the task's folder, or the data set."""
+        return self.dataset if self.task is None else self.task.folder
 
     @property
     def drawn(self) -> int:
@@ -166,7 +189,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; equal plans give equal ones, whether a number was written 1 or 1.0."""
-        return {**_plain(self), "options": {name: float(self.options[name]) for name in sorted(self.options)}}
+        plain = {**_plain(self), "options": {name: float(self.options[name]) for name in sorted(self.options)}}
+        return plain if self.task is None else {name: plain[name] for name in plain if name not in OF_NETWORKS}
 
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
@@ -202,6 +226,27 @@ def _plain(value: Any) -> dict[str, Any]:
             plain[item.name] = list(entry) if isinstance(entry, tuple) else entry
     tag = next((tag for kind, tag, _ in _TAGGED.values() if isinstance(value, kind)), None)
     return {tag: getattr(value, tag), **plain} if tag else plain
+
+
+def _check_task(plan: Plan) -> None:
+    if plan.task is None:
+        _check(plan.source == "", "source", "left out without a task, whose data() reads it", plan.source)
+        return
+    if plan.clustering is not None:
+        name = plan.clustering.method
+        raise InvalidPlan(f"{name} trains shipped networks, and no task: leave out one of the tables {name} and task")
+    for item in fields(plan):
+        if item.name in OF_NETWORKS and getattr(plan, item.name) != _default_of(item):
+            raise InvalidPlan(f"{PLACES.get(item.name, item.name)} is for shipped networks: leave it out with a task")
+    for name in ("crop", "flip", "erase"):
+        if getattr(plan.training, name):
+            raise InvalidPlan(f"training.{name} must be left out with a task, whose data() augments")
+    if plan.strategy in SHARING and not plan.task.shared:
+        raise InvalidPlan(f"task.shared must name a file of the task's folder where strategy.name is {plan.strategy}")
+
+
+def _default_of(item: dataclasses.Field) -> Any:
+    return item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
 
 
 def _check_clustering(plan: Plan) -> None:

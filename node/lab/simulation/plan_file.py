@@ -16,12 +16,14 @@ import tomli_w
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import METHODS
-from fedgrove.node.lab.simulation.plan import PLACES, InvalidPlan, Plan
+from fedgrove.node.lab.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
+from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
+from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.settings import MECHANISMS
 
 Tables = dict[str, Any]
@@ -46,7 +48,7 @@ def _plain_tables() -> dict[str, type]:
 
 
 _PLAIN = _plain_tables()
-_TABLES = (*_PLAIN, "training", "partition", "privacy", "attack", *METHODS)
+_TABLES = (*_PLAIN, "training", "partition", "privacy", "attack", "task", *METHODS)
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,12 @@ def plan_of(tables: Tables) -> Plan:
     for name in tables:
         if name not in _TABLES:
             raise InvalidConfig(f"unknown table {join('', name)}; known in a plan: {', '.join(sorted(_TABLES))}")
+    tables = _with_suggestions(tables)
     plain = {name: build(kind, tables.get(name, {}), name) for name, kind in _PLAIN.items()}
     values: Tables = {name: getattr(plain[table], key) for name, table, key in _places()}
     values["device"] = _device(values["device"])
     training = tables.get("training", {})
-    if isinstance(training, dict):
+    if isinstance(training, dict) and "task" not in tables:
         training = dataclasses.asdict(default_settings(values["dataset"])) | training
     return Plan(
         **values,
@@ -120,22 +123,36 @@ def plan_of(tables: Tables) -> Plan:
         privacy=build_tagged(MECHANISMS, "mechanism", tables.get("privacy", {"mechanism": "none"}), "privacy"),
         clustering=_method_of({name: tables[name] for name in METHODS if name in tables}),
         attack=build(AttackSettings, tables["attack"], "attack") if "attack" in tables else None,
+        task=build(SimulatedTask, tables["task"], "task") if "task" in tables else None,
     )
 
 
 def plan_bytes(plan: Plan) -> bytes:
-    """The TOML file of a plan, with all keys; read again it gives an equal plan."""
+    """The TOML file of a plan, with all keys that have an effect; read again it gives an equal plan."""
     tables: Tables = {}
+    without = ("source",) if plan.task is None else OF_NETWORKS
     for name, table, key in _places():
-        tables.setdefault(table, {})[key] = getattr(plan, name)
-    for name in ("training", "partition", "attack"):
-        if getattr(plan, name) is not None:
+        if name not in without:
+            tables.setdefault(table, {})[key] = getattr(plan, name)
+    for name in ("training", "partition", "attack", "task"):
+        if getattr(plan, name) is not None and name not in without:
             tables[name] = dataclasses.asdict(getattr(plan, name))
     if plan.privacy is not None:
         tables["privacy"] = {"mechanism": plan.privacy.mechanism, **dataclasses.asdict(plan.privacy)}
     if plan.clustering is not None:
         tables[plan.clustering.method] = dataclasses.asdict(plan.clustering)
     return tomli_w.dumps(tables).encode()
+
+
+def _with_suggestions(tables: Tables) -> Tables:
+    """The tables, with what the author of their task suggests in place of keys that are left out."""
+    task = tables.get("task")
+    folder = task.get("folder") if isinstance(task, dict) else None
+    if not isinstance(folder, str) or not folder:
+        return tables
+    suggested = suggested_by(Path(folder)).to_tables()
+    given = {name: tables.get(name, {}) for name in suggested}
+    return tables | {name: suggested[name] | given[name] for name in given if isinstance(given[name], dict)}
 
 
 def _method_of(given: Tables) -> Any:
@@ -160,12 +177,12 @@ def _is_federation(tables: Tables) -> bool:
     return not _FEDERATIONS.isdisjoint(tables) or (isinstance(model, dict) and "input_shape" in model)
 
 
-def _of_federation(tables: Tables) -> tuple[Tables, ModelSpec]:
-    """The plan's tables in those of a federation's file, and its model."""
+def _of_federation(tables: Tables) -> tuple[Tables, ModelSpec | None]:
+    """The plan's tables in those of a federation's file, and its model, if it has one."""
     added = {name: tables[name] for name in _ADDED if name in tables}
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
     terms = json.loads(config.to_bytes())
-    if config.model is None:
+    if config.model is None and config.task is None:
         raise InvalidConfig(f"{config.method.name} trains no model, and only training is simulated here")
     if isinstance(config.method, ProCflTerms):  # a simulation does without the rounds of comparisons, which come first
         terms["federation"]["rounds"] -= config.method.first_rounds

@@ -1,24 +1,26 @@
 """One model for all clients: a round's uploads become the next model as the plan's mechanism says."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
+from fedgrove.node.lab.simulation.dataset_run import DatasetRun
 from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.record import RoundResult
-from fedgrove.node.lab.simulation.tasks import TaskMaker
+from fedgrove.node.lab.simulation.tasks import ClientsTasks, TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, SliceScore
 from fedgrove.node.lab.simulation.workers import PendingTest
 
 
-class Simulation(SimulationRun):
-    """A plan without clustering."""
+class OneModelRun(SimulationRun):
+    """A plan without clustering, on whatever data."""
 
     def _check_plan(self) -> None:
         if self._plan.clustering is not None:
@@ -27,8 +29,13 @@ class Simulation(SimulationRun):
     def _prepare(self) -> None:
         self._mechanism = mechanism_of(self._plan, self._layout.length)
 
-    def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
-        return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)
+    def _begin(self, directory: Path, scratch: Path) -> ClientsTasks:
+        self._maker = self._make_tasks(scratch)
+        return self._maker
+
+    @abstractmethod
+    def _make_tasks(self, scratch: Path) -> ClientsTasks:
+        """What makes the tasks of the rounds; ``scratch`` is an empty directory for what workers read."""
 
     def _restore(self, kept: Tensors) -> None:
         self._models = [kept]
@@ -45,23 +52,33 @@ class Simulation(SimulationRun):
         return replace(round_result(number, uploads.clients), privacy=released)
 
     def _uploads(self, number: int, drawn: tuple[int, ...], encoder: Encoder) -> Uploads:
-        (model,) = self._tasks.publish(self._models)
+        (model,) = self._maker.publish(self._models)
         state = partial(self._files.state, before=number)
         work = self._workforce
-        tasks = self._tasks.training(number, model, drawn, encoder, work.count, 4 * self._layout.length, state)
+        tasks = self._maker.training(number, model, drawn, encoder, work.count, 4 * self._layout.length, state)
         keep = partial(self._files.keep_state, number)
         sums, results = work.train(tasks, {0: drawn}, encoder.length(self._layout), keep)
         return Uploads(number, sums[0], results, flatten(self._models[0]))
 
-    def _test(self, result: RoundResult) -> PendingTest:
-        (model,) = self._tasks.publish(self._models)
-        return PendingTest(partial(self._tasks.evaluation, result.round, model), partial(_scored, result))
+    def _test(self, result: RoundResult) -> PendingTest | None:
+        if not self._maker.tests:
+            return None
+        (model,) = self._maker.publish(self._models)
+        return PendingTest(partial(self._maker.evaluation, result.round, model), partial(_scored, result))
+
+
+class Simulation(OneModelRun, DatasetRun):
+    """A plan without clustering, on a data set."""
+
+    def _make_tasks(self, scratch: Path) -> ClientsTasks:
+        return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:
-    """A round's result with accuracy and mean cross-entropy by the slices of the test samples."""
+    """A round's result with accuracy, where right answers are counted, and mean loss by the slices of the samples."""
     samples = sum(part.samples for part in slices)
-    accuracy = sum(part.right for part in slices) / samples
+    right = [part.right for part in slices if part.right is not None]
+    accuracy = sum(right) / samples if len(right) == len(slices) else None
     return replace(result, accuracy=accuracy, loss=math.fsum(part.loss for part in slices) / samples)
 
 

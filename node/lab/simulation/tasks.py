@@ -1,6 +1,7 @@
 """A round cut into tasks: several small clients each, the largest first, made when a worker is about to need them."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from fedgrove.node.lab.simulation.data import Dealt, OnDisk, put_on_disk
 from fedgrove.node.lab.simulation.executors import Reach
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ClientWork, EvaluationTask, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.lab.simulation.work import (
+    ClientWork,
+    EvaluationTask,
+    ModelReference,
+    RunTerms,
+    Task,
+    TrainingTask,
+)
 from fedgrove.node.learning.samples import Samples
 
 # A task's share of a round, at most: with 16 a worker the last ones end nearly together.
@@ -51,31 +59,21 @@ def chunks(sizes: Mapping[int, int], workers: int, model_bytes: int) -> list[tup
     return [tuple(group) for group in groups]
 
 
-class TaskMaker:
-    """Makes the tasks of one simulation.
+class RoundTasks:
+    """Brings the models of a round to the workers.
 
     Parameters
     ----------
-    plan, terms, data
-        What is simulated.
     reach : Reach
         How workers get at data.
     scratch : Path
-        An empty directory for the data and the models that workers of this machine read.
+        An empty directory for what workers of this machine read.
     """
 
-    def __init__(self, plan: Plan, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
-        self._plan = plan
-        self._terms = terms
-        self._data = data
+    def __init__(self, reach: Reach, scratch: Path) -> None:
         self._reach = reach
         self._scratch = scratch
         self._published: dict[str, ModelReference] = {}
-        self._training: Samples | OnDisk | None = self._place(data.training, "training")
-        self._test = self._place(data.test, "test")
-        self._shared = None if data.shared is None else self._place(data.shared, "shared")
-        if reach == "message":
-            self._training = None
 
     def publish(self, models: Iterable[Tensors]) -> list[ModelReference]:
         """Global models for the workers, until ``retire``."""
@@ -88,6 +86,63 @@ class TaskMaker:
                 Path(model.content).unlink()
         self._published.clear()
 
+    def _reference(self, tensors: Tensors) -> ModelReference:
+        content = dump(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._published:
+            path = self._scratch / f"model-{digest}.safetensors"
+            if self._reach == "disk":
+                path.write_bytes(content)
+            self._published[digest] = ModelReference(digest, str(path) if self._reach == "disk" else tensors)
+        return self._published[digest]
+
+
+class ClientsTasks(RoundTasks, ABC):
+    """Makes the tasks of rounds of one model."""
+
+    tests = True
+    """Whether there is anything to test models on."""
+
+    @abstractmethod
+    def training(
+        self,
+        number: int,
+        model: ModelReference,
+        drawn: tuple[int, ...],
+        encoder: Encoder,
+        workers: int,
+        model_bytes: int,
+        state: Callable[[int], Tensors],
+    ) -> Iterator[Task]:
+        """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
+
+    @abstractmethod
+    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[Task]:
+        """The tasks that test a round's model."""
+
+
+class TaskMaker(ClientsTasks):
+    """Makes the tasks of one simulation on a data set.
+
+    Parameters
+    ----------
+    plan, terms, data
+        What is simulated.
+    reach, scratch
+        As in ``RoundTasks``.
+    """
+
+    def __init__(self, plan: Plan, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
+        super().__init__(reach, scratch)
+        self._plan = plan
+        self._terms = terms
+        self._data = data
+        self._training: Samples | OnDisk | None = self._place(data.training, "training")
+        self._test = self._place(data.test, "test")
+        self._shared = None if data.shared is None else self._place(data.shared, "shared")
+        if reach == "message":
+            self._training = None
+
     def training(
         self,
         number: int,
@@ -98,7 +153,6 @@ class TaskMaker:
         model_bytes: int,
         state: Callable[[int], Tensors],
     ) -> Iterator[TrainingTask]:
-        """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
         sizes = {client: len(self._data.parts[client - 1]) for client in drawn}
         total = sum(sizes.values())
         probe = self._test if self._plan.probes(number) else None
@@ -126,16 +180,6 @@ class TaskMaker:
         """What a task carries of a client's samples: their indices into ``placed_training``, or themselves."""
         indices = self._data.parts[client - 1]
         return self._data.training.take(indices) if self._reach == "message" else indices
-
-    def _reference(self, tensors: Tensors) -> ModelReference:
-        content = dump(tensors)
-        digest = hashlib.sha256(content).hexdigest()
-        if digest not in self._published:
-            path = self._scratch / f"model-{digest}.safetensors"
-            if self._reach == "disk":
-                path.write_bytes(content)
-            self._published[digest] = ModelReference(digest, str(path) if self._reach == "disk" else tensors)
-        return self._published[digest]
 
     def _place(self, samples: Samples, name: str) -> Samples | OnDisk:
         return put_on_disk(samples, self._scratch, name, self._terms.data) if self._reach == "disk" else samples

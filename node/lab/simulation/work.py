@@ -4,7 +4,7 @@ A task says all that the work depends on, so its result is the same in any proce
 data, the global model, the strategy's preparation of a round) is read or computed once a process and kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +44,28 @@ class Task(Protocol):
     def round(self) -> int: ...
 
     def perform(self) -> Any: ...
+
+
+class ClientTraining(Task, Protocol):
+    """A task that trains clients, whose uploads are added up."""
+
+    @property
+    def model(self) -> "ModelReference": ...
+
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def encoder(self) -> Encoder: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def trained(
+        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
+        """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -95,8 +117,18 @@ class TrainingTask:
     probe: Samples | OnDisk | None = field(repr=False)
     clients: tuple[ClientWork, ...]
 
+    @property
+    def seed(self) -> int:
+        return self.terms.seed
+
     def perform(self) -> "PartialSum":
         return train_clients(self)
+
+    def trained(
+        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
+        for work in self.clients:
+            yield train_client(self, work, tensors, start)
 
 
 @dataclass(frozen=True)
@@ -143,10 +175,10 @@ class EvaluationTask:
 
 @dataclass(frozen=True)
 class SliceScore:
-    """Right answers and summed cross-entropy (nats) of a slice."""
+    """Right answers, None where a task counts none, and summed loss (cross-entropy in nats) of a slice."""
 
     number: int
-    right: int
+    right: int | None
     loss: float
     samples: int
 
@@ -162,19 +194,18 @@ def perform(task: Task) -> Any:
     return task.perform()
 
 
-def train_clients(task: TrainingTask) -> PartialSum:
+def train_clients(task: ClientTraining) -> PartialSum:
     """Train the task's clients one after the other, and sum their models; memory is that of one client and the sum."""
     tensors = task.model.tensors()
     layout, start = Layout.of(tensors), flatten(tensors)
     total = np.zeros(task.encoder.length(layout), WORD)
     results = []
-    for work in task.clients:
-        vector, result = train_client(task, work, tensors, start)
-        turn = ClientPart(work.client, task.round, task.terms.seed, result.samples, task.total)
+    for vector, result in task.trained(tensors, start):
+        turn = ClientPart(result.client, task.round, task.seed, result.samples, task.total)
         try:
             words = task.encoder.encode(vector, start, layout, turn)
         except InvalidVector as fault:
-            raise DivergedTraining(f"client {work.client} in round {task.round}: {fault}") from None
+            raise DivergedTraining(f"client {result.client} in round {task.round}: {fault}") from None
         np.add(total, words, out=total)
         results.append(result)
     return PartialSum(total, tuple(results))

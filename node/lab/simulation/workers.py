@@ -15,6 +15,7 @@ import numpy as np
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.executors import Reach, reach
 from fedgrove.node.lab.simulation.record import RoundResult
+from fedgrove.node.lab.simulation.task_work import TaskTraining
 from fedgrove.node.lab.simulation.work import ClientResult, PartialSum, Task, TrainingTask, perform
 from fedgrove.node.masking.ring import WORD
 
@@ -55,7 +56,7 @@ class Workforce:
 
     def train(
         self,
-        tasks: Iterable[TrainingTask],
+        tasks: Iterable[Task],
         groups: Mapping[int, Sequence[int]],
         length: int,
         keep: Callable[[int, Tensors], None],
@@ -93,7 +94,7 @@ class Workforce:
         found, self._tested = self._tested, []
         return found
 
-    def _with_pending(self, tasks: Iterable[TrainingTask]) -> Iterator[PartialSum]:
+    def _with_pending(self, tasks: Iterable[Task]) -> Iterator[PartialSum]:
         pending, scores = self.pending, []
         for result in self.run(chain(tasks, pending.tasks() if pending else ())):
             if isinstance(result, PartialSum):
@@ -150,7 +151,9 @@ def _is_loss(fault: Exception) -> bool:
 
 def _lost(tasks: Iterable[Task], fault: Exception) -> str:
     work = list(tasks)
-    clients = sorted(client.client for task in work if isinstance(task, TrainingTask) for client in task.clients)
+    clients = sorted(
+        client.client for task in work if isinstance(task, TrainingTask | TaskTraining) for client in task.clients
+    )
     rounds = [task.round for task in work]
     named = ", ".join(map(str, clients[:10])) + (f" and {len(clients) - 10} more" if len(clients) > 10 else "")
     where = f"training client{'s' * (len(clients) > 1)} {named}" if clients else work[0].doing

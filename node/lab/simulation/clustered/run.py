@@ -28,7 +28,7 @@ from fedgrove.node.lab.simulation.clustered.similarity import (
     find_clusters,
 )
 from fedgrove.node.lab.simulation.clustered.work import LabelCounts
-from fedgrove.node.lab.simulation.loop import SimulationRun
+from fedgrove.node.lab.simulation.dataset_run import DatasetRun
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 from fedgrove.node.lab.simulation.run import round_result
@@ -45,7 +45,7 @@ MAX_CLIENTS = 5_000
 MAX_MODEL_BYTES = 4 << 30
 
 
-class ClusteredSimulation(SimulationRun):
+class ClusteredSimulation(DatasetRun):
     """A plan with ``clustering``: models of groups of clients."""
 
     def _check_plan(self) -> None:

@@ -1,5 +1,6 @@
 """A plan's file: in a federation's tables, read as strictly as those, and written so that it gives the same plan."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
 from fedgrove.node.lab.simulation.plan_file import GivenPlan, plan_bytes, read_plan
+from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.privacy.settings import ClientLevelSettings
+
+from tests.node.lab.simulation.own_task import write_task
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "plans"
 MODEL = """
@@ -98,6 +102,28 @@ def test_a_federation_with_clusters_trains_in_the_rounds_after_its_comparisons(r
     assert plan.rounds == 4 and plan.clustering == SimulatedProCfl(seats=3, rule=Rule(margin=0.25))
 
 
+def test_a_task_brings_what_its_author_suggests_for_keys_that_are_left_out(read, tmp_path):
+    folder = write_task(tmp_path / "points")
+    text = f"[task]\nfolder = '{folder}'\n[training]\nepochs = 5\n[data]\nsource = 'x.csv'\n"
+    plan = read(text)
+    assert plan.task == SimulatedTask(str(folder), keep=("1.running_*",)) and plan.bound == 16.0
+    assert plan.training == TrainingSettings(epochs=5, batch_size=8, learning_rate=0.1)
+    assert read(text, {"task": {"keep": []}}).task == SimulatedTask(str(folder))
+    assert read(plan_bytes(plan).decode()) == plan == Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    for name in (*OF_NETWORKS, "partition"):
+        assert name not in plan.to_json() and PLACES.get(name, f"[{name}]") not in plan_bytes(plan).decode()
+
+
+def test_a_federations_task_takes_its_folder_beside_the_bundle(read, tmp_path):
+    bundle = "b" + 58 * "a"
+    terms = f"[task]\nbundle = '{bundle}'\noptions = {{ hidden = 4 }}\n[masking]\nbound = 4.0\n[network]\n"
+    folder = write_task(tmp_path / "points")
+    assert read(terms.replace("[network]", "[strategy]\nname = 'moon'\n[network]")).task.folder == ""
+    plan = read(terms + "[strategy]\nname = 'moon'\n", {"task": {"folder": str(folder)}, "data": {"source": "x"}})
+    assert plan.task == SimulatedTask(str(folder), bundle, (), {"hidden": 4})
+    assert (plan.bound, plan.training, plan.strategy) == (4.0, TrainingSettings(), "moon")
+
+
 def test_data_of_another_shape_than_the_federations_model_are_refused(digits, tmp_path):
     (tmp_path / "federation.toml").write_text(MODEL)
     given = read_plan(tmp_path / "federation.toml")
@@ -136,6 +162,19 @@ def test_data_of_another_shape_than_the_federations_model_are_refused(digits, tm
         (MODEL + "[trainig]\nepochs = 3", "unknown key trainig"),
         (MODEL + "[federation]\nrounds = 0", "federation.rounds must be"),
         (MODEL + "[data]\nfolder = 'x'", "unknown key data.folder"),
+        ("[data]\nsource = 'x.csv'", "data.source must be left out without a task"),
+        (
+            "[task]\nfolder = 'x'\n[procfl]\n",
+            "procfl trains shipped networks, and no task: leave out one",
+        ),
+        (
+            "[task]\nfolder = 'x'\n[partition]\nalpha = 0.5",
+            "partition is for shipped networks: leave it out with a",
+        ),
+        ("[task]\nfolder = 'x'\n[simulation]\nprobe_every = 2", "simulation.probe_every is for shipped networks"),
+        ("[task]\nfolder = 'x'\n[training]\nflip = true", "training.flip must be left out with a task"),
+        ("[task]\nfolder = 'x'\n[strategy]\nname = 'fedaom'", "task.shared must name a file of the task's folder"),
+        ("[task]\nfolder = 'x'\nbundles = 1", "unknown key task.bundles"),
         ("[kmeans]\nk = 3\ndimensions = 2\nstep = 0.01", "kmeans trains no model"),
     ],
 )

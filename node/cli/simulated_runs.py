@@ -1,0 +1,72 @@
+"""Runs of ``fedgrove simulate`` that have ended, as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedgrove.node.cli.output import console
+from fedgrove.node.lab.simulation.record import RunRecord
+from rich import box
+from rich.table import Table
+
+# The paper's accuracy is the mean of the last so many rounds.
+LAST_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """A run that has ended, and the seconds it took here."""
+
+    record: RunRecord
+    seconds: float
+
+
+def print_runs(runs: Sequence[SimulatedRun]) -> None:
+    """Print a table with a line a run, and what must be said of such runs."""
+    plan = runs[0].record.plan
+    table = Table(title=f"{plan.strategy} on {plan.subject}", box=box.SIMPLE_HEAD)
+    headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
+    for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        rounds = run.record.rounds
+        accuracies = [result.accuracy for result in rounds[-LAST_ROUNDS:] if result.accuracy is not None]
+        spent = rounds[-1].privacy
+        table.add_row(
+            str(run.record.plan.seed),
+            str(len(rounds)),
+            _figure(rounds[-1].accuracy),
+            _figure(sum(accuracies) / len(accuracies) if accuracies else None),
+            _figure(rounds[-1].loss),
+            f"{run.seconds:.1f}",
+            *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
+        )
+    console.print(table)
+    for run in runs if plan.clustering else ():
+        console.print(_of_clusters(run.record), soft_wrap=True)
+    if plan.task and runs[0].record.rounds[-1].loss is None:
+        sentence = "The task's data() holds nothing out, so models are not evaluated; the records have train_loss."
+        console.print(sentence, soft_wrap=True)
+    if any(len(run.record.rounds) < plan.rounds for run in runs):
+        console.print(f"The privacy budget ends before round {plan.rounds}.")
+    if getattr(plan.privacy, "participation", "") == "secret":
+        readers = ", ".join(f"{run.record.rounds[-1].figure('ledger_epsilon'):.3g}" for run in runs)
+        sentence = f"ε holds towards those who see only models; readers of a ledger, who know who was drawn: {readers}."
+        console.print(sentence, soft_wrap=True)
+    if plan.privacy:
+        sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
+        console.print(sentence, soft_wrap=True)
+
+
+def _of_clusters(record: RunRecord) -> str:
+    """A sentence on a clustered run."""
+    last = record.rounds[-1].clusters
+    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
+    return (
+        f"Seed {record.plan.seed}: personalised accuracy {last.personal_accuracy:.4f}, {sum(map(bool, last.groups))} "
+        f"models in the last round, {expelled} clients expelled"
+    )
+
+
+def _figure(value: float | None) -> str:
+    """A figure of a round; a dash where there is none, as for the accuracy of a regression."""
+    return "-" if value is None else f"{value:.4f}"

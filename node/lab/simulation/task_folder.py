@@ -1,0 +1,143 @@
+"""A plan's task and its data, opened: packed, checked, and asked how many samples there are."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.task_settings import SimulatedTask
+from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
+from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
+from fedgrove.node.sandbox.settings import Mode
+from fedgrove.node.tasks.bundle import Bundle, pack
+from fedgrove.node.tasks.folder import remove_folder, write_folder
+
+TEST = "test"
+"""How the name of a source to evaluate on begins, next to the clients'."""
+
+
+@dataclass(frozen=True)
+class OpenedTask:
+    """A task and its data, ready to be simulated.
+
+    Attributes
+    ----------
+    place : TaskPlace
+        Where workers find them.
+    digest : str
+        SHA-256, in hex, of the bundle's name and the data's bytes: a run is resumed on what it began with.
+    clients : tuple of OwnSource
+        The data of clients 1, 2, …
+    held_out : tuple of OwnSource
+        Where there are samples to evaluate on.
+    """
+
+    place: TaskPlace
+    digest: str
+    clients: tuple[OwnSource, ...]
+    held_out: tuple[OwnSource, ...]
+
+    def first_model(self, terms: TaskTerms) -> Tensors:
+        """What the training starts from; TaskFailed if the task has no model."""
+        return self.clients[0].open(self.place, terms).first_model()
+
+
+@contextmanager
+def opened_task(plan: Plan, mode: Mode) -> Iterator[OpenedTask]:
+    """Open a plan's task, for this plan and those that differ from it in their seed; its processes end behind it.
+
+    Raises
+    ------
+    InvalidPlan
+        The folder or the data are missing, do not suit the plan, or are not those that it names.
+    InvalidBundle
+        The folder cannot be packed.
+    TaskFailed
+        The task's code does not load or cannot read the data.
+    """
+    task, source = _given(plan)
+    bundle = _packed(task)
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as temporary:
+        folder = Path(temporary) / "task"
+        write_folder(folder, bundle.contents)
+        place = TaskPlace(str(folder), str(source.resolve()), mode)
+        try:
+            clients, tests = _shared_out(plan, place, terms_of(plan))
+            held_out = tuple(each for each in tests if each.description.held_out)
+            yield OpenedTask(place, _digest(str(bundle.cid), source), clients, held_out)
+        finally:
+            end_process()
+            remove_folder(folder)
+
+
+def terms_of(plan: Plan) -> TaskTerms:
+    """What of a plan its task depends on."""
+    task, buffers = plan.task or SimulatedTask(), plan.privacy is None
+    learned = (task.options, task.keep, task.shared, buffers, plan.strategy, plan.options)
+    return TaskTerms(*learned, plan.training, plan.seed)
+
+
+def _given(plan: Plan) -> tuple[SimulatedTask, Path]:
+    if plan.task is None or not plan.task.folder:
+        raise InvalidPlan("task.folder is missing: give --task, the task's folder")
+    if not plan.source:
+        raise InvalidPlan("data.source is missing: give --data, what the task's data() reads")
+    source = Path(plan.source)
+    if not source.exists():
+        raise InvalidPlan(f"data.source: there is no {source}")
+    return plan.task, source
+
+
+def _packed(task: SimulatedTask) -> Bundle:
+    bundle = pack(Path(task.folder))
+    name = str(bundle.cid)
+    if task.bundle not in ("", name):
+        raise InvalidPlan(f"task.bundle is {task.bundle}, and {task.folder} packs to {name}: give the folder of that")
+    try:
+        TaskSettings(name, task.keep, dict(task.options), task.shared)
+    except ValueError as fault:
+        raise InvalidPlan(f"task: {fault}") from None
+    return bundle
+
+
+def _shared_out(plan: Plan, place: TaskPlace, terms: TaskTerms) -> tuple[tuple[OwnSource, ...], tuple[OwnSource, ...]]:
+    """The data of each client, and the sources of which the held-out samples count, as ``Plan.source`` says."""
+    folder = Path(place.source)
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    tests = [name for name in names if name.startswith(TEST)]
+    if len(names) - len(tests) == plan.clients:
+        own = tuple(_described(place, terms, name) for name in names if name not in tests)
+        return own, tuple(_described(place, terms, name) for name in tests[:1]) or own
+    whole = _described(place, terms)
+    samples, clients = whole.description.samples, plan.clients
+    if samples < clients:
+        raise InvalidPlan(f"there are {samples} samples for {clients} clients: each needs at least one")
+    return tuple(_part(whole, index, clients) for index in range(clients)), (whole,)
+
+
+def _described(place: TaskPlace, terms: TaskTerms, inside: str = "") -> OwnSource:
+    description = TaskData(terms, process_of(place), None, inside).description
+    return OwnSource(description, None, inside)
+
+
+def _part(whole: OwnSource, index: int, clients: int) -> OwnSource:
+    samples = len(range(index, whole.description.samples, clients))
+    return OwnSource(replace(whole.description, samples=samples), (index, clients))
+
+
+def _digest(bundle: str, source: Path) -> str:
+    total = hashlib.sha256(bundle.encode())
+    for path in _files(source):
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        total.update(f"{path.relative_to(source)!s} {digest}\n".encode())
+    return total.hexdigest()
+
+
+def _files(source: Path) -> Iterable[Path]:
+    return sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]

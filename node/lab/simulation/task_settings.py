@@ -1,0 +1,31 @@
+"""The table ``[task]`` of a plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fedgrove.node.base.strict_tables import Scalar
+
+
+@dataclass(frozen=True)
+class SimulatedTask:
+    """A task of the user's own, as a plan names it.
+
+    Attributes
+    ----------
+    folder : str
+        The task's, or its one Python file.
+    bundle : str
+        CID that the folder must pack to, as a federation's terms state it; empty: whatever it packs to.
+    keep : tuple of str
+        Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
+    options : mapping
+        Keyword arguments of the task's class.
+    shared : str
+        Name of the file in the folder that holds the shared set; empty: there is none.
+    """
+
+    folder: str = ""
+    bundle: str = ""
+    keep: tuple[str, ...] = ()
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    shared: str = ""

@@ -1,0 +1,171 @@
+"""What a worker does with a task of the user's own: its code trains clients, or evaluates, in a sandbox.
+
+A worker keeps one process of a sandbox warm, which forks for each client and round; nothing of the task's code runs in
+the worker itself.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from fedgrove.node.base.tensors import Tensors, flatten
+from fedgrove.node.lab.simulation.uploads import Encoder, Measured
+from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
+from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.methods.training.task_data import (
+    PRELOADED,
+    Description,
+    TaskData,
+    TaskFailed,
+    TaskProcess,
+    TaskTerms,
+)
+from fedgrove.node.privacy.clipping import l2_norm
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.sandbox.worker import Worker
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """Paths of a packed task and of the data, and how the task's code is contained."""
+
+    folder: str
+    source: str
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class TaskRound:
+    """What is the same for all clients of a round; ``rounds`` are those of the plan."""
+
+    place: TaskPlace
+    terms: TaskTerms
+    rounds: int
+    round: int
+    model: ModelReference
+
+
+@dataclass(frozen=True)
+class OwnSource:
+    """Which of the data are a client's: a part of what all share, as (index, clients), or a source in their folder."""
+
+    description: Description = field(repr=False)
+    part: tuple[int, int] | None = None
+    inside: str = ""
+
+    def open(self, place: TaskPlace, terms: TaskTerms) -> TaskData:
+        """The task on these data, in this process's sandbox."""
+        return TaskData(terms, process_of(place), self.part, self.inside, self.description)
+
+
+@dataclass(frozen=True)
+class TaskClient:
+    """A drawn client, its data, and what it kept from its last round."""
+
+    client: int
+    data: OwnSource
+    state: Tensors = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TaskTraining:
+    """Some of a round's clients; ``total`` samples have all that were drawn."""
+
+    doing: ClassVar[str] = "training"
+
+    common: TaskRound
+    total: int
+    encoder: Encoder
+    clients: tuple[TaskClient, ...]
+
+    @property
+    def round(self) -> int:
+        return self.common.round
+
+    @property
+    def model(self) -> ModelReference:
+        return self.common.model
+
+    @property
+    def seed(self) -> int:
+        return self.common.terms.seed
+
+    def perform(self) -> PartialSum:
+        return train_clients(self)
+
+    def trained(
+        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, ClientResult]]:
+        for work in self.clients:
+            yield self._train(work, dict(tensors), start)
+
+    def _train(self, work: TaskClient, tensors: Tensors, start: np.ndarray) -> tuple[np.ndarray, ClientResult]:
+        common, data = self.common, work.data.open(self.common.place, self.common.terms)
+        try:
+            update = data.train(
+                tensors, {"number": self.round, "rounds": common.rounds, "seed": self.seed}, work.client, work.state
+            )
+        except DivergedTraining:
+            if not self.encoder.private:
+                raise
+            # To leave the client out would tell others that its training diverged.
+            return start, ClientResult(work.client, len(data), None, 0.0, None, work.state)
+        except TaskFailed as fault:
+            raise TaskFailed(f"client {work.client} in round {self.round}: {fault}") from None
+        trained = flatten(update.tensors)
+        norm = l2_norm(trained - start) if self.encoder.private else 0.0
+        state = {} if isinstance(self.encoder, Measured) else update.state  # the client will train again in this round
+        return trained, ClientResult(work.client, update.samples, update.loss, norm, None, state)
+
+
+@dataclass(frozen=True)
+class TaskEvaluation:
+    """A test of a round's model on what a source holds out; ``number`` orders the sources."""
+
+    doing: ClassVar[str] = "evaluating"
+
+    common: TaskRound
+    number: int
+    data: OwnSource
+
+    @property
+    def round(self) -> int:
+        return self.common.round
+
+    def perform(self) -> SliceScore:
+        data = self.data.open(self.common.place, self.common.terms)
+        try:
+            accuracy, loss, samples = data.evaluate(dict(self.common.model.tensors()))
+        except TaskFailed as fault:
+            raise TaskFailed(f"the evaluation of round {self.round}: {fault}") from None
+        right = None if accuracy is None else round(accuracy * samples)
+        return SliceScore(self.number, right, loss * samples, samples)
+
+
+_lock = threading.Lock()
+_warm: dict[TaskPlace, TaskProcess] = {}
+
+
+def process_of(place: TaskPlace) -> TaskProcess:
+    """This process's sandbox for a task and its data; one is kept, until another is asked for."""
+    with _lock:
+        if place not in _warm:
+            _end_all()
+            visible = Visible(Path(place.folder), Path(place.source))
+            _warm[place] = TaskProcess(Worker(place.mode, visible, preload=PRELOADED))
+        return _warm[place]
+
+
+def end_process() -> None:
+    """End the sandbox that this process keeps, if there is one; the next use starts another."""
+    with _lock:
+        _end_all()
+
+
+def _end_all() -> None:
+    for process in _warm.values():
+        process.close()
+    _warm.clear()
