@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from fedgrove.node.base.strict_tables import InvalidConfig, build
-from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
 from fedgrove.node.sandbox.limits import JobLimits
@@ -118,20 +117,16 @@ class _Checks:
 
 def _terms(bundle: Bundle) -> "FederationConfig":
     """Terms with the task, as its author suggests them; InvalidConfig if they cannot be."""
-    from fedgrove.node.devnet.task_subject import SUGGESTED, Suggestion
     from fedgrove.node.learning.settings import TaskSettings
+    from fedgrove.node.methods.training.suggestion import TERMS, read_suggestion
     from fedgrove.node.methods.training.terms import TrainingTerms
     from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
 
-    text = bundle.contents.get(SUGGESTED)
-    try:
-        suggestion = build(Suggestion, parse_toml(text), "") if text is not None else Suggestion()
-    except ValueError as fault:
-        raise InvalidConfig(f"{SUGGESTED} of the task: {fault}") from None
+    suggestion = read_suggestion(bundle.contents.get(TERMS), f"{TERMS} of the task")
     task = suggestion.task
     return FederationConfig(
         method=TrainingTerms(),
-        task=TaskSettings(str(bundle.cid), task.keep, task.options or {}, task.shared),
+        task=TaskSettings(str(bundle.cid), task.keep, task.options, task.shared),
         training=suggestion.training,
         strategy=StrategySettings("fedavg"),
         masking=MaskingSettings(bound=suggestion.bound),

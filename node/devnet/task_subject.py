@@ -2,48 +2,26 @@
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
-from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
-from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.terms import read_terms, with_first_model
 from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.sandbox.worker import Worker
-from fedgrove.node.tasks.bundle import Bundle, pack, publish
+from fedgrove.node.tasks.bundle import pack, publish
 from fedgrove.node.tasks.folder import write_folder
-
-SUGGESTED = "terms.toml"
-"""What a task's author suggests for the terms, in the task's folder."""
 
 TEST = "test"
 """How the name of the coordinator's source begins, next to the clients'."""
-
-
-@dataclass(frozen=True)
-class SuggestedTask:
-    """The ``[task]`` table of a suggestion: that of the terms, without the bundle."""
-
-    keep: tuple[str, ...] = ()
-    options: dict[str, Scalar] | None = None
-    shared: str = ""
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A task's ``terms.toml``."""
-
-    task: SuggestedTask = field(default_factory=SuggestedTask)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    bound: float = 8.0
 
 
 class TaskSubject:
@@ -66,7 +44,7 @@ class TaskSubject:
     def __init__(self, folder: Path, source: Path, mode: Mode, stack: ExitStack) -> None:
         self._source, self._mode, self._stack = source, mode, stack
         self._bundle = pack(folder)
-        self._suggestion = _suggestion(self._bundle)
+        self._suggestion = suggested_by(folder)
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
         write_folder(self._folder, self._bundle.contents)
         self._clients = 1
@@ -81,9 +59,7 @@ class TaskSubject:
         """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
         self._clients = plan.clients
         suggested = self._suggestion.task
-        task = TaskSettings(
-            str(publish(self._bundle, store)), suggested.keep, suggested.options or {}, suggested.shared
-        )
+        task = TaskSettings(str(publish(self._bundle, store)), suggested.keep, suggested.options, suggested.shared)
         common = common_terms(plan, "task")
         common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
         method = TrainingTerms()
@@ -127,13 +103,3 @@ class TaskSubject:
         data = TaskData(config, self._processes[source], part)
         self._stack.callback(data.close)
         return data
-
-
-def _suggestion(bundle: Bundle) -> Suggestion:
-    text = bundle.contents.get(SUGGESTED)
-    if text is None:
-        return Suggestion()
-    try:
-        return build(Suggestion, parse_toml(text), "")
-    except ValueError as fault:
-        raise InvalidConfig(f"{SUGGESTED} of the task: {fault}") from None

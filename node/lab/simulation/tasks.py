@@ -16,8 +16,8 @@ from fedgrove.node.lab.simulation.work import (
     EvaluationTask,
     ModelReference,
     RunTerms,
-    Task,
     TrainingTask,
+    WorkUnit,
 )
 from fedgrove.node.learning.samples import Samples
 
@@ -113,11 +113,11 @@ class ClientsTasks(RoundTasks, ABC):
         workers: int,
         model_bytes: int,
         state: Callable[[int], Tensors],
-    ) -> Iterator[Task]:
+    ) -> Iterator[WorkUnit]:
         """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
 
     @abstractmethod
-    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[Task]:
+    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[WorkUnit]:
         """The tasks that test a round's model."""
 
 

@@ -35,7 +35,7 @@ class RunTerms:
     device: str = "cpu"
 
 
-class Task(Protocol):
+class WorkUnit(Protocol):
     """What a worker is given to do."""
 
     doing: ClassVar[str]
@@ -46,7 +46,7 @@ class Task(Protocol):
     def perform(self) -> Any: ...
 
 
-class ClientTraining(Task, Protocol):
+class ClientTraining(WorkUnit, Protocol):
     """A task that trains clients, whose uploads are added up."""
 
     @property
@@ -183,7 +183,7 @@ class SliceScore:
     samples: int
 
 
-def perform(task: Task) -> Any:
+def perform(task: WorkUnit) -> Any:
     """Do a task.
 
     Raises

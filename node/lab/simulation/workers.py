@@ -16,7 +16,7 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.executors import Reach, reach
 from fedgrove.node.lab.simulation.record import RoundResult
 from fedgrove.node.lab.simulation.task_work import TaskTraining
-from fedgrove.node.lab.simulation.work import ClientResult, PartialSum, Task, TrainingTask, perform
+from fedgrove.node.lab.simulation.work import ClientResult, PartialSum, TrainingTask, WorkUnit, perform
 from fedgrove.node.masking.ring import WORD
 
 
@@ -28,7 +28,7 @@ class SimulationFailed(RuntimeError):
 class PendingTest:
     """A test of a round's models: its tasks, made when they are asked for, and the round's result by their scores."""
 
-    tasks: Callable[[], Iterable[Task]]
+    tasks: Callable[[], Iterable[WorkUnit]]
     conclude: Callable[[Sequence[Any]], RoundResult]
 
 
@@ -50,13 +50,13 @@ class Workforce:
         self.pending: PendingTest | None = None
         self._tested: list[RoundResult] = []
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Any]:
+    def run(self, tasks: Iterable[WorkUnit]) -> Iterator[Any]:
         """Results of tasks as they come; SimulationFailed where a worker is lost."""
         return windowed(self.executor, tasks, 2 * self.count)
 
     def train(
         self,
-        tasks: Iterable[Task],
+        tasks: Iterable[WorkUnit],
         groups: Mapping[int, Sequence[int]],
         length: int,
         keep: Callable[[int, Tensors], None],
@@ -94,7 +94,7 @@ class Workforce:
         found, self._tested = self._tested, []
         return found
 
-    def _with_pending(self, tasks: Iterable[Task]) -> Iterator[PartialSum]:
+    def _with_pending(self, tasks: Iterable[WorkUnit]) -> Iterator[PartialSum]:
         pending, scores = self.pending, []
         for result in self.run(chain(tasks, pending.tasks() if pending else ())):
             if isinstance(result, PartialSum):
@@ -106,7 +106,7 @@ class Workforce:
             self.pending = None
 
 
-def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[Any]:
+def windowed(executor: Executor, tasks: Iterable[WorkUnit], limit: int) -> Iterator[Any]:
     """Run tasks with at most ``limit`` of them in flight; give results as they come.
 
     Raises
@@ -114,8 +114,8 @@ def windowed(executor: Executor, tasks: Iterable[Task], limit: int) -> Iterator[
     SimulationFailed
         The executor lost a worker.
     """
-    running: dict[Future, Task] = {}
-    handed_in: list[Task] = []
+    running: dict[Future, WorkUnit] = {}
+    handed_in: list[WorkUnit] = []
     try:
         for task in tasks:
             while len(running) >= limit:
@@ -149,7 +149,7 @@ def _is_loss(fault: Exception) -> bool:
     )
 
 
-def _lost(tasks: Iterable[Task], fault: Exception) -> str:
+def _lost(tasks: Iterable[WorkUnit], fault: Exception) -> str:
     work = list(tasks)
     clients = sorted(
         client.client for task in work if isinstance(task, TrainingTask | TaskTraining) for client in task.clients

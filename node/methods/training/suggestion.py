@@ -38,9 +38,14 @@ class SuggestedTerms:
 def suggested_by(folder: Path) -> SuggestedTerms:
     """What a folder suggests; the defaults where it has no such file, InvalidConfig where it is not right."""
     path = folder / TERMS
-    if not path.is_file():
+    return read_suggestion(read_file(path) if path.is_file() else None, str(path))
+
+
+def read_suggestion(text: bytes | None, where: str) -> SuggestedTerms:
+    """The suggestion in a file's bytes; the defaults for None, InvalidConfig where they are not right."""
+    if text is None:
         return SuggestedTerms()
     try:
-        return build(SuggestedTerms, parse_toml(read_file(path)), "")
+        return build(SuggestedTerms, parse_toml(text), "")
     except ValueError as fault:
-        raise InvalidConfig(f"{path}: {fault}") from None
+        raise InvalidConfig(f"{where}: {fault}") from None

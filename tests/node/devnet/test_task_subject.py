@@ -114,7 +114,7 @@ def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundl
     ("terms", "sentence"),
     [
         ("[task]\nbundle = 'x'\n", "unknown key task.bundle"),
-        ("[training\n", "terms.toml of the task"),
+        ("[training\n", "terms.toml"),
         ("[training]\ncrop = 3\n", "training.crop must be left out where"),
     ],
 )
