@@ -67,7 +67,9 @@ class HeadStatement:
             signature, block_hash = bytes.fromhex(found.signature), bytes.fromhex(found.block_hash)
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise InvalidHead("it is not a statement of a head: make one with `fedgrove keys attest`") from None
-        if len(block_hash) != 32 or len(signature) != SIGNATURE_BYTES or found.to_bytes() != data:
+        written = (signature.hex(), block_hash.hex()) == (found.signature, found.block_hash)
+        sizes = len(block_hash) == 32 and len(signature) == SIGNATURE_BYTES
+        if not (written and sizes and found.to_bytes() == data):
             raise InvalidHead("it is not a statement of a head in canonical form")
         if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
             raise InvalidHead("its signature is not that of the account it names")

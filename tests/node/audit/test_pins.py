@@ -135,6 +135,8 @@ def table() -> dict:
                 {"block_hash": "zz" * 32},
                 {"block_hash": "00"},
                 {"signature": "00" * 64},
+                {"signature": table()["signature"].upper()},
+                {"block_hash": table()["block_hash"].upper()},
             )
         ),
         *(json.dumps({key: value for key, value in table().items() if key != missing}).encode() for missing in table()),
