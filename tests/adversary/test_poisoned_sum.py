@@ -175,7 +175,7 @@ class Insider(Client):
         return words.tobytes()
 
     def _words(self, inputs, peer):
-        samples, vector = len(peer._context.work._samples), flatten(load(peer._context.journal.read(1, "update")))
+        samples, vector = len(peer._context.work._trainer), flatten(load(peer._context.journal.read(1, "update")))
         return encode(vector, inputs.layout, samples, inputs.graph.total_samples, BOUND)
 
     def _bias(self, layout):
