@@ -218,7 +218,7 @@ def serve(client, turns: int) -> tuple[list[dict], str]:
 
 def test_members_dispute_what_ends_in_an_error_that_nobody_expected(federation, read_before_signed):
     _, clients = attacked(federation)
-    assert "ends in IndexError" in clients[1].step().acted
+    assert "failed with IndexError" in clients[1].step().acted
 
 
 def test_a_service_goes_on_at_the_next_block_and_says_what_it_was(federation, read_before_signed, no_last_resort):

@@ -49,8 +49,8 @@ def make_strategy(name: str, options: Mapping[str, float] | None = None) -> Stra
     values: dict[str, float] = {}
     for key, value in (options or {}).items():
         if key not in types:
-            known = ", ".join(types) if types else "none"
-            raise ValueError(f"unknown option {key!r} of {name}: its options are {known}")
+            known = f"its options are {', '.join(types)}" if types else "it has no options"
+            raise ValueError(f"unknown option {key!r} of {name}: {known}")
         values[key] = _convert(f"{name}'s option {key}", types[key], value)
     return kind(**values)
 

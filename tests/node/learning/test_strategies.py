@@ -51,8 +51,8 @@ def test_names_and_options_are_checked():
     ("name", "options", "message"),
     [
         ("fedmagic", {}, "unknown strategy 'fedmagic': choose one of fedavg, fedaom"),
-        ("fedavg", {"mu": 1.0}, "unknown option 'mu' of fedavg: it has none"),
-        ("fedaom", {"Q": 1.0}, "unknown option 'Q' of fedaom: it has beta, epsilon, q, shared_batch, refresh"),
+        ("fedavg", {"mu": 1.0}, "unknown option 'mu' of fedavg: it has no options"),
+        ("fedaom", {"Q": 1.0}, "unknown option 'Q' of fedaom: its options are beta, epsilon, q, shared_batch, refresh"),
         ("fedaom", {"q": 1.5}, "option q must be a whole number, not 1.5"),
         ("fedaom", {"q": 0}, "option q of fedaom must be a whole number from 1"),
         ("fedaom", {"beta": float("nan")}, "must be a finite number"),

@@ -375,7 +375,7 @@ def test_metrics_that_a_round_closed_with(arena):
         current.end = end
         fault = member._context.closings.fault(current)
         current.end = truth
-        assert isinstance(fault, str) and "ends in" not in fault
+        assert isinstance(fault, str) and "failed with" not in fault
         auditor.rounds.rounds[number].end = end
         try:
             auditor._content._check(after)
