@@ -46,7 +46,7 @@ def load(name: str, directory: Path, clusters_each: int) -> Points:
             return celltype(directory)
         case "covtype":
             return covtype(directory, clusters_each=clusters_each)
-    raise PointsError(f"unknown data set {name!r}: choose gaussian, celltype or covtype")
+    raise PointsError(f"unknown dataset {name!r}: choose gaussian, celltype or covtype")
 
 
 def run(

@@ -1,4 +1,7 @@
-"""A federation of processes that learns a task: approved code, members whose task fails, one that has not approved."""
+"""A federation of processes that learns a task: approved code, members whose task fails, one that has not approved.
+
+Two members never commit, so that whole windows pass: minutes, and not in the default run.
+"""
 
 import csv
 import json
@@ -41,6 +44,7 @@ class Points(fg.Task):
             raise RuntimeError("this member has no luck")
         return super().loss(output, target) * (float("nan") if self.first == 2000 else 1.0)
 """
+pytestmark = pytest.mark.processes
 MEMBERS = 5
 FAULTS = {4: 1000.0, 5: 2000.0}
 

@@ -39,7 +39,7 @@ def test_the_first_round_starts_from_the_initial_model():
 def test_the_first_round_waits_for_members_that_are_active_when_it_opens():
     assert Place(active_from=(0, 0, 81)).unit.first().acted
     place = Place(active_from=(0, 0, 82))
-    assert place.unit.first().waiting == "members to register: 2 of 3 are active" and not place.events
+    assert place.unit.first().waiting == "members to register: 2 of the 3 needed are active" and not place.events
 
 
 def test_the_next_round_starts_from_the_model_that_stands():
