@@ -2,7 +2,7 @@
 
 An endpoint fails when it does not answer in time, sends answers that are not an EVM node's, serves another chain, or
 lags behind the others. It is then left alone for a while, longer each time it fails in a row, and must serve the right
-chain when it is asked again. When nothing better is left, an endpoint that lags or failed before is asked all the same.
+chain when it is asked again. When nothing better is left, an endpoint that lags or failed before is still asked.
 An error that a node states in due form is an answer (RpcError), not a failure.
 """
 

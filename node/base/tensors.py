@@ -100,6 +100,16 @@ def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
     return {name: piece.reshape(shape).astype(np.float32) for name, shape, piece in parts}
 
 
+def prefixed(prefix: str, tensors: Mapping[str, np.ndarray]) -> Tensors:
+    """The same tensors with ``prefix`` before each name, so that several sets travel together."""
+    return {prefix + name: value for name, value in tensors.items()}
+
+
+def without_prefix(prefix: str, tensors: Mapping[str, np.ndarray]) -> Tensors:
+    """The tensors whose names begin with ``prefix``, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def _difference(found: Layout, expected: Layout) -> str:
     missing = sorted(set(expected.names) - set(found.names))
     extra = sorted(set(found.names) - set(expected.names))

@@ -47,7 +47,7 @@ class RoundsDisplay:
             self._bar.stop()
 
     def begin(self, label: str, rounds: int) -> None:
-        """A run of so many rounds begins, or goes on; 0 is of comparisons only."""
+        """Start or continue the display of a run of this many rounds; 0: comparisons only."""
         self._before += self._rounds
         self._label, self._rounds, self._at, self._found = label, rounds, 0, ""
         if rounds:

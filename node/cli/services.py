@@ -82,7 +82,7 @@ def client(
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
         if samples is None:
-            own = (directory, keys.address, reach, (keystore,))
+            own = (directory, keys.address, reach, _private(keystore, password_file, directory))
             samples = approved_data(stack, terms, place.store, data, *own)
             _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
@@ -132,7 +132,7 @@ def coordinator(
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
         if terms.task is not None and data is not None:
-            own = (directory, keys.address, reach, (keystore,))
+            own = (directory, keys.address, reach, _private(keystore, password_file, directory))
             aides = Aides(approved_data(stack, terms, place.store, data, *own).evaluate)
         where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
@@ -179,6 +179,11 @@ def _standby(
 
     first = method_of(terms).starting_model(place.store)
     return Standby(place.ledger, place.store, terms, first, aides, confirmations=reach.confirmations)
+
+
+def _private(keystore: Path, password_file: Path | None, directory: Path) -> tuple[Path, ...]:
+    """What the code of a task may never be shown."""
+    return (keystore, directory / "journal", *([password_file] if password_file else []))
 
 
 def _check_count(samples: Sized | None, data: Path, terms: FederationConfig) -> None:

@@ -8,7 +8,7 @@ from fedgrove.node.lab.simulation.record import RunRecord
 from rich import box
 from rich.table import Table
 
-# The paper's accuracy is the mean of the last so many rounds.
+# The paper's accuracy is the mean over this many last rounds.
 LAST_ROUNDS = 20
 
 

@@ -5,6 +5,9 @@ from typing import TypedDict
 
 from fedgrove.node.base.tensors import Tensors
 
+MODEL, STATE = "model/", "state/"
+"""How the names of a model's tensors, and of what a client keeps, begin where both travel to a task's process."""
+
 
 class DivergedTraining(ValueError):
     """Local training left the finite numbers; the message names client, round and the settings to change."""

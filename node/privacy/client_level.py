@@ -162,7 +162,7 @@ class ClientLevelRound:
         return float(survivors) if self.settings.participation == "public" else self.clients * self.rate
 
     def decode(self, words: np.ndarray, survivors: int) -> tuple[np.ndarray, ClientLevelRecord]:
-        """The mean update, float32 (d,), of a sum of so many uploads, and what was released; ε is left open."""
+        """The mean update, float32 (d,), of a sum of this many uploads, and what was released; ε is left open."""
         mean, below = decode_sum(self.grid, words, self.divisor(survivors))
         return mean, self.record(survivors, below)
 

@@ -1,7 +1,8 @@
 """Which bundles a member has approved: statements signed with the member's account, in the member's own directory.
 
 Being in a store, or in somebody else's directory, approves nothing. Layout of ``DIRECTORY/tasks``: ``CID.json`` is an
-approval, ``CID/`` the files as they were when it was given (read-only, held against the CID whenever they are used).
+approval, ``CID/`` the files as they were when it was given (read-only, and compared with the CID whenever they are
+used).
 
 An approval is for code, not for a federation: it counts in every federation of the account whose terms name the
 bundle. Remove its file to withdraw it. Anyone who can write to the directory can put a removed file back, but not make

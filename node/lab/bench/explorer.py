@@ -60,7 +60,7 @@ def find_chromium() -> str | None:
 
 
 def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
-    """Fill an index with so many rounds of so many clients, and render pages out of it.
+    """Fill an index with this many rounds and clients, and render pages from it.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def run(parameters: int = 1_600_000) -> BenchResult:
 
 
 def _default_rows(clients: int, parameters: int) -> list[BenchRow]:
-    """What the default terms cost a client of a round of so many: its masks, and the shares of its secrets."""
+    """Cost of the default terms to a client in a round of this many: its masks, and the shares of its secrets."""
     drawn = DrawnClients.make(clients, partners_of_all(clients, DEFAULT_ASSUMED))
     masking, raw = _mask_seconds(drawn, parameters)
     graph, position = drawn.graph, drawn.typical

@@ -35,7 +35,7 @@ def last_round(plan: Plan) -> int:
 
 @lru_cache(maxsize=64)
 def _affordable(settings: ClientLevelSettings, rate: float, rounds: int) -> int:
-    """How many of so many rounds the budget affords, when nobody learns who is drawn; each with σ as agreed."""
+    """Number of these rounds that the budget affords, when nobody learns who is drawn; each with σ as agreed."""
     spent: list[GaussianRelease] = []
     starts = [start for start in (1, *settings.phases) if start <= rounds]
     for start, end in pairwise((*starts, rounds + 1)):

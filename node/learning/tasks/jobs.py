@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
+from fedgrove.node.learning.local_update import MODEL, STATE
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
@@ -27,8 +28,6 @@ from fedgrove.node.learning.tasks.training import (
 )
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from torch.utils.data import Subset
-
-MODEL, STATE = "model/", "state/"
 
 
 def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -102,16 +101,15 @@ def _trained(
         task,
         model,
         _data(header, task, source, "train"),
-        _part(tensors, MODEL),
+        without_prefix(MODEL, tensors),
         _strategy(header),
         TrainingSettings(**header["training"]),
         shared,
         **header["position"],
         client=header["client"],
-        state=_part(tensors, STATE),
+        state=without_prefix(STATE, tensors),
     )
-    named = {MODEL + name: value for name, value in update.tensors.items()}
-    return {"loss": update.loss}, named | {STATE + name: value for name, value in update.state.items()}
+    return {"loss": update.loss}, prefixed(MODEL, update.tensors) | prefixed(STATE, update.state)
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
@@ -149,7 +147,3 @@ def _samples(task: Task, source: Path, which: str) -> Any:
     if values is None:
         raise InvalidTask("data(self, source) holds nothing out: give fedgrove.Data held_out samples to evaluate on")
     return dataset_of(values)
-
-
-def _part(tensors: Tensors, prefix: str) -> Tensors:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies import Moon
@@ -128,7 +128,7 @@ def train_task(
     kept = dict(state or {})
     with reproducible():
         _seed("task", seed, client, number)
-        model.federated.restore(_part(kept, HOME))
+        model.federated.restore(without_prefix(HOME, kept))
         model.load(tensors)
         start = RoundStart(
             number,
@@ -136,7 +136,7 @@ def train_task(
             local_data(strategy, data, shared),
             shared,
             model.federated.extras(tensors),
-            _part(kept, STRATEGY),
+            without_prefix(STRATEGY, kept),
             generator_of("strategy", seed, client, number),
         )
         term = begin(strategy, task, model, start)
@@ -144,13 +144,13 @@ def train_task(
         loss = _descend(task, model, start.samples, term, settings, number, shuffling)
         end = term.finish()
         upload = {**model.tensors(), **end.extras}
-        home = _named(HOME, model.federated.at_home())
+        home = prefixed(HOME, model.federated.at_home())
     if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in (*upload.values(), *home.values()))):
         raise DivergedTraining(
             f"client {client} diverged in round {number}: lower learning_rate (now {settings.learning_rate:g}), "
             f"momentum (now {settings.momentum:g}) or the strategy's weight"
         )
-    return LocalUpdate(upload, len(data), loss, home | _named(STRATEGY, end.state))
+    return LocalUpdate(upload, len(data), loss, home | prefixed(STRATEGY, end.state))
 
 
 def evaluate_task(task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray]) -> Sums:
@@ -236,11 +236,3 @@ def _seed(purpose: str, seed: int, client: int, number: int) -> None:
     torch.manual_seed(drawn)
     np.random.seed(drawn)
     random.seed(drawn)
-
-
-def _part(state: Mapping[str, np.ndarray], prefix: str) -> Tensors:
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-
-
-def _named(prefix: str, tensors: Mapping[str, np.ndarray]) -> Tensors:
-    return {prefix + name: value for name, value in tensors.items()}

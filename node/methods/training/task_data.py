@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from fedgrove.node.base.strict_tables import Scalar
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors
-from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
+from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
@@ -21,7 +21,6 @@ JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
-MODEL, STATE = "model/", "state/"
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
 
 
@@ -202,12 +201,12 @@ class TaskData:
             "training": asdict(self._settings),
             "shared": self._shared,
         }
-        sent = _named(MODEL, model) | _named(STATE, state)
+        sent = prefixed(MODEL, model) | prefixed(STATE, state)
         return self._run(job, header | dict(more or {}), sent, _joined(Layout.of(model), kept))
 
     def _update(self, reply: Reply) -> LocalUpdate:
         loss = _sums({"loss": reply.header.get("loss")})["loss"]
-        return LocalUpdate(_part(reply.tensors, MODEL), len(self), loss, _part(reply.tensors, STATE))
+        return LocalUpdate(without_prefix(MODEL, reply.tensors), len(self), loss, without_prefix(STATE, reply.tensors))
 
     def _run(
         self,
@@ -262,11 +261,3 @@ def _joined(model: Layout, kept: Layout) -> Layout:
     pairs += [(STATE + name, shape) for name, shape in zip(kept.names, kept.shapes, strict=True)]
     pairs.sort()
     return Layout(tuple(name for name, _ in pairs), tuple(shape for _, shape in pairs))
-
-
-def _named(prefix: str, tensors: Tensors) -> Tensors:
-    return {prefix + name: value for name, value in tensors.items()}
-
-
-def _part(tensors: Tensors, prefix: str) -> Tensors:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -142,17 +142,27 @@ def test_a_task_that_raises_is_named_with_its_line_and_one_that_returns_nan_as_d
     assert any("diverged in round 1" in event for event in said[5]), said[5]
 
 
-def test_a_member_that_has_not_approved_stops_with_one_sentence(federation):
-    root = federation.root
+def client(root, name: str, data) -> str:
+    """What a client says that stops at once."""
     command = [
         *COMMAND,
-        *("client", "--config", root / "federation.toml", "--keystore", root / "stranger.json"),
-        *("--password-file", root / "stranger.password", "--data", root / "stranger.csv"),
-        *("--directory", root / "stranger"),
+        *("client", "--config", root / "federation.toml", "--keystore", root / f"{name}.json"),
+        *("--password-file", root / f"{name}.password", "--data", data, "--directory", root / name),
     ]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=SECONDS)
-    assert result.returncode == 2 and "Traceback" not in result.stderr
-    assert "fedgrove task approve" in result.stderr.splitlines()[-1]
+    assert result.returncode == 2 and "Traceback" not in result.stderr, result.stderr
+    return result.stderr.splitlines()[-1]
+
+
+def test_a_member_that_has_not_approved_stops_with_one_sentence(federation):
+    assert "fedgrove task approve" in client(federation.root, "stranger", federation.root / "stranger.csv")
+
+
+def test_data_that_lie_with_keys_passwords_or_journals_are_not_shown_to_a_task(federation, tmp_path):
+    root = federation.root
+    assert "a task's code would see" in client(root, "client-1", root)
+    journal = client(root, "client-1", root / "client-1")
+    assert "a task's code would see" in journal and "journal" in journal
 
 
 def test_deploying_another_folder_than_the_terms_name_is_refused(federation, tmp_path):
