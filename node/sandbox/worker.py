@@ -65,7 +65,7 @@ class Worker:
         preload: Iterable[str] = (),
         private: Iterable[Path] = (),
     ):
-        self._outside = Visible(visible.task.resolve(strict=True), visible.data and visible.data.resolve(strict=True))
+        self._outside = Visible(_found(visible.task), visible.data and _found(visible.data))
         refuse_private(self._outside, private)
         self._settings = _settings(mode, self._outside, limits or JobLimits(), tuple(preload))
         self._attached: Attached | None = None
@@ -157,6 +157,14 @@ class Worker:
             self.close()
         self.start()
         return self._attached, self._attached.begin(entry)
+
+
+def _found(path: Path) -> Path:
+    """The path without links; ``SandboxUnavailable`` if there is nothing at it."""
+    try:
+        return path.resolve(strict=True)
+    except OSError as fault:
+        raise SandboxUnavailable(f"cannot show {path} to a task's code: {fault.strerror}; give another path") from None
 
 
 def refuse_private(visible: Visible, private: Iterable[Path]) -> None:

@@ -15,6 +15,7 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.sandbox.faults import SandboxUnavailable
 from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.status.report import build_report
 
@@ -121,6 +122,11 @@ def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundl
 def test_bad_suggestions_are_sentences(folder, terms, sentence):
     with pytest.raises((InvalidConfig, DemoFailed), match=sentence):
         run(folder, CLASSIFIER, DemoPlan(4, 1, strategy="fedavg"), terms=terms)
+
+
+def test_data_that_are_not_there_are_a_sentence(folder):
+    with pytest.raises(SandboxUnavailable, match=r"nosuch\.csv to a task's code: No such file or directory"):
+        run(folder, CLASSIFIER, DemoPlan(4, 1, strategy="fedavg"), "nosuch.csv")
 
 
 def test_a_task_without_a_model_ends_the_run_with_its_line(folder):
