@@ -34,7 +34,12 @@ from fedgrove.node.sandbox.modes import AUTO, choose
 from fedgrove.node.status.report import build_report
 
 if TYPE_CHECKING:
-    from fedgrove.node.devnet.demo import DemoPlan, Subject  # needs torch, which the other commands do without
+    from fedgrove.node.devnet.demo import (  # needs torch, which the other commands do without
+        DatasetSubject,
+        DemoPlan,
+        Subject,
+    )
+    from fedgrove.node.devnet.task_subject import TaskSubject
 
 DEFAULT_STRATEGY = "fedaom"
 Choice = TypeVar("Choice", bound=str)
@@ -53,8 +58,11 @@ def demo(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[
-        str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}; for a task without shared data fedavg.")
-    ] = DEFAULT_STRATEGY,
+        str | None,
+        typer.Option(
+            help=f"Local training: {', '.join(STRATEGIES)}. Default: fedaom; for a task without a shared set fedavg."
+        ),
+    ] = None,
     task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
     source: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
@@ -78,7 +86,10 @@ def demo(
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
-    _check_choice("--strategy", strategy, STRATEGIES)
+    from fedgrove.node.devnet.demo import DemoPlan
+
+    if strategy is not None:
+        _check_choice("--strategy", strategy, STRATEGIES)
     mode: Masks = _check_choice("--masking", masking, MASKINGS)
     check_method(method, clients)
     if method != TRAINING and epsilon:
@@ -94,11 +105,14 @@ def demo(
     if (task is None) != (source is None):
         raise CommandError("--task and --data belong together: give the task's folder, and what its data() reads")
     with ExitStack() as stack:
-        options = (clients, rounds, alpha, strategy, mode, drop, seed, workers, epsilon, method)
+        options = (strategy or DEFAULT_STRATEGY, mode, drop, seed, workers, epsilon, method)
+        plan = DemoPlan(clients, rounds, alpha, *options)
         if task is not None and source is not None:
-            plan, subject = _task_plan(options, task, source, sandbox, stack)
+            plan, subject = _with_task(plan, task, source, sandbox, stack)
+            if strategy is None and not subject.shares:
+                plan = replace(plan, strategy="fedavg")
         else:
-            plan, subject = _dataset_plan(options, dataset, data_dir)
+            plan, subject = _with_dataset(plan, dataset, data_dir)
         directory = _prepare(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         network = stack.enter_context(open_network(chain))
         content = stack.enter_context(open_store(store, directory))
@@ -115,28 +129,24 @@ def demo(
     return verdict.exit_code
 
 
-def _dataset_plan(options: tuple, dataset: str, data_dir: Path | None) -> tuple["DemoPlan", "Subject"]:
-    """A shipped network on a data set; as many processes as pay off where none are asked for."""
-    from fedgrove.node.devnet.demo import DatasetSubject, DemoPlan
+def _with_dataset(plan: "DemoPlan", dataset: str, data_dir: Path | None) -> tuple["DemoPlan", "DatasetSubject"]:
+    """A shipped network on a dataset; as many processes as pay off where none are asked for."""
+    from fedgrove.node.devnet.demo import DatasetSubject
     from fedgrove.node.learning.datasets import load_dataset
 
-    data, plan = load_dataset(dataset, data_dir), DemoPlan(*options)
+    data = load_dataset(dataset, data_dir)
     return replace(plan, workers=plan.workers or _workers(data)), DatasetSubject(data)
 
 
-def _task_plan(
-    options: tuple, task: Path, source: Path, sandbox: str, stack: ExitStack
-) -> tuple["DemoPlan", "Subject"]:
-    """A task on a source of data; each client's training is a process of its own."""
-    from fedgrove.node.devnet.demo import DemoPlan
+def _with_task(
+    plan: "DemoPlan", task: Path, source: Path, sandbox: str, stack: ExitStack
+) -> tuple["DemoPlan", "TaskSubject"]:
+    """A task on a source of data, whose training has processes of its own."""
     from fedgrove.node.devnet.task_subject import TaskSubject
 
-    subject, plan = TaskSubject(task, source, choose(sandbox), stack), DemoPlan(*options)
     if plan.method != TRAINING:
-        raise CommandError("--task and --method exclude each other: clusters train the shipped networks")
-    if plan.strategy == DEFAULT_STRATEGY and not subject.shares:
-        plan = replace(plan, strategy="fedavg")
-    return replace(plan, workers=1), subject
+        raise CommandError("--task and --method cannot be combined: clusters train the shipped networks")
+    return replace(plan, workers=1), TaskSubject(task, source, choose(sandbox), stack)
 
 
 def _run(

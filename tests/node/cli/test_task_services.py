@@ -1,6 +1,7 @@
 """A federation of processes that learns a task: approved code, members whose task fails, one that has not approved."""
 
 import csv
+import json
 import subprocess
 import time
 from dataclasses import asdict, dataclass, replace
@@ -180,3 +181,15 @@ def test_deploying_another_folder_than_the_terms_name_is_refused(federation, tmp
     ):
         result = subprocess.run([*COMMAND, *map(str, [*command, *more])], capture_output=True, text=True, timeout=60)
         assert result.returncode == 2 and sentence in result.stderr, result.stderr
+
+
+def test_a_strategy_that_was_asked_for_is_not_replaced(tmp_path):
+    """Without a shared set a task's default is FedAvg; who asks for FedAom is told what it needs."""
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "task.py").write_text(TASK)
+    write_table(tmp_path / "data.csv", 1, None)
+    command = ["demo", "--task", tmp_path / "task", "--data", tmp_path / "data.csv", "--clients", "4", "--rounds", "1"]
+    asked = [*COMMAND, *map(str, command), "--strategy", "fedaom"]
+    result = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 2 and "task.shared must be a file of the bundle" in result.stderr, result.stderr
+    assert json.loads(run(*command, "--json"))["config"]["strategy"]["name"] == "fedavg"
