@@ -144,8 +144,6 @@ def _with_task(
     """A task on a source of data, whose training has processes of its own."""
     from fedgrove.node.devnet.task_subject import TaskSubject
 
-    if plan.method != TRAINING:
-        raise CommandError("--task and --method cannot be combined: clusters train the shipped networks")
     return replace(plan, workers=1), TaskSubject(task, source, choose(sandbox), stack)
 
 

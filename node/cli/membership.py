@@ -14,8 +14,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
-from fedgrove.node.methods.terms import load_config, read_terms, with_first_model
-from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.terms import load_config, method_of, with_first_model
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
@@ -101,7 +100,7 @@ def _with_task(terms: FederationConfig, folder: Path | None, store: str, sandbox
         process = TaskProcess(Worker(choose(sandbox), Visible(code), preload=PRELOADED))
         stack.callback(process.close)
         data = TaskData(terms, process)
-        first = Training(terms, read_terms).checked_first(data.first_model())
+        first = method_of(terms).first_from(data.first_model())
     content.put(first)
     return with_first_model(terms, first)
 

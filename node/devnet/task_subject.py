@@ -8,9 +8,9 @@ from pathlib import Path
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
+from fedgrove.node.devnet.method_option import cluster_terms, membership_for
 from fedgrove.node.learning.settings import TaskSettings
-from fedgrove.node.methods.terms import read_terms, with_first_model
-from fedgrove.node.methods.training.method import Training
+from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -62,10 +62,11 @@ class TaskSubject:
         task = TaskSettings(str(publish(self._bundle, store)), suggested.keep, suggested.options, suggested.shared)
         common = common_terms(plan, "task")
         common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
-        method = TrainingTerms()
-        config = FederationConfig(method=method, task=task, training=self._suggestion.training, **common)
+        clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
+        common |= {"method": clusters or TrainingTerms(), "membership": membership_for(clusters)}
+        config = FederationConfig(task=task, training=self._suggestion.training, **common)
         model = self._open(config, self._one_source()).first_model()
-        first = Training(config, read_terms).checked_first(model)
+        first = method_of(config).first_from(model)
         store.put(first)
         return with_first_model(config, first), first
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
@@ -129,7 +129,20 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         ------
         StoreError, InvalidConfig
         """
-        return self.first_model()
+        digest = self.config.first_digest
+        if self.config.task is None or digest is None:
+            return self.first_model()
+        return store.fetch(digest, self.config.max_blob_bytes)
+
+    def first_from(self, tensors: Tensors) -> bytes:
+        """The bytes that round 1 starts from where a task says which tensors to begin with.
+
+        Raises
+        ------
+        InvalidConfig
+            The terms' mechanism does not suit them.
+        """
+        raise InvalidConfig("these rounds train no model, so they have no task")
 
     @abstractmethod
     def read_model(self, data: bytes, layout: Layout | None = None) -> ModelT:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE
 from fedgrove.node.learning.settings import TrainingSettings
@@ -23,6 +24,7 @@ from fedgrove.node.learning.tasks.training import (
     evaluate_task,
     first_tensors,
     kept_layout,
+    targets_of,
     train_task,
     weights_of,
 )
@@ -85,12 +87,23 @@ def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
 
 
 def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
-    """Sums of the task's metrics over the samples held out; those that are no finite numbers are left out."""
+    """Sums of the task's metrics over the samples held out, or ``which``; those that are not finite are left out."""
     task = _task(header, folder)
     model: TaskModel = build(task, header["keep"], header["buffers"])
-    sums = evaluate_task(task, model, _data(header, task, source, "held_out"), tensors)
+    sums = evaluate_task(task, model, _data(header, task, source, header.get("which", "held_out")), tensors)
     finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
     return {"samples": sums.samples, "totals": finite}, {}
+
+
+def count_labels(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """How many of the samples to train on have each of ``labels`` labels."""
+    task, labels = _task(header, folder), header["labels"]
+    targets = targets_of(task, _data(header, task, source, "train"))
+    if targets.dtype != torch.int64 or targets.dim() != 1:
+        raise InvalidTask(f"targets must be labels, one whole number a sample, not {targets.dtype} {[*targets.shape]}")
+    if not 0 <= int(targets.min()) <= int(targets.max()) < labels:
+        raise InvalidTask(f"targets must be labels from 0 to {labels - 1}: see procfl.labels in the terms")
+    return {"counts": torch.bincount(targets, minlength=labels).tolist()}, {}
 
 
 def _trained(

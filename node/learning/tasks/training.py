@@ -168,6 +168,12 @@ def evaluate_task(task: Task, model: TaskModel, data: Any, tensors: Mapping[str,
     return Sums(len(data), totals)
 
 
+def targets_of(task: Task, data: Any) -> torch.Tensor:
+    """The targets of all samples of a dataset."""
+    batches = _batches(task, data, torch.arange(len(data)), EVALUATION_BATCH)
+    return torch.cat([torch.as_tensor(targets) for _, targets, _ in batches])
+
+
 def _descend(
     task: Task,
     model: TaskModel,

@@ -1,6 +1,6 @@
 """The coordinator's work on the models of clusters: it evaluates them and states their scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from fedgrove.chain.keys import Keys
@@ -13,16 +13,17 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.statements import ClusterStatements
 from fedgrove.node.methods.procfl.terms import terms_of
-from fedgrove.node.methods.training.evaluation import finite
+from fedgrove.node.methods.training.evaluation import evaluator
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.method import Aides, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> Aides[ClusterState]:
+def aides(config: FederationConfig, keys: Keys | None, test: Samples | TaskData | None) -> Aides[ClusterState]:
     """The coordinator's work in addition to driving rounds; see ``Method.aides``."""
     terms = terms_of(config)
     if keys is None:
-        return Aides() if test is None else Aides(mean_evaluator(config, split_public(config, test)[0]))
+        return Aides() if test is None else Aides(mean_evaluator(_model_evaluator(config, test)))
     if terms.counter_key not in map(public_key, (keys.mailbox, *keys.past_mailboxes)):
         raise InvalidConfig("procfl.counter is not the coordinator's mailbox key: see `fedgrove keys show`")
     if terms.signer.lower() != keys.address.lower():
@@ -31,8 +32,13 @@ def aides(config: FederationConfig, keys: Keys | None, test: Samples | None) -> 
         if terms.seats:
             raise InvalidConfig("procfl.seats is above 0: give test data to score the models on")
         return Aides(statements=ClusterStatements(keys))
-    statements = ClusterStatements(keys, public_test(config, test) if terms.seats else None)
-    return Aides(mean_evaluator(config, split_public(config, test)[0]), statements)
+    public = public_test(config, test) if terms.seats and isinstance(test, Samples) else None
+    return Aides(mean_evaluator(_model_evaluator(config, test)), ClusterStatements(keys, public))
+
+
+def _model_evaluator(config: FederationConfig, test: Samples | TaskData) -> Evaluator[Tensors]:
+    """How well one cluster's model does, without the public samples."""
+    return test.evaluate if isinstance(test, TaskData) else evaluator(config, split_public(config, test)[0])
 
 
 def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:
@@ -55,17 +61,25 @@ def split_public(config: FederationConfig, test: Samples) -> tuple[Samples, Samp
     return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
 
 
-def mean_evaluator(config: FederationConfig, test: Samples) -> Evaluator[ClusterState]:
-    """The mean over those who trained the models of clusters, without the public samples."""
+def mean_evaluator(evaluate_model: Evaluator[Tensors]) -> Evaluator[ClusterState]:
+    """The mean over those who trained the models of clusters."""
 
-    def score(state: ClusterState) -> tuple[float, float, int]:
+    def score(state: ClusterState) -> tuple[float | None, float, int]:
         if not state.trained:
             return 0.0, 0.0, 0
-        results = [evaluate(config.trained, model, test) for model in state.models]
+        results = [evaluate_model(model) for model in state.models]
         members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
-        share = [count / max(1, sum(members)) for count in members]
-        accuracy = sum(part * result.accuracy for part, result in zip(share, results, strict=True))
-        loss = sum(part * finite(result.loss) for part, result in zip(share, results, strict=True))
-        return min(1.0, accuracy), loss, len(test)
+        shares = [count / max(1, sum(members)) for count in members]
+        loss = sum(share * found for share, (_, found, _) in zip(shares, results, strict=True))
+        accuracy = _weighted([accuracy for accuracy, _, _ in results], shares)
+        return accuracy, loss, results[0][2]
 
     return score
+
+
+def _weighted(accuracies: Sequence[float | None], shares: Sequence[float]) -> float | None:
+    """The weighted mean; None where answers are not right or wrong."""
+    known = [found for found in accuracies if found is not None]
+    if len(known) < len(accuracies):
+        return None
+    return min(1.0, sum(share * found for share, found in zip(shares, known, strict=True)))

@@ -7,14 +7,11 @@ what it sent, until nobody can be suspected for it any more (``node.methods.proc
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
-from fedgrove.chain.keys import Keys
-from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import evaluate
 from fedgrove.node.masking.keys import SECRET_BYTES
 from fedgrove.node.methods.procfl.codec import ClusterUpdate
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork
@@ -23,6 +20,7 @@ from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.labels import label_shares
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.mailbox import seal
+from fedgrove.node.methods.procfl.member_data import MemberData, NetworkMember
 from fedgrove.node.methods.procfl.round_inputs import (
     counts_sent_before,
     course_of,
@@ -30,15 +28,15 @@ from fedgrove.node.methods.procfl.round_inputs import (
     session_of,
     state_before,
 )
-from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
+from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
-from fedgrove.node.methods.training.network_trainer import NetworkTrainer
-from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 _SECRET = "comparison"
@@ -52,36 +50,24 @@ class LocalClusters:
 
     Parameters
     ----------
-    store, config, samples, journal, executor
-        As ``LocalTraining`` takes them.
-    rounds : callable
-        The ledger as the client sees it now.
-    inputs : callable
-        The public inputs of a sealed round.
-    keys : Keys
-        Its mailbox opens models that are shown to it.
+    config : FederationConfig
+    workplace : Workplace
+        Its keys' mailbox opens models that are shown to it.
     """
 
-    def __init__(
-        self,
-        store: ContentReader,
-        config: FederationConfig,
-        samples: Samples,
-        journal: Journal,
-        executor: Executor | None,
-        rounds: Callable[[], Rounds],
-        inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
-        keys: Keys,
-    ) -> None:
-        self._store, self._config, self._samples, self._journal = store, config, samples, journal
-        self._rounds, self._inputs = rounds, inputs
-        self._executor = executor
+    def __init__(self, config: FederationConfig, workplace: Workplace[ClusterState, Samples | TaskData]) -> None:
+        store, data, journal, inputs = workplace.store, workplace.data, workplace.journal, workplace.inputs
+        self._store, self._config, self._journal = store, config, journal
+        self._rounds, self._inputs = workplace.rounds, inputs
+        self._executor = executor = workplace.executor
         self._course: Course = course_of(config)
-        trainer = NetworkTrainer(store, config, samples, executor)
-        self._training = ClusterTraining(store, config, trainer, journal, inputs, self._course)
+        self._data: MemberData = data if isinstance(data, TaskData) else NetworkMember(store, config, data, executor)
+        self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
-        own = (store, config, samples, journal, self._course)
-        self._committee = CommitteeWork(*own, self._training, self._shown, rounds, keys)
+        self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained
+        if isinstance(data, Samples):
+            own = (store, config, data, journal, self._course)
+            self._committee = CommitteeWork(*own, self._training, self._shown, self._rounds, workplace.keys)
         self._running: tuple[int, Future] | None = None
 
     def samples(self, current: RoundRecords, client: int) -> int:
@@ -94,9 +80,9 @@ class LocalClusters:
         """
         state = state_before(self._rounds(), current, self._config, self._store)
         if state.stage == "blind":
-            if len(self._samples) > MAX_ELEMENTS:
-                raise CannotTakePart(f"it has {len(self._samples)} samples, but only {MAX_ELEMENTS} can be compared")
-            return len(self._samples)
+            if len(self._data) > MAX_ELEMENTS:
+                raise CannotTakePart(f"it has {len(self._data)} samples, but only {MAX_ELEMENTS} can be compared")
+            return len(self._data)
         if state.stage != "train":
             return 1
         return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
@@ -122,14 +108,14 @@ class LocalClusters:
                 # They never change: a second sum without somebody would show that client's. So they are summed once.
                 shares = np.array(self._label_shares())
                 return np.zeros_like(shares) if counts_sent_before(inputs) else shares
-            case "show":
+            case "show" if self._committee is not None:
                 return self._committee.show(inputs, state, current, client)
-            case "vote":
+            case "vote" if self._committee is not None:
                 return self._committee.votes(inputs, state, client, self._computed)
         position = current.order.index(client)
         if not any(position in group for group in inputs.graph.groups):
             return b""
-        if self._course.terms.seats and self._committee.opens_uploads:
+        if self._committee is not None and self._course.terms.seats and self._committee.opens_uploads:
             self._shown.keep(current.number)
         return self._training.result(current, client)
 
@@ -173,7 +159,7 @@ class LocalClusters:
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
 
     def _party(self, session: bytes, client: int, secret: bytes) -> Party:
-        counts = label_counts(self._samples.y, self._course.labels)
+        counts = self._data.label_counts(self._course.labels)
         return Party(session, client, tuple(counts.tolist()), secret)
 
     def _secret(self, session: bytes) -> bytes | None:
@@ -198,15 +184,12 @@ class LocalClusters:
     # --- training ---------------------------------------------------------------------------------------------------
 
     def _label_shares(self) -> tuple[int, ...]:
-        return tuple(label_shares(label_counts(self._samples.y, self._course.labels)).tolist())
+        return tuple(label_shares(self._data.label_counts(self._course.labels)).tolist())
 
     def _choice(self, state: ClusterState, client: int) -> int:
         """The cluster whose model has the least loss on the client's own samples (algorithm 1, line 12)."""
         options = self._course.options(state, client)
         if len(options) < 2 or len(state.models) == 1 or self._course.is_global(state):
             return options[0] if options else 0
-        losses = {
-            rank: evaluate(self._config.trained, state.model_of(number), self._samples).loss
-            for rank, number in enumerate(options)
-        }
+        losses = {rank: self._data.training_loss(state.model_of(number)) for rank, number in enumerate(options)}
         return options[choose_cluster(losses)]

@@ -7,13 +7,15 @@ from typing import Any
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
 from fedgrove.node.methods.procfl.round_inputs import accepted, groups_of, seated, state_after, state_before
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.training.task_data import TaskData, refuse_task
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.local_work import LocalWork
@@ -23,7 +25,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
+class ProCfl(Method[ClusterState, ClusterUpdate, Samples | TaskData]):
     """Members find out who is like whom, train in two stages, and judge clusters whose models fell."""
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
@@ -33,9 +35,14 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
         self.schedule = ClusterSchedule(config)
 
     def first_model(self) -> bytes:
+        if self.config.task is not None:
+            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
         from fedgrove.node.methods.training.initial import initial_model
 
-        return ClusterState.first(initial_model(self.config)).to_bytes()
+        return self.first_from(initial_model(self.config))
+
+    def first_from(self, tensors: Tensors) -> bytes:
+        return ClusterState.first(tensors).to_bytes()
 
     def read_model(self, data: bytes, layout: Layout | None = None) -> ClusterState:
         return ClusterState.from_bytes(data, layout)
@@ -82,22 +89,23 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples]):
         return ""
 
     def member_data(self, path: Path) -> Samples:
+        refuse_task(self.config)
         from fedgrove.node.methods.training.data import member_samples
 
         return member_samples(self.config, path)
 
     def test_data(self, path: Path) -> Samples:
+        refuse_task(self.config)
         from fedgrove.node.methods.training.data import held_out_samples
 
         return held_out_samples(self.config, path)
 
-    def work(self, workplace: Workplace[ClusterState, Samples]) -> LocalWork[ClusterUpdate]:
+    def work(self, workplace: Workplace[ClusterState, Samples | TaskData]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters
 
-        own = (workplace.store, self.config, workplace.data, workplace.journal, workplace.executor)
-        return LocalClusters(*own, workplace.rounds, workplace.inputs, workplace.keys)
+        return LocalClusters(self.config, workplace)
 
-    def aides(self, keys: Keys | None, test: Samples | None) -> Aides[ClusterState]:
+    def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[ClusterState]:
         from fedgrove.node.methods.procfl.aides import aides
 
         return aides(self.config, keys, test)

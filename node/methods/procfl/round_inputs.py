@@ -20,7 +20,7 @@ from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-from fedgrove.node.methods.procfl.terms import terms_of
+from fedgrove.node.methods.procfl.terms import labels_of, terms_of
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -35,7 +35,7 @@ def _fetch_state(store: ContentReader, digest: bytes, config: FederationConfig) 
 
 def course_of(config: FederationConfig) -> Course:
     """The clusters' part of the terms."""
-    return Course(terms_of(config), config.federation.rounds, config.trained.classes)
+    return Course(terms_of(config), config.federation.rounds, labels_of(config))
 
 
 def state_before(

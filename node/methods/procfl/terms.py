@@ -11,6 +11,7 @@ from fedgrove.node.methods.procfl.settings import SHOWN, ProCflSettings, check_s
 from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
 
 MAX_CLUSTERED = 400
+MAX_TASK_LABELS = 10_000
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         overlaps. So ``membership.mode`` must be ``approved``.
     signer : str
         Address of the coordinator's account: overlaps and scores count only with its signature.
+    labels : int
+        How many labels a task's samples have, from 0; 0 for a shipped model, whose classes they are.
     shown : str
         Evidence that a suspected member shows to its committee. ``noised``: a model with noise (``shown_noise``), as in
         the paper; nothing ties it to what was sent. ``upload``: the secret that opens the very upload that is judged,
@@ -34,6 +37,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
     counter: str = ""
     signer: str = ""
+    labels: int = 0
     shown: Literal["upload", "noised"] = "noised"
 
     def __post_init__(self) -> None:
@@ -41,6 +45,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         check_setting(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
         fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
         check_setting(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
+        check_setting(0 <= self.labels <= MAX_TASK_LABELS, "labels", f"from 0 to {MAX_TASK_LABELS}", self.labels)
         account = "the address of the coordinator's account, 0x and 40 hexadecimal digits"
         check_setting(re.fullmatch("0x[0-9a-fA-F]{40}", self.signer), "signer", account, self.signer)
 
@@ -57,8 +62,9 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of clusters on the other terms."""
         table = "with a [procfl] table"
-        if config.model is None:
-            raise InvalidConfig("model is missing: add the [model] table, which defines the clusters' models")
+        if config.model is None and config.task is None:
+            raise InvalidConfig("model is missing: add a [model] or [task] table, which defines the clusters' models")
+        self._check_labels(config)
         check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
         check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
         check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}: only whole sums of a group are safe")
@@ -72,10 +78,24 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         fine = config.federation.rounds >= least
         check_value(fine, "federation.rounds", f"at least {least} {table}: this many rounds come before training")
 
+    def _check_labels(self, config: FederationConfig) -> None:
+        """A task's samples are compared by their labels; its models cannot be watched without running its code."""
+        if config.task is None:
+            check_value(not self.labels, "procfl.labels", "left out where [model] is given: it says how many classes")
+            return
+        check_value(self.labels >= 2, "procfl.labels", "given where [task] is: how many labels its samples have")
+        committees = "0 where [task] is given: a coordinator does not run a task's code, so it cannot watch models"
+        check_value(self.seats == 0, "procfl.seats", committees)
+
     def to_table(self) -> dict[str, Any]:
-        """The table; without committees nobody shows anything."""
-        table = dataclasses.asdict(self)
-        return table if self.seats else {name: value for name, value in table.items() if name != "shown"}
+        """The table; without committees nobody shows anything, and a shipped model says how many labels there are."""
+        silent = {name for name, spoken in (("shown", self.seats), ("labels", self.labels)) if not spoken}
+        return {name: value for name, value in dataclasses.asdict(self).items() if name not in silent}
+
+
+def labels_of(config: FederationConfig) -> int:
+    """How many labels the samples of a federation with clusters have."""
+    return terms_of(config).labels or config.trained.classes
 
 
 def terms_of(config: FederationConfig) -> ProCflTerms:

@@ -15,7 +15,7 @@ from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
-from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.methods.training.task_data import TaskData, refuse_task
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
@@ -52,21 +52,14 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
             raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
         from fedgrove.node.methods.training.initial import initial_model
 
-        return self.checked_first(initial_model(self.config))
+        return self.first_from(initial_model(self.config))
 
-    def checked_first(self, model: Tensors) -> bytes:
-        """The bytes of a first model; InvalidConfig if the terms' mechanism does not suit it."""
+    def first_from(self, tensors: Tensors) -> bytes:
         try:
-            self.codec.upload_bytes(Layout.of(model))
+            self.codec.upload_bytes(Layout.of(tensors))
         except ValueError as fault:
             raise InvalidConfig(f"privacy: {fault}") from None
-        return dump(model)
-
-    def starting_model(self, store: ContentReader) -> bytes:
-        digest = self.config.first_digest
-        if self.config.task is None or digest is None:
-            return self.first_model()
-        return store.fetch(digest, self.config.max_blob_bytes)
+        return dump(tensors)
 
     def read_model(self, data: bytes, layout: Layout | None = None) -> Tensors:
         return load(data, layout)
@@ -98,13 +91,13 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
         return self.codec.parts(n)
 
     def member_data(self, path: Path) -> Samples:
-        _refuse_task(self.config)
+        refuse_task(self.config)
         from fedgrove.node.methods.training.data import member_samples
 
         return member_samples(self.config, path)
 
     def test_data(self, path: Path) -> Samples:
-        _refuse_task(self.config)
+        refuse_task(self.config)
         from fedgrove.node.methods.training.data import held_out_samples
 
         return held_out_samples(self.config, path)
@@ -127,8 +120,3 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
         from fedgrove.node.methods.training.evaluation import evaluator
 
         return Aides() if test is None else Aides(evaluator(self.config, test))
-
-
-def _refuse_task(config: FederationConfig) -> None:
-    if config.task is not None:
-        raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")

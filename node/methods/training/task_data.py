@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from fedgrove.node.base.strict_tables import Scalar
+import numpy as np
+from fedgrove.node.base.strict_tables import InvalidConfig, Scalar
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import TrainingSettings
@@ -22,6 +23,12 @@ PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
+
+
+def refuse_task(config: FederationConfig) -> None:
+    """Raise InvalidConfig where data are read by a task's code rather than from a file of samples."""
+    if config.task is not None:
+        raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")
 
 
 class TaskFailed(CannotTakePart):
@@ -173,6 +180,18 @@ class TaskData:
         if right is not None and not 0 <= right <= samples:
             raise TaskFailed("the task counts more right answers than samples")
         return None if right is None else right / samples, min(max(loss / samples, 0.0), 1e300), samples
+
+    def label_counts(self, labels: int) -> np.ndarray:
+        """Samples of each label to train on, int64 array of shape (labels,); TaskFailed if they have no such labels."""
+        counts = self._run("count_labels", {"labels": labels}).header.get("counts")
+        if not isinstance(counts, list) or len(counts) != labels or sum(map(_count, counts)) != len(self):
+            raise TaskFailed("the task does not say how many samples there are of each label")
+        return np.array(counts, np.int64)
+
+    def training_loss(self, model: Tensors) -> float:
+        """Mean loss of a model on the samples to train on; NaN where it is not finite."""
+        answer = self._run("evaluate", {"which": "train"}, model).header
+        return _sums(answer.get("totals")).get("loss", math.nan) / max(1, _count(answer.get("samples")))
 
     def close(self) -> None:
         """Train no other round."""

@@ -133,3 +133,21 @@ def test_a_task_without_a_model_ends_the_run_with_its_line(folder):
     broken = CLASSIFIER.replace("return nn.Sequential", "return nn.Sequentially")
     with pytest.raises(Exception, match=r"the task raised AttributeError: .* \(task.py, line 8\)"):
         run(folder, broken, DemoPlan(4, 1, strategy="fedavg"))
+
+
+def test_members_are_clustered_by_the_labels_of_a_task(folder):
+    (folder / "parts").mkdir()
+    x, y = table(240, 1)
+    for client in range(6):
+        rows = np.flatnonzero((y == 2) if client < 3 else (y != 2))[client % 3 :: 3]
+        np.savetxt(folder / "parts" / f"{client}.csv", np.column_stack([x[rows], y[rows]]), delimiter=",")
+    plan = DemoPlan(6, 3, strategy="fedavg", method="procfl, labels = 3, global_share = 0.3")
+    _, report = run(folder, CLASSIFIER, plan, source="parts")
+    assert [len(members) for members in report["clusters"]["members"]] == [3, 3]
+    assert report["rounds"][-1]["committed"] == 6
+
+
+def test_committees_need_a_coordinator_that_runs_no_task(folder):
+    plan = DemoPlan(6, 3, strategy="fedavg", method="procfl, labels = 3, seats = 3")
+    with pytest.raises(DemoFailed, match=r"procfl\.seats must be 0 where \[task\] is given"):
+        run(folder, CLASSIFIER, plan)

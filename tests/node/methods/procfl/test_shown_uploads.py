@@ -18,6 +18,7 @@ from fedgrove.node.base.tensors import dump, flatten
 from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, train
@@ -42,6 +43,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal, RoundNote
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
@@ -86,8 +88,13 @@ class Judged:
         self.masks = Round.make(6, layout=start.layout, groups=(tuple(range(5)),), mode="pairwise")
         self.secrets = {client: self.masks.secrets[place].mask_secret for place, client in enumerate(MEMBERS)}
         self.rounds = Rounds(rounds={1: self.round_of_training(), 2: entry(2), 3: entry(3)})
-        options = (self.samples[5], Journal(directory / "judge", bytes(32)), None)
-        self.judge = LocalClusters(self.store, self.config, *options, lambda: self.rounds, self.place, self.keys)
+        options = (self.samples[5], Journal(directory / "judge", bytes(32)))
+        self.judge = self.client(*options, self.keys)
+
+    def client(self, samples: Samples, journal: Journal, keys: Keys) -> LocalClusters:
+        return LocalClusters(
+            self.config, Workplace(self.store, samples, journal, None, lambda: self.rounds, self.place, keys)
+        )
 
     def trained(self, start: ClusterState, place: int) -> np.ndarray:
         work = (self.config.model, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
@@ -184,8 +191,8 @@ def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown)
     training, show, vote = judged.rounds.rounds.values()
     training.draws[SILENT] = SimpleNamespace(samples=1)
     journal.save(RoundNote(1, judged.masks.secrets[1].to_bytes().hex()))
-    options = (judged.samples[1], journal, None)
-    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    options = (judged.samples[1], journal)
+    member = judged.client(*options, Keys.generate())
     assert dump(member.result(training, SILENT))
     journal.destroy(before=1)
     blob = member.result(show, SILENT)
@@ -205,8 +212,8 @@ def test_a_judge_that_was_killed_votes_as_before(tmp_path):
     judged = Judged(tmp_path, "upload")
     judged.against(judged.secrets)
     ballot, journal = judged.judge.result(judged.rounds.rounds[3], JUDGE), Journal(tmp_path / "judge", bytes(32))
-    options = (judged.samples[5], journal, None)
-    again = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, judged.keys)
+    options = (judged.samples[5], journal)
+    again = judged.client(*options, judged.keys)
     again._computed = None  # it does not judge a second time
     assert again.result(judged.rounds.rounds[3], JUDGE) == ballot
 
@@ -242,8 +249,8 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
     lost, again = judged.rounds.rounds[1], judged.rounds.rounds[2]
     lost.stands, lost.commits = False, dict.fromkeys(lost.order[:commits])
     again.draws[SILENT] = SimpleNamespace(samples=1)
-    options = (judged.samples[1], journal, None)
-    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    options = (judged.samples[1], journal)
+    member = judged.client(*options, Keys.generate())
     judged.states[2] = judged.states[1]
     assert sums_before(judged.place(again), judged.place) == known
     assert member._training._begin(again, SILENT)[1] == {"number": 1, "rounds": 6, "seed": 2 * known}
@@ -259,8 +266,8 @@ def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_
     fell.commits, fell.end = dict.fromkeys(fell.order[:commits]), Voided(None, 0, bytes(32), 0)
     judged.rounds.rounds = {0: fell, **judged.rounds.rounds}
     judged.states[2] = replace(judged.states[1], stage="labels")
-    options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)), None)
-    member = LocalClusters(judged.store, judged.config, *options, lambda: judged.rounds, judged.place, Keys.generate())
+    options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)))
+    member = judged.client(*options, Keys.generate())
     assert member.result(judged.rounds.rounds[2], SILENT).sum() == sent
 
 

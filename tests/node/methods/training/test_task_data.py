@@ -3,6 +3,7 @@
 import csv
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,6 +150,28 @@ def test_an_evaluation_is_a_share_and_a_mean(place, process):
     data = TaskData(terms(), process)
     accuracy, loss, samples = data.evaluate(data.first_model())
     assert 0 <= accuracy <= 1 and loss > 0 and samples == 60
+
+
+def test_samples_are_counted_by_label_and_a_loss_is_their_mean(place, process):
+    data = TaskData(terms(), process)
+    labels = np.loadtxt(place / "data.csv", delimiter=",")[:, 4].astype(int)
+    assert data.label_counts(5).tolist() == np.bincount(labels, minlength=5).tolist()
+    model = data.first_model()
+    assert data.training_loss(model) == data.evaluate(model)[1]  # this task holds out what it trains on
+
+
+def test_labels_that_the_terms_do_not_know_are_a_sentence(place, process):
+    with pytest.raises(TaskFailed, match="targets must be labels from 0 to 1: see procfl"):
+        TaskData(terms(), process).label_counts(2)
+
+
+@pytest.mark.parametrize("counts", [None, [60], [30, -30, 60], [1, 2, 3], [20.0, 20, 20]])
+def test_counts_that_cannot_be_are_not_believed(place, process, monkeypatch, counts):
+    data = TaskData(terms(), process)
+    assert len(data) == 60
+    monkeypatch.setattr(process, "run", lambda *job: SimpleNamespace(header={"counts": counts}, tensors={}))
+    with pytest.raises(TaskFailed, match="does not say how many samples there are"):
+        data.label_counts(3)
 
 
 def test_a_task_that_raises_is_named_with_file_and_line_and_can_go_on(place, process):
