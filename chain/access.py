@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from fedgrove.chain.blocks import MIX_FIELD, Body, header_fields
 from fedgrove.chain.errors import BlockTimeout
+from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.records import Log
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 GWEI = 10**9
 MAX_FEE_GWEI = 500.0
+MAX_TIP_GWEI = 3.0
 RESEND_SECONDS = 30.0
 
 _Shared = TypeVar("_Shared")
@@ -47,6 +49,8 @@ class Network(ABC):
         Pause between two looks for a receipt or a block.
     max_fee : int
         The most that a transaction offers for a unit of gas, in wei.
+    max_tip : int
+        The most of it that is offered to the maker of the block beyond the base fee.
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
     head_tolerance : int
@@ -61,6 +65,7 @@ class Network(ABC):
     can_mine: bool
     poll_seconds: float = 0.0
     max_fee: int = int(MAX_FEE_GWEI * GWEI)
+    max_tip: int = int(MAX_TIP_GWEI * GWEI)
     resend_seconds: float = RESEND_SECONDS
     head_tolerance: int = 0
     proofs: str = "headers"
@@ -119,6 +124,15 @@ class Network(ABC):
     @abstractmethod
     def base_fee(self) -> int:
         """Base fee of the latest block, in wei a unit of gas."""
+
+    def fees(self) -> FeeHistory:
+        """Fees of recent blocks; of the latest block alone where the chain states no others."""
+        return FeeHistory(self.base_fee())
+
+    def price(self) -> int:
+        """What a unit of gas costs now: base fee and tip, in wei."""
+        fees = self.fees()
+        return fees.base + min(fees.tip, self.max_tip)
 
     @abstractmethod
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:

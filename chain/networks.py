@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 
 from fedgrove.chain import anvil_state
-from fedgrove.chain.access import MAX_FEE_GWEI, RESEND_SECONDS, Network
+from fedgrove.chain.access import MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Network
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.rpc import RpcNetwork
 
@@ -58,6 +58,7 @@ def connect(
     resend_seconds: float = RESEND_SECONDS,
     quorum: int = 0,
     proofs: str = "headers",
+    max_tip_gwei: float = MAX_TIP_GWEI,
 ) -> Network:
     """A chain behind one or more JSON-RPC endpoints (http or https); see RpcNetwork.
 
@@ -68,7 +69,7 @@ def connect(
     WrongChain
         Another chain than ``expected_chain_id``.
     """
-    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum, proofs)
+    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum, proofs, max_tip_gwei)
 
 
 def anvil(

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, RESEND_SECONDS, Mined, Network
+from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Mined, Network
 from fedgrove.chain.block_rlp import header_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
@@ -20,12 +20,14 @@ from fedgrove.chain.errors import (
     Underpriced,
     decode_revert,
 )
+from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.hexadecimal import to_bytes, to_int
 from fedgrove.chain.records import Log
 from fedgrove.chain.rpc_reading import (
     block_at,
     bodies_of,
     facts_of,
+    fees_of,
     head_of,
     latest,
     logs_of,
@@ -53,8 +55,8 @@ class RpcNetwork(Network):
     ----------
     timeout : float
         Seconds for one request.
-    max_fee_gwei : float
-        The most that a transaction offers for a unit of gas.
+    max_fee_gwei, max_tip_gwei : float
+        The most that a transaction offers for a unit of gas, and of that to the maker of the block.
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
     quorum : int
@@ -76,13 +78,15 @@ class RpcNetwork(Network):
         resend_seconds: float = RESEND_SECONDS,
         quorum: int = 0,
         proofs: str = "headers",
+        max_tip_gwei: float = MAX_TIP_GWEI,
     ) -> None:
         super().__init__()
         urls = [urls] if isinstance(urls, str) else list(urls)
         if proofs not in PROOFS:
             raise ValueError(f"proofs must be one of {', '.join(PROOFS)}")
         self.proofs = proofs
-        self.max_fee, self.resend_seconds = int(max_fee_gwei * GWEI), resend_seconds
+        self.max_fee, self.max_tip = int(max_fee_gwei * GWEI), int(max_tip_gwei * GWEI)
+        self.resend_seconds = resend_seconds
         origins = len({origin_of(url) for url in urls})
         self.quorum = quorum or min(2, origins)
         if self.quorum > origins:
@@ -185,6 +189,12 @@ class RpcNetwork(Network):
     def base_fee(self) -> int:
         method, block = "eth_getBlockByNumber", "latest"
         return self._read(lambda found: to_int(found.get("baseFeePerGas", "0x0")), method, block, False)
+
+    def fees(self) -> FeeHistory:
+        try:
+            return self._endpoints.ask(fees_of)
+        except RpcError:  # a chain without eth_feeHistory
+            return super().fees()
 
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         found = self._endpoints.ask(lambda node: logs_of(node, first, last, addresses))

@@ -7,6 +7,7 @@ from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.block_rlp import receipt_rlp, transaction_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import AnswerTooLarge, Endpoint, Lacking, RpcError
+from fedgrove.chain.fees import BLOCKS, PERCENTILE, FeeHistory
 from fedgrove.chain.hexadecimal import MalformedAnswer, to_bytes, to_int
 from fedgrove.chain.records import Log, Position
 
@@ -34,6 +35,23 @@ def block_at(node: Endpoint, number: int) -> dict:
     if block is None:
         raise Lacking(f"has no block {number}", "wait, or use an archive node")
     return block
+
+
+def fees_of(node: Endpoint) -> FeeHistory:
+    """Fees of recent blocks; RpcError where the node does not keep them."""
+    asked = ("eth_feeHistory", (hex(BLOCKS), "latest", [PERCENTILE]))
+    answer, suggested = node.requests([asked, ("eth_maxPriorityFeePerGas", ())])
+    if not isinstance(answer, dict):
+        raise MalformedAnswer("not a history of fees")
+    bases, used, rewards = (answer.get(name) or [] for name in ("baseFeePerGas", "gasUsedRatio", "reward"))
+    if not len(used) == len(rewards) == len(bases) - 1 <= BLOCKS or not all(map(_is_share, used)):
+        raise MalformedAnswer("not a history of fees")
+    tips = tuple(to_int(reward[0]) for reward in rewards)
+    return FeeHistory(to_int(bases[-1]), tuple(map(float, used)), tips, to_int(suggested))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
 
 
 def logs_of(node: Endpoint, first: int, last: int, addresses: Sequence[str]) -> list[Log]:

@@ -23,8 +23,8 @@ from fedgrove.chain.errors import (
     TransactionTimeout,
     Underpriced,
 )
+from fedgrove.chain.fees import FeeHistory
 
-TIP = GWEI
 FEE_SECONDS = 10.0
 RECEIPT_SECONDS = 120.0
 LOOK_SECONDS = 1.0
@@ -40,6 +40,14 @@ class Receipt:
     block: int
     gas_used: int
     transaction: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The most that is offered for a unit of gas, and the tip in it; in wei."""
+
+    fee: int
+    tip: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +80,13 @@ class Attempt:
     waiting: bool = True
     ended: bool = False
 
-    def raise_fees(self, factor: tuple[int, int], least: int, cap: int) -> bool:
-        """Multiply both fees by the fraction, the fee to at least ``least``; False, and no change, above ``cap``."""
+    def raise_fees(self, factor: tuple[int, int], least: Offer, cap: int) -> bool:
+        """Multiply fee and tip by the fraction, to at least ``least``; False, and no change, above ``cap``."""
         above, below = factor
-        fee = max(-(-self.fee * above // below), min(least, cap))
+        fee = max(-(-self.fee * above // below), min(least.fee, cap))
         if fee > cap:
             return False
-        self.fee, self.tip = fee, min(fee, -(-self.tip * above // below))
+        self.fee, self.tip = fee, min(fee, max(-(-self.tip * above // below), least.tip))
         return True
 
     def sign(self, account: LocalAccount, chain_id: int) -> None:
@@ -108,7 +116,7 @@ class Sender:
         self._account = account
         self._lock = threading.Lock()
         self._attempts: dict[int, Attempt] = {}
-        self._fee: tuple[float, int] | None = None
+        self._fees: tuple[float, FeeHistory] | None = None
 
     @property
     def address(self) -> str:
@@ -170,8 +178,8 @@ class Sender:
                 return self._send_once(content)
 
     def _send_once(self, content: Content) -> Attempt:
-        fee = self._max_fee()
-        attempt = Attempt(content, self._next_nonce(), fee, min(TIP, fee))
+        offer = self._offer(self._fees_now().tip)
+        attempt = Attempt(content, self._next_nonce(), offer.fee, offer.tip)
         try:
             self._submit(attempt)
         except (TransactionRefused, InsufficientFunds, FeeAboveCap):
@@ -192,8 +200,9 @@ class Sender:
                 self._network.send(attempt.raw)
                 return
             except Underpriced:
-                self._fee = None
-                if not attempt.raise_fees((2, 1), 0, self._network.max_fee):
+                least = Offer(0, min(self._fees_now().urgent_tip, self._network.max_tip))
+                self._fees = None
+                if not attempt.raise_fees((2, 1), least, self._network.max_fee):
                     raise FeeAboveCap(
                         f"The node wants more than {attempt.fee / GWEI:g} gwei for a transaction at nonce "
                         f"{attempt.nonce} of {self.address}; raise max_fee_gwei ({self._cap()}), or wait until the "
@@ -211,19 +220,24 @@ class Sender:
     def _is_known(self, attempt: Attempt) -> bool:
         return any(self._network.knows(sent) for sent in reversed(attempt.hashes))
 
-    def _max_fee(self) -> int:
-        """Twice the base fee and a tip, at most the cap: good for five full blocks in a row. Read every few seconds."""
+    def _fees_now(self) -> FeeHistory:
+        """Read every few seconds."""
         now = time.monotonic()
-        if self._fee is None or now - self._fee[0] > FEE_SECONDS:
-            self._fee = (now, self._network.base_fee())
-        base, cap = self._fee[1], self._network.max_fee
+        if self._fees is None or now - self._fees[0] > FEE_SECONDS:
+            self._fees = (now, self._network.fees())
+        return self._fees[1]
+
+    def _offer(self, tip: int) -> Offer:
+        """Twice the base fee and a tip, at most the caps: good for five full blocks in a row."""
+        base, cap = self._fees_now().base, self._network.max_fee
         if base > cap:
-            self._fee = None
+            self._fees = None
             raise FeeAboveCap(
                 f"The chain's base fee of {base / GWEI:g} gwei is above the limit of {self._cap()}; raise "
                 "max_fee_gwei, or wait until fees fall."
             )
-        return min(cap, 2 * base + TIP)
+        tip = min(tip, self._network.max_tip, cap)
+        return Offer(min(cap, 2 * base + tip), tip)
 
     def _cap(self) -> str:
         return f"{self._network.max_fee / GWEI:g} gwei"
@@ -268,7 +282,7 @@ class Sender:
             if attempt.head is None:
                 attempt.head = self._network.block_number()
             if not self._network.knows(attempt.hashes[-1]):
-                self._offer(attempt)
+                self._hand_in(attempt)
         return None
 
     def _count_lost(self, attempt: Attempt, why: str) -> None:
@@ -288,19 +302,19 @@ class Sender:
             return any(one is None or not (one.waiting or self._is_known(one)) for one in before)
 
     def _resend(self, attempt: Attempt) -> None:
-        """Raise the fees by an eighth, at most to the cap, unless no block was made that could have taken it."""
+        """Raise the fees by at least an eighth, up to the caps, unless no block was made that could have taken it."""
         before, attempt.head = attempt.head, self._network.block_number()
         if before is None or attempt.head <= before:
             return
         try:
-            least = self._max_fee()
+            least = self._offer(self._fees_now().urgent_tip)
         except FeeAboveCap:
-            least = self._network.max_fee
+            least = Offer(self._network.max_fee, 0)
         if attempt.raise_fees((9, 8), least, self._network.max_fee):
             attempt.sign(self._account, self._network.chain_id)
-            self._offer(attempt)
+            self._hand_in(attempt)
 
-    def _offer(self, attempt: Attempt) -> None:
+    def _hand_in(self, attempt: Attempt) -> None:
         """Send the latest version; a refusal is not an error, because an earlier version may be mined by now."""
         try:
             self._network.send(attempt.raw)
@@ -311,7 +325,7 @@ class Sender:
         return TransactionTimeout(
             f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} (nonce {attempt.nonce}, at most "
             f"{attempt.fee / GWEI:g} of {self._cap()}) is in no block after {timeout:g} s; check that the chain makes "
-            "blocks, raise max_fee_gwei if its fees are higher, and look it up before you retry."
+            "blocks, raise max_fee_gwei or max_tip_gwei if its fees are higher, and look it up before you retry."
         )
 
     def _reason(self, content: Content, mined: Mined) -> ContractRevert:

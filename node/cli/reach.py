@@ -43,6 +43,7 @@ def open_network(reach: NetworkSettings) -> Network:
         expected_chain_id=reach.chain_id or None,
         timeout=reach.rpc_seconds,
         max_fee_gwei=reach.max_fee_gwei,
+        max_tip_gwei=reach.max_tip_gwei,
         resend_seconds=reach.resend_seconds,
         quorum=reach.rpc_quorum,
         proofs=reach.proofs,

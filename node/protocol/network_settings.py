@@ -37,6 +37,8 @@ class NetworkSettings:
         for chains whose block headers nobody can recompute.
     max_fee_gwei : float
         Highest price ever offered per unit of gas.
+    max_tip_gwei : float
+        Highest part of it offered to the makers of blocks, whatever an endpoint says that others offer.
     check_rounds : float
         Fraction of the closed rounds that this client recomputes before it trains on them, if that is more than the
         terms ask for (``federation.checkers``). In any case it recomputes all rounds that somebody disputes, all in
@@ -67,6 +69,7 @@ class NetworkSettings:
     rpc_quorum: int = 0
     proofs: str = "headers"
     max_fee_gwei: float = 500.0
+    max_tip_gwei: float = 3.0
     check_rounds: float = 0.0
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
     task_seconds: float = 3600.0
@@ -82,6 +85,7 @@ class NetworkSettings:
         check_value(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
         check_value(self.proofs in ("headers", "endpoints"), "network.proofs", "headers or endpoints")
         check_value(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
+        check_value(0 < self.max_tip_gwei <= 1e9, "network.max_tip_gwei", "above 0 and at most 1000000000")
         check_value(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
         for name in ("task_seconds", "rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
             check_value(0.1 <= getattr(self, name) <= 86_400, f"network.{name}", "from 0.1 to 86400 seconds")

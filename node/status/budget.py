@@ -21,7 +21,6 @@ from fedgrove.chain.records import (
     Shared,
     Skipped,
 )
-from fedgrove.chain.transactions import TIP
 from fedgrove.node.protocol.rounds import Rounds
 
 ROUNDS = 3
@@ -74,7 +73,7 @@ class Purse:
         if self._known[0] != ended:
             self._known = (ended, *self._gas(rounds))
         _, gas, measured = self._known
-        return Budget(self._network.balance(self._account), self._network.base_fee() + TIP, gas, measured)
+        return Budget(self._network.balance(self._account), self._network.price(), gas, measured)
 
     def _gas(self, rounds: Rounds) -> tuple[int, int]:
         """The most gas that one of this account's latest rounds took, and of how many; or the limits, and zero."""

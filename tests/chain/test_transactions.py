@@ -12,6 +12,7 @@ import pytest
 from federations import found
 from fedgrove.chain.access import GWEI
 from fedgrove.chain.errors import FeeAboveCap, TransactionReplaced, TransactionTimeout
+from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import anvil, embedded
 from fedgrove.chain.transactions import Sender, sender_of
@@ -192,7 +193,7 @@ def test_what_a_former_life_left_in_the_pool_is_replaced(slow_chain, account):
 
 def test_a_former_life_that_offered_more_is_outbid_or_told(slow_chain, account):
     rich = Sender(slow_chain, account)
-    rich._fee = (time.monotonic() + 1000, 99 * GWEI)
+    rich._fees = (time.monotonic() + 1000, FeeHistory(99 * GWEI))
     with pytest.raises(TransactionTimeout):
         pay(rich, timeout=0.1)
     slow_chain.max_fee = 100 * GWEI

@@ -4,7 +4,6 @@ import pytest
 from fedgrove.chain.ledger import GAS
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import RoundOpened
-from fedgrove.chain.transactions import TIP
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings
@@ -49,7 +48,7 @@ def test_a_round_costs_what_its_transactions_used(federation, who):
     told, spent = budget(federation, keys), gas_of_rounds(federation, keys.address)
     assert (told.measured, told.gas) == (2, max(spent.values())) and len(spent) == 2
     assert told.balance == federation.network.balance(keys.address)
-    assert told.price == federation.network.base_fee() + TIP
+    assert told.price == federation.network.base_fee() * 11 // 10
     assert told.rounds == told.balance // (told.gas * told.price) > 0
 
 
