@@ -1,17 +1,21 @@
 """Entry point of the ``fedgrove`` command: one sentence and exit code 2 for every mistake of a user."""
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from fedgrove.node.base.memory import keep_private
+from fedgrove.node.cli.completion import COMPLETION_VARIABLE
 from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
 from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
+from typer.completion import completion_init
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {
@@ -36,6 +40,7 @@ COMMANDS = {
     "privacy": "fedgrove.node.cli.privacy:app",
     "attack": "fedgrove.node.cli.attack:attack",
     "bench": "fedgrove.node.cli.bench:app",
+    "completion": "fedgrove.node.cli.completion:completion",
 }
 
 
@@ -83,10 +88,33 @@ def _requiring(work: Callable[..., Any], name: str) -> Callable[..., Any]:
     return checked
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(version("fedgrove"))
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, expose_value=False, callback=_show_version, help="Print the version."),
+    ] = False,
+) -> None:
+    """What ``fedgrove`` takes without a command."""
+
+
+def _params_of(function: Callable[..., None]) -> Any:
+    """A function's options, for a group of commands."""
+    app = typer.Typer(add_completion=False)
+    app.callback()(function)
+    return typer.main.get_group(app).params
+
+
 command_line = TyperGroup(
     name="fedgrove",
     help="Auditable, decentralised, privacy-preserving federated learning.",
     commands=LazyCommands(),  # pyright: ignore[reportArgumentType] (any mapping does)
+    params=_params_of(_options),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -94,6 +122,8 @@ command_line = TyperGroup(
 
 def run() -> None:
     """Run the command line and exit with its code."""
+    if COMPLETION_VARIABLE in os.environ:  # the shell asks
+        completion_init()
     keep_private()  # for every command: whichever loads keys later on, none is forgotten
     try:
         code = command_line(standalone_mode=False)
