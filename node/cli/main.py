@@ -40,6 +40,7 @@ COMMANDS = {
     "privacy": "fedgrove.node.cli.privacy:app",
     "attack": "fedgrove.node.cli.attack:attack",
     "bench": "fedgrove.node.cli.bench:app",
+    "doctor": "fedgrove.node.cli.doctor:doctor",
     "completion": "fedgrove.node.cli.completion:completion",
 }
 
