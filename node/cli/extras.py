@@ -5,11 +5,12 @@ from importlib.util import find_spec
 from fedgrove.node.cli.output import CommandError
 
 EXTRAS = {
-    "learning": ("torch", "sklearn"),
+    "privacy": ("dp_accounting",),
+    "learning": ("torch", "sklearn", "dp_accounting"),
     "kmeans": ("flint",),
     "explorer": ("fastapi", "uvicorn", "jinja2"),
-    "devnet": ("torch", "sklearn", "flint"),
-    "lab": ("torch", "sklearn", "flint", "matplotlib", "distributed"),
+    "devnet": ("torch", "sklearn", "flint", "dp_accounting", "eth_tester", "eth"),
+    "lab": ("torch", "sklearn", "flint", "dp_accounting", "eth_tester", "eth", "matplotlib", "distributed"),
 }
 """The modules that each extra of pyproject.toml brings."""
 
@@ -20,6 +21,7 @@ OF_COMMANDS = {
     "experiment": "lab",
     "attack": "lab",
     "bench": "lab",
+    "privacy": "privacy",
 }
 """The commands that run only with an extra; the others need one for single options at most."""
 

@@ -11,7 +11,14 @@ from fedgrove.node.cli.extras import EXTRAS, OF_COMMANDS
 from fedgrove.node.cli.main import COMMANDS
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-MODULES = {"scikit-learn": "sklearn", "python-flint": "flint", "Jinja2": "jinja2"}
+MODULES = {
+    "scikit-learn": "sklearn",
+    "python-flint": "flint",
+    "Jinja2": "jinja2",
+    "dp-accounting": "dp_accounting",
+    "web3[tester]": "eth_tester",
+    "py-evm": "eth",
+}
 ALL = tuple(EXTRAS["lab"])
 ON_THIS_MACHINE = ("kmeans", "unlearn")  # these take a federation by its directory, too
 LINES = {
@@ -21,7 +28,9 @@ LINES = {
     "experiment": ["list"],
     "attack": [],
     "bench": ["masking"],
+    "privacy": ["plan", "--clients", "10", "--rate", "0.5", "--rounds", "3", "--epsilon", "4"],
 }
+TRAINING = [name for name, extra in OF_COMMANDS.items() if "torch" in EXTRAS[extra]]
 
 
 def without(modules: tuple[str, ...], code: str, cwd: Path) -> subprocess.CompletedProcess:
@@ -35,13 +44,15 @@ def command(*words: str) -> str:
     return f"sys.argv = {['fedgrove', *words]!r}\nfrom fedgrove.node.cli import run\nrun()"
 
 
-@pytest.mark.parametrize("modules", [ALL, ("torch",)], ids=["nothing", "no torch"])
-@pytest.mark.parametrize("name", OF_COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "modules"), [(name, ALL) for name in OF_COMMANDS] + [(name, ("torch",)) for name in TRAINING]
+)
 def test_a_command_names_the_extra_that_it_needs(name, modules, tmp_path):
     result = without(modules, command(name, *LINES[name]), tmp_path)
     assert result.returncode == 2 and not result.stdout
     (sentence,) = result.stderr.splitlines()
-    assert sentence.startswith(f"fedgrove: fedgrove {name} needs torch")
+    first = EXTRAS[OF_COMMANDS[name]][0]
+    assert sentence.startswith(f"fedgrove: fedgrove {name} needs {first}")
     assert sentence.endswith(f'pip install "fedgrove[{OF_COMMANDS[name]}]"')
     assert not any(tmp_path.iterdir())
 
