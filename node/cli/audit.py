@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -26,14 +26,25 @@ from fedgrove.node.cli.progress import print_verdict
 from fedgrove.node.cli.stores import open_content
 from rich.progress import Progress
 
+AUDIT = "run"
+"""The command behind ``audit DIR``; also a name that a directory may have."""
+
 
 class AuditGroup(typer.core.TyperGroup):
-    """Allows ``audit DIR`` in addition to ``audit export`` and ``audit verify``."""
+    """Allows ``audit DIR`` in addition to ``audit export`` and ``audit verify``, and shows its options with theirs."""
 
     def parse_args(self, context: typer.Context, arguments: list[str]) -> list[str]:
-        if arguments and arguments[0] not in (*self.commands, "--help"):
-            arguments = ["run", *arguments]
+        shown = [name for name, command in self.commands.items() if not command.hidden]
+        if arguments and arguments[0] not in (*shown, "--help"):
+            arguments = [AUDIT, *arguments]
         return super().parse_args(context, arguments)
+
+    def format_options(self, context: typer.Context, formatter: Any) -> None:
+        audited = self.commands[AUDIT]
+        found = [each.get_help_record(context) for each in audited.params]
+        with formatter.section("Audit [DIRECTORY]"):
+            formatter.write_dl([record for record in found if record])
+        super().format_options(context, formatter)
 
 
 app = typer.Typer(
@@ -56,7 +67,7 @@ CertificateFile = Annotated[
 ]
 
 
-@app.command("run", hidden=True)
+@app.command(AUDIT, hidden=True)
 def run(
     directory: Annotated[Path | None, typer.Argument(help="A run's directory, from `demo --out`.")] = None,
     rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,

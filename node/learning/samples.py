@@ -111,6 +111,8 @@ def as_samples(images: object, labels: object) -> Samples:
         x = x.astype(np.float32)
     else:
         raise ValueError(f"images must be unsigned bytes or floating point in [0, 1], not {x.dtype}")
-    if not (np.isfinite(x).all() and float(x.min()) >= 0 and float(x.max()) <= 1):
+    if not np.isfinite(x).all():
+        raise ValueError("images hold NaN or infinity: replace or leave out these samples")
+    if not (float(x.min()) >= 0 and float(x.max()) <= 1):
         raise ValueError("images must lie in [0, 1] (or be unsigned bytes, which are divided by 255)")
     return Samples(np.ascontiguousarray(x), np.ascontiguousarray(y, dtype=np.int64))

@@ -2,11 +2,12 @@
 
 import importlib
 import sys
-import zipfile
+import traceback
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from fedgrove.node.base.arrays import InvalidArrays, read_npz
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Loaded, Samples, as_samples
 from fedgrove.node.learning.settings import ModelSpec
@@ -30,13 +31,30 @@ def from_attribute(reference: str) -> Loaded:
         source = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as fault:
         raise DatasetError(f"cannot load {reference!r}: {fault}; give MODULE:ATTRIBUTE that can be imported") from None
-    source = source() if isinstance(source, type) else source
+    except Exception as fault:
+        raise DatasetError(_raised(reference, fault)) from None
+    try:
+        return _parts(source() if isinstance(source, type) else source, reference)
+    except DatasetError:
+        raise
+    except Exception as fault:
+        raise DatasetError(_raised(reference, fault)) from None
+
+
+def _parts(source: Any, reference: str) -> Loaded:
     parts = []
     for method in ("train", "test"):
         if not callable(getattr(source, method, None)):
             raise DatasetError(f"{reference!r} has no method {method}(): a dataset needs train() and test()")
         parts.append(_samples(getattr(source, method)(), f"{reference}.{method}()"))
     return _joined(reference, *parts)
+
+
+def _raised(reference: str, fault: Exception) -> str:
+    """What the user's code raised, and where."""
+    places = [each for each in traceback.extract_tb(fault.__traceback__) if each.filename != __file__]
+    place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
+    return f"{reference!r} raised {type(fault).__name__}: {fault}{place}: correct it"
 
 
 def from_file(path: Path) -> Loaded:
@@ -64,14 +82,12 @@ def part_from_file(path: Path, part: Literal["train", "test"], spec: ModelSpec) 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The named arrays of a file."""
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in names if name in archive}
-        else:
-            arrays = load_file(path)
+        arrays = read_npz(path, names) if path.suffix == ".npz" else load_file(path)
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
-    except (ValueError, SafetensorError, zipfile.BadZipFile, TypeError, KeyError, EOFError) as fault:
+    except InvalidArrays as fault:
+        raise DatasetError(f"{path} {fault}") from None
+    except (ValueError, SafetensorError, TypeError, KeyError, EOFError, MemoryError) as fault:
         raise DatasetError(f"{path} is not a file of arrays: {fault}") from None
     missing = [name for name in names if name not in arrays]
     if missing:

@@ -1,12 +1,12 @@
 """Points to cluster: Celltype, Covtype, and Gaussian clusters as in the seed (appendix M.1)."""
 
 import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fedgrove.node.base.arrays import InvalidArrays, read_npz
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from safetensors import SafetensorError
@@ -206,9 +206,11 @@ def _split_text(clients: int, clusters_each: int, seed: int) -> str:
 def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Arrays of a .npz file; nothing in it is ever unpickled."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in names}
+        arrays = read_npz(path, names)
+        return {name: arrays[name] for name in names}
     except FileNotFoundError:
         raise PointsError(f"{path} does not exist: give the directory of the datasets") from None
-    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as fault:
+    except InvalidArrays as fault:
+        raise PointsError(f"{path} {fault}") from None
+    except (KeyError, OSError) as fault:
         raise PointsError(f"{path} cannot be read: {fault}") from None

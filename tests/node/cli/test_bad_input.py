@@ -152,6 +152,19 @@ def test_an_archive_that_is_none_is_a_bad_record(place):
     assert result.returncode == 1 and "archive" in result.stderr
 
 
+def test_a_directory_may_have_the_name_of_the_hidden_command(place):
+    (place / "run").mkdir()
+    result = fedgrove("audit", "run", cwd=place)
+    assert result.returncode == 2 and "run does not hold a run" in result.stderr
+
+
+def test_the_help_of_audit_shows_all_of_its_options(place):
+    shown = fedgrove("audit", "--help", cwd=place).stdout
+    assert all(
+        f"--{name} " in shown for name in ("rpc", "follow", "webhook", "expect-statement", "certificate", "json")
+    )
+
+
 def test_a_run_is_never_written_over(place):
     (place / "kept").mkdir(exist_ok=True)
     (place / "kept" / "report.json").write_text("{}")

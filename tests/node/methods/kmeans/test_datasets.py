@@ -58,10 +58,10 @@ def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "celltype").mkdir()
     path = tmp_path / "celltype" / "celltype.npz"
     np.savez(path, X=np.array([{"a": 1}], object), client=np.zeros(1))
-    with pytest.raises(PointsError, match="cannot be read"):
+    with pytest.raises(PointsError, match="Python objects in X, which are never unpickled"):
         celltype(tmp_path)
     path.write_bytes(b"no archive")
-    with pytest.raises(PointsError, match="cannot be read"):
+    with pytest.raises(PointsError, match="write it with numpy"):
         celltype(tmp_path)
 
 

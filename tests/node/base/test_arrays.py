@@ -1,0 +1,65 @@
+"""Arrays out of files that are damaged, or lie."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from fedgrove.node.base.arrays import InvalidArrays, read_npz
+from numpy.lib import format as npy
+
+
+def header_of(shape, dtype="<f4"):
+    file = io.BytesIO()
+    npy.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": dtype})
+    return file.getvalue()
+
+
+def archive(path, **members):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+def test_arrays_come_back_as_they_were_saved(tmp_path):
+    saved = {"x": np.arange(6.0).reshape(2, 3), "y": np.array([1, 2]), "z": np.zeros((0, 4), np.uint8)}
+    saved["f"] = np.asfortranarray(saved["x"])
+    np.savez_compressed(tmp_path / "a.npz", **saved)
+    found = read_npz(tmp_path / "a.npz", ["x", "y", "z", "f", "missing"])
+    assert found.keys() == saved.keys()
+    assert all(np.array_equal(found[name], saved[name]) and found[name].dtype == saved[name].dtype for name in saved)
+
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62,), (3,)], ids=["4 TiB", "more than memory has", "one too many"])
+def test_an_array_that_claims_more_than_there_is_takes_no_memory(tmp_path, shape):
+    path = archive(tmp_path / "a.npz", x=header_of(shape) + bytes(8))
+    with pytest.raises(InvalidArrays, match=r"claims \d+ bytes for x, but has 8"):
+        read_npz(path, ["x"])
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(InvalidArrays, match="Python objects in x, which are never unpickled") as fault:
+        read_npz(tmp_path / "a.npz", ["x"])
+    assert "allow_pickle" not in str(fault.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04garbage", bytes(1000)])
+def test_what_is_no_archive_is_a_sentence_that_does_not_advise_pickle(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(InvalidArrays, match=r"numpy\.savez|write it again") as fault:
+        read_npz(tmp_path / "a.npz", ["x"])
+    assert "pickle" not in str(fault.value)
+
+
+def test_members_that_are_damaged_are_a_sentence(tmp_path):
+    for content in (b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", header_of((2,), "<f4")[:-20]):
+        with pytest.raises(InvalidArrays, match="write it again"):
+            read_npz(archive(tmp_path / "a.npz", x=content), ["x"])
+    np.savez_compressed(tmp_path / "b.npz", x=np.arange(1000))
+    damaged = bytearray((tmp_path / "b.npz").read_bytes())
+    damaged[300:340] = bytes(40)
+    (tmp_path / "b.npz").write_bytes(damaged)
+    with pytest.raises(InvalidArrays, match="write it again"):
+        read_npz(tmp_path / "b.npz", ["x"])
