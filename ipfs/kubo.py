@@ -2,7 +2,7 @@
 
 The node is trusted to keep and deliver blocks, never with their content: blobs are published as an archive (CAR), so
 that the node cannot choose other CIDs, and every block read is hashed here. The RPC API gives full control over a node:
-never expose it to a network; reach a node on another machine through a tunnel.
+never expose it to a network without authorisation; reach a node on another machine through a tunnel, or over TLS.
 """
 
 import io
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 import ipfshttpclient
 import requests
@@ -20,6 +19,7 @@ import urllib3
 from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
+from fedgrove.ipfs.kubo_address import KuboAddress, read_address
 from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
@@ -63,16 +63,24 @@ class KuboStore(BlockReader):
 
     Parameters
     ----------
-    url
-        Of the RPC API, such as ``http://127.0.0.1:5001``.
+    address
+        Of the RPC API, such as ``http://127.0.0.1:5001``; see ``kubo_address``.
     timeout
         Seconds the node may take to find a block in the network, and to answer at all.
+    password
+        For basic authorisation.
+
+    Attributes
+    ----------
+    url
+        The address as people may see it.
     """
 
-    def __init__(self, url: str, timeout: float = 30.0) -> None:
-        self.url = url
+    def __init__(self, address: str, timeout: float = 30.0, password: str = "") -> None:
+        found = read_address(address)
+        self.url = found.shown
         self.timeout = timeout
-        self._client = _connect(url, timeout + _SLACK_SECONDS)
+        self._client = _connect(found, timeout + _SLACK_SECONDS, password)
 
     def put(self, data: bytes) -> CID:
         blocks = self._split(data)
@@ -205,26 +213,15 @@ def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
         yield piece
 
 
-def _connect(url: str, timeout: float) -> _Api:
-    """Return a client for the API at a URL, without talking to it.
+def _connect(address: KuboAddress, timeout: float, password: str) -> _Api:
+    """Return a client for the API at an address, without talking to it.
 
     ``ipfshttpclient.connect`` would refuse daemons newer than itself.
     """
+    auth = (address.user, password) if address.user or password else None
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    bare = host is not None and parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
-    if not host or not bare or parts.scheme not in ("http", "https"):
-        raise StoreError(
-            "the URL of an IPFS node has the form http://HOST:PORT (or https), without a user name or a path"
-        )
-    kind = "ip6" if ":" in host else "ip4" if host.replace(".", "").isdigit() else "dns"
-    address = f"/{kind}/{host}/tcp/{port or 5001}/{parts.scheme}"
-    try:
-        client = ipfshttpclient.Client(address, timeout=timeout)
-        client._client = _PiecewiseClient(address, ipfshttpclient.DEFAULT_BASE, timeout=timeout)
+        client = ipfshttpclient.Client(address.multiaddr, address.base, timeout=timeout)
+        client._client = _PiecewiseClient(address.multiaddr, address.base, timeout=timeout, auth=auth)
     except Exception as fault:  # multiaddr raises whatever its parsers meet
-        raise StoreError(f"{url!r} is not the URL of an IPFS node") from fault
+        raise StoreError(f"{address.shown!r} is not the address of an IPFS node") from fault
     return client  # pyright: ignore[reportReturnType]

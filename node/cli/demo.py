@@ -24,6 +24,7 @@ from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from fedgrove.node.cli.stores import ADDRESSES, kubo_store
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.mirror import mirror
@@ -222,8 +223,8 @@ def open_store(store: str, directory: Path) -> Iterator[ContentStore]:
     elif store == "kubo":
         with tempfile.TemporaryDirectory(prefix="fedgrove-kubo-") as repo, LocalKubo(Path(repo)) as node:
             yield KuboStore(node.url)
-    elif store.startswith(("http://", "https://", "/ip4/", "/dns")):
-        yield KuboStore(store)
+    elif store.startswith(ADDRESSES):
+        yield kubo_store(store)
     else:
         raise CommandError(f"--store must be disk, kubo or the URL of a Kubo API, not {store!r}")
 

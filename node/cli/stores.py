@@ -1,5 +1,6 @@
 """Stores that an option names: ``disk:PATH``, or the URL of a Kubo API."""
 
+import os
 from pathlib import Path
 
 from fedgrove.ipfs.disk import DiskReader, DiskStore
@@ -7,7 +8,9 @@ from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.node.cli.output import CommandError
 
-_URLS = ("http://", "https://", "/ip4/", "/dns")
+ADDRESSES = ("http://", "https://", "unix:", "/ip4/", "/ip6/", "/dns")
+PASSWORD_FILE_VARIABLE = "FEDGROVE_STORE_PASSWORD_FILE"
+_MAX_PASSWORD_BYTES = 1024
 
 
 def open_content(store: str) -> ContentReader:
@@ -27,6 +30,20 @@ def open_for_writing(store: str) -> ContentStore:
 
 
 def _kubo(store: str) -> KuboStore:
-    if store.startswith(_URLS):
-        return KuboStore(store)
+    if store.startswith(ADDRESSES):
+        return kubo_store(store)
     raise CommandError(f"--store must be disk:PATH or the URL of a Kubo API, not {store!r}")
+
+
+def kubo_store(address: str, seconds: float = 30.0, password_file: str = "") -> KuboStore:
+    """A Kubo node, with the password in the file that is named here or by the environment."""
+    named = password_file or os.environ.get(PASSWORD_FILE_VARIABLE, "")
+    return KuboStore(address, seconds, _read_password(Path(named)) if named else "")
+
+
+def _read_password(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_PASSWORD_BYTES).decode().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(f"cannot read the password file {path} of the store") from None

@@ -23,7 +23,10 @@ class NetworkSettings:
     block : int
         Block of the deployment.
     store : str
-        ``disk:PATH``, or the address of a Kubo API (never a public one).
+        ``disk:PATH``, or the address of a Kubo API (never a public one): ``http://USER@HOST:PORT/PATH`` or
+        ``unix:/PATH``, without a password.
+    store_password_file : str
+        File with the password of that address's user.
     quota_mib : int
         Limit in MiB of a directory used as store; 0 sets no limit.
     confirmations : int
@@ -64,6 +67,7 @@ class NetworkSettings:
     ledger: str = ""
     block: int = 0
     store: str = ""
+    store_password_file: str = ""
     quota_mib: int = 0
     confirmations: int = 0
     rpc_quorum: int = 0
