@@ -1,9 +1,11 @@
 """A task of the user's own as what a demonstration learns: packed, published, trained in sandboxes."""
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
@@ -39,12 +41,16 @@ class TaskSubject:
         How its code is contained.
     stack : ExitStack
         Ends the task's processes.
+    changes : mapping, optional
+        Tables with other values for keys of its ``terms.toml``.
     """
 
-    def __init__(self, folder: Path, source: Path, mode: Mode, stack: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, source: Path, mode: Mode, stack: ExitStack, changes: Mapping[str, Any] | None = None
+    ) -> None:
         self._source, self._mode, self._stack = source, mode, stack
         self._bundle = pack(folder)
-        self._suggestion = suggested_by(folder)
+        self._suggestion = suggested_by(folder, changes)
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
         write_folder(self._folder, self._bundle.contents)
         self._clients = 1
