@@ -4,13 +4,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedgrove.history import History, Round
-from fedgrove.node.base.nested_tables import from_dotted
+from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demonstration import DemoRequest, demonstrate
 from fedgrove.node.devnet.method_option import TRAINING
@@ -62,7 +61,8 @@ def demo(
     strategy : str, optional
         Local training. By default fedaom; for a task without a shared set fedavg.
     settings : mapping, optional
-        Other values for keys of the task's ``terms.toml``, as ``{"training.epochs": 2}``.
+        Terms of a task, in place of what its ``terms.toml`` suggests: keys of ``training`` and ``task``, and
+        ``masking.bound``, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
     alpha : float
         Dirichlet concentration of a data set's labels; smaller is more skewed.
     masking : str
@@ -113,11 +113,9 @@ def demo(
     'verified'
     >>> [(each.number, each.outcome, each.clients) for each in run.rounds]
     [(1, 'closed', (1, 2, 3, 4))]
-    >>> sorted(run.model())[:2], run.model()["layer0.bias"].dtype  # doctest: +SKIP
     """
-    with ExitStack() as stack:
-        folder = stack.enter_context(task_path(task))
-        plan = DemoPlan(clients, rounds, alpha, "", masking, drop, seed, workers, epsilon, method)
+    plan = DemoPlan(clients, rounds, alpha, "", masking, drop, seed, workers, epsilon, method)
+    with task_path(task) as folder:
         request = DemoRequest(
             plan,
             strategy,
@@ -125,15 +123,60 @@ def demo(
             data_dir=None if data_dir is None else Path(data_dir),
             task=folder,
             source=None if data is None else Path(data),
-            settings=from_dotted(settings or {}),
+            settings=_suggestion(from_dotted(settings or {})),
             sandbox=sandbox,
             chain=chain,
             store=store,
             explorer=explorer,
         )
-        directory = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fedgrove-"))
-        remove = None if out is not None else stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        done = demonstrate(request, directory, _Progress(progress or (lambda words: None)), f"fedgrove audit {directory}")
-    history = History(directory)
-    rounds_ = tuple(map(_round, history.rounds))
-    return Run(directory, rounds_, done.report, history.state_dict, history, done.verdict)
+        return _kept(request, None if out is None else Path(out), _Words(progress))
+
+
+def _suggestion(terms: Tables) -> Tables:
+    """The tables of terms as those of a ``terms.toml``, where the bound stands by itself."""
+    masking = terms.pop("masking", {})
+    return {**terms, **masking}
+
+
+class _Words:
+    """Passes on what goes on in a demonstration as words: all that the coordinator does, and who sits out."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self._progress = progress
+
+    def say(self, phase: str) -> None:
+        if self._progress is not None:
+            self._progress(phase)
+
+    def observe(self, role: str, step: Step) -> None:
+        if step.phase == "sit out":
+            self.say(f"{role} sits out: {step.waiting}")
+        elif step.acted and role == "coordinator":
+            self.say(f"{role} {step.acted}")
+
+
+def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
+    """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
+    directory = out or Path(tempfile.mkdtemp(prefix="fedgrove-"))
+    try:
+        done = demonstrate(request, directory, audience, f"fedgrove audit {directory}")
+        history = History(directory)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(history, shutil.rmtree, directory, ignore_errors=True)
+    return Run(
+        directory,
+        tuple(map(_round, history.rounds)),
+        done.report,
+        history.state_dict,
+        history=history,
+        verdict=done.verdict,
+    )
+
+
+def _round(found: Round) -> RunRound:
+    accuracy, loss = (found.metrics.accuracy, found.metrics.loss) if found.metrics else (None, None)
+    return RunRound(found.number, found.outcome, found.committed, accuracy, loss)

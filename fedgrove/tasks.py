@@ -13,12 +13,10 @@ from fedgrove.node.tasks.class_source import ENTRY, home_of, written_out
 if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
 
-Subject = "str | PathLike[str] | type[Task]"
-
 
 @contextmanager
-def task_path(given: "str | PathLike[str] | type[Task]", keep: Path | None = None) -> Iterator[Path | None]:
-    """Where a task's code is; None for a data set.
+def task_path(given: "str | PathLike[str] | type[Task] | None", keep: Path | None = None) -> Iterator[Path | None]:
+    """Where a task's code is; None for a data set, and for nothing.
 
     Parameters
     ----------
@@ -33,8 +31,7 @@ def task_path(given: "str | PathLike[str] | type[Task]", keep: Path | None = Non
         The source of the class cannot be had, or uses what cannot be written down.
     """
     if not isinstance(given, type):
-        path = Path(given)
-        yield path if path.suffix == ".py" or (path.is_dir() and str(given) not in DATASETS) else None
+        yield Path(given) if given is not None and _is_task(given) else None
         return
     home = home_of(given)
     if home is not None:
@@ -45,3 +42,9 @@ def task_path(given: "str | PathLike[str] | type[Task]", keep: Path | None = Non
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ENTRY).write_text(written_out(given))
         yield folder
+
+
+def _is_task(given: str | PathLike[str]) -> bool:
+    """Whether a word is the path of a task, not the name of a data set; a path object is never such a name."""
+    path = Path(given)
+    return path.suffix == ".py" or not isinstance(given, str) or (path.is_dir() and given not in DATASETS)

@@ -99,7 +99,7 @@ class SimulationSession:
         """
         from fedgrove.node.lab.simulation.kinds import simulation_of
 
-        started, directory = time.monotonic(), self._directory(plan)
+        started, directory = time.monotonic(), run_directory(self._request, plan)
         simulation = simulation_of(
             plan, self._subject, self._pool, self._workers, directory, self._request.resume, watcher.compared
         )
@@ -139,8 +139,10 @@ class SimulationSession:
         if any(result.ood_accuracy is not None for result in records[0].rounds):
             figures.ood_figure({plan.strategy: records}, out / "ood.png")
 
-    def _directory(self, plan: Plan) -> Path | None:
-        return self._request.out / _name(plan) if self._request.out is not None else None
+
+def run_directory(request: SimulationRequest, plan: Plan) -> Path | None:
+    """Where a run of the request is kept; None where nothing is."""
+    return request.out / _name(plan) if request.out is not None else None
 
 
 @contextmanager
