@@ -1,13 +1,13 @@
 """A task's class out of a notebook's cells, as a file that runs on its own."""
 
-import linecache
 import subprocess
 import sys
-from itertools import count
 
 import pytest
 from fedgrove.node.tasks.class_source import home_of, written_out
 from fedgrove.node.tasks.names import BundleError
+
+from tests.cells import namespace, run_cell
 
 CELLS = """
 import json as words
@@ -42,17 +42,14 @@ class Mine(Base):
     def answer(self):
         return words.dumps([os.path.basename("a/b"), self.used(), type(self).kinds, max(SIZES)])
 """
-_numbers = count()
 
 
 def cells(text: str) -> dict:
-    """Run cells in one namespace, as a notebook does: their lines are where tracebacks look for them."""
-    namespace = {"__name__": "__main__"}
+    """What cells define."""
+    names = namespace()
     for cell in text.split("---\n"):
-        name = f"<cell {next(_numbers)}>"
-        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
-        exec(compile(cell, name, "exec"), namespace)
-    return namespace
+        run_cell(cell, names)
+    return names
 
 
 def test_a_class_brings_what_it_uses_and_nothing_else(tmp_path):
