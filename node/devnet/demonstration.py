@@ -164,14 +164,14 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def _subject(request: DemoRequest, stack: ExitStack) -> tuple[DemoPlan, Subject]:
     """What is learned, and the plan with what suits it in place of what was left open."""
-    plan = replace(request.plan, strategy=request.strategy or DEFAULT_STRATEGY)
+    plan = request.plan
     if request.task is None or request.source is None:
         data = load_dataset(request.dataset, request.data_dir)
-        return replace(plan, workers=plan.workers or _workers(data)), DatasetSubject(data)
+        workers = plan.workers or _workers(data)
+        return replace(plan, workers=workers, strategy=request.strategy or DEFAULT_STRATEGY), DatasetSubject(data)
     subject = TaskSubject(request.task, request.source, choose(request.sandbox), stack, request.settings)
-    if request.strategy is None and not subject.shares:
-        plan = replace(plan, strategy="fedavg")
-    return replace(plan, workers=1), subject  # a task's training has processes of its own
+    # A task's training has processes of its own.
+    return replace(plan, workers=1, strategy=request.strategy or subject.strategy), subject
 
 
 def _workers(data: Dataset) -> int:

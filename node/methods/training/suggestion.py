@@ -31,6 +31,11 @@ class SuggestedTerms:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     bound: float = 8.0
 
+    @property
+    def default_strategy(self) -> str:
+        """FedAom; FedAvg for a task without the shared set that FedAom needs."""
+        return "fedaom" if self.task.shared else "fedavg"
+
     def to_tables(self) -> dict[str, dict[str, Any]]:
         """The tables of terms, or of a plan, that it suggests."""
         own = asdict(self.task) | {"keep": list(self.task.keep)}
