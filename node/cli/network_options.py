@@ -48,6 +48,8 @@ def check_task(context: typer.Context, task: Path | None, data: Path | None, str
     for name in ("dataset", "data_dir", "alpha", "k", "method"):
         if given(context, name):
             raise CommandError(f"--{name.replace('_', '-')} is not for tasks: leave it out with --task")
+    if not (task.is_dir() or (task.is_file() and task.suffix == ".py")):
+        raise CommandError(f"{task} is neither a folder nor a Python file: give the folder of your task")
     if not data.exists():
         raise CommandError(f"there is no {data}: give --data what the task's data() reads")
     return strategy if given(context, "strategy") else suggested_by(task).default_strategy

@@ -29,7 +29,7 @@ from fedgrove.node.devnet.testnet.layout import (
     write_record,
 )
 from fedgrove.node.devnet.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
-from fedgrove.node.devnet.testnet.task_beginning import approve_for_all, begin_task
+from fedgrove.node.devnet.testnet.task_beginning import approve_for_all, begin_task, place_sources
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
@@ -64,13 +64,11 @@ def make(
     """
     _empty(layout)
     everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
-    for name, keys in everyone.items():
-        _equip(layout.participant(name), keys)
     _prepare_stores(layout, plan)
     if data is None:
         config, sources = _with_task(layout, plan, everyone, say)
     else:
-        config, sources = _with_data(layout, plan, data, everyone[COORDINATOR], say), {}
+        config, sources = _with_data(layout, plan, data, everyone, say), {}
     say("deploying the contracts")
     deployment = _found(layout, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
@@ -92,19 +90,22 @@ def _with_task(
             begun = begin_task(layout, plan, store, everyone[COORDINATOR])
     except DivergedTraining as fault:
         raise TestnetError(f"the task's training diverges: {fault}") from None
+    _equip(layout, everyone)
     approve_for_all(layout, everyone, begun.bundle)
-    return begun.config, begun.sources
+    return begun.config, place_sources(layout, begun)
 
 
 def _with_data(
-    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, founder: Keys, say: Progress
+    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
 ) -> FederationConfig:
     """The terms; everybody's data are dealt out."""
     say(f"splitting {data.name} over {plan.clients} clients")
+    founder = everyone[COORDINATOR]
     try:
         begun = beginning(plan, data, founder.mailbox_public, founder.address)
     except ValueError as fault:
         raise TestnetError(f"the data do not fit this testnet: {fault}") from None
+    _equip(layout, everyone)
     for number, arrays in enumerate(begun.parts, 1):
         _save_arrays(layout.participant(client_name(number)).data, **arrays)
     if begun.test:
@@ -128,8 +129,13 @@ def _empty(layout: TestnetPaths) -> None:
     layout.chain.parent.mkdir()
 
 
-def _equip(participant: ParticipantPaths, keys: Keys) -> None:
-    """A folder, a password and a keystore of one's own."""
+def _equip(layout: TestnetPaths, everyone: dict[str, Keys]) -> None:
+    """A folder, a password and a keystore for each participant."""
+    for name, keys in everyone.items():
+        _equip_one(layout.participant(name), keys)
+
+
+def _equip_one(participant: ParticipantPaths, keys: Keys) -> None:
     participant.root.mkdir(mode=0o700)
     participant.state.mkdir(mode=0o700)
     participant.password.touch(mode=0o600)

@@ -23,11 +23,12 @@ from fedgrove.node.tasks.bundle import Bundle
 
 @dataclass(frozen=True)
 class TaskBeginning:
-    """The terms, the packed task, and the options of each participant's service that say what its data are."""
+    """The terms, the packed task, the clients' data, and the coordinator's if there are any."""
 
     config: FederationConfig
     bundle: Bundle
-    sources: dict[str, list[str]]
+    parts: list[TaskPart]
+    test: Path | None
 
 
 def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys) -> TaskBeginning:
@@ -50,21 +51,26 @@ def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, key
         config, first = subject.found(demo, store, keys)
         seconds = task_seconds(config, subject.parts(config), load(first))
         parts, test = subject.places(), subject.test_place(config)
-    sources = {client_name(number): _options(layout, client_name(number), each) for number, each in enumerate(parts, 1)}
-    sources[COORDINATOR] = [] if test is None else _options(layout, COORDINATOR, TaskPart(test))
     name = f"{Path(plan.task).stem} testnet"
     config = replace(
         config,
         federation=replace(config.federation, name=name),
         ledger=windows(plan.clients, plan.block_seconds, seconds),
     )
-    return TaskBeginning(config, subject.bundle, sources)
+    return TaskBeginning(config, subject.bundle, parts, test)
 
 
 def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: Bundle) -> None:
     """Approve the task for each participant, in whose name the user, who makes them, decides."""
     for name, keys in everyone.items():
         Approvals(layout.participant(name).state, keys.address).approve(keys.account, bundle)
+
+
+def place_sources(layout: TestnetPaths, begun: TaskBeginning) -> dict[str, list[str]]:
+    """The options of each participant's service that say what its data are."""
+    named = {client_name(number): each for number, each in enumerate(begun.parts, 1)}
+    sources = {name: _options(layout, name, each) for name, each in named.items()}
+    return sources | {COORDINATOR: [] if begun.test is None else _options(layout, COORDINATOR, TaskPart(begun.test))}
 
 
 def _options(layout: TestnetPaths, name: str, each: TaskPart) -> list[str]:

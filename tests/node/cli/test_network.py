@@ -188,7 +188,7 @@ def test_down_and_status_without_a_testnet(tmp_path):
         (("--method", "procfl", "--epsilon", "8"), "cannot be combined"),
         (("--method", "ifca"), "--method must be training, or procfl"),
         (("--task", "points"), "--task and --data belong together"),
-        (("--task", "points", "--data", "nosuch.csv"), "there is no nosuch.csv: give --data"),
+        (("--task", ".", "--data", "nosuch.csv"), "there is no nosuch.csv: give --data"),
         (("--task", "points", "--data", ".", "--k", "3"), "--k is not for tasks: leave it out with --task"),
         (("--task", "points", "--data", ".", "--dataset", "mnist"), "--dataset is not for tasks"),
         (("--task", "points", "--data", "."), "points is neither a folder nor a Python file"),

@@ -88,7 +88,7 @@ def test_everybody_has_its_own_data_and_has_approved_the_bundle_of_the_terms(tas
 
 def test_data_around_the_testnet_are_refused(task, tmp_path):
     """A task's code would see everybody's keys."""
-    with pytest.raises(SandboxUnavailable, match="a task's code would see .*testnet: move it out of"):
+    with pytest.raises(SandboxUnavailable, match=r"a task's code would see .*testnet: move it out of"):
         made(tmp_path / "testnet", tmp_path / "points", tmp_path)
 
 
