@@ -1,16 +1,19 @@
 """Auditable, decentralised, privacy-preserving federated learning on an EVM ledger and IPFS.
 
-Audit a run that ``fedgrove demo --out run`` left, and look at its history:
+Run a federation on this machine, and look at what it left:
 
 >>> import fedgrove as fg
->>> fg.audit("run").verdict  # doctest: +SKIP
+>>> run = fg.demo("digits", clients=4, rounds=2, strategy="fedavg")
+>>> run.verdict.verdict
 'verified'
->>> history = fg.History("run")  # doctest: +SKIP
->>> for each in history.rounds:  # doctest: +SKIP
-...     print(each.number, each.outcome, each.metrics.accuracy)
-1 closed 0.61
-2 closed 0.74
->>> weights = history.model()  # doctest: +SKIP
+>>> [(each.number, each.outcome) for each in run.rounds]
+[(1, 'closed'), (2, 'closed')]
+>>> weights = run.model()  # a state dict
+>>> fg.audit(run.path).verdict, len(fg.History(run.path).rounds)
+('verified', 2)
+
+A class of one's own (``Task``) takes the place of ``"digits"``, with ``data`` for what it reads. ``simulate`` trains it
+for many clients without ledger and store.
 
 Below it are ``fedgrove.chain`` (the contracts), ``fedgrove.ipfs`` (content-addressed storage) and ``fedgrove.node``
 (what members, coordinators and auditors run).
@@ -22,18 +25,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedgrove.auditing import audit
+    from fedgrove.demonstrating import demo
     from fedgrove.history import History, Round
     from fedgrove.node.learning.tasks import Data, Task
+    from fedgrove.running import Run, RunRound
+    from fedgrove.simulating import simulate
 
 __version__ = version("fedgrove")
-__all__ = ["Data", "History", "Round", "Task", "__version__", "audit"]
+__all__ = ["Data", "History", "Round", "Run", "RunRound", "Task", "__version__", "audit", "demo", "simulate"]
 
 _HOMES = {
     "Data": "fedgrove.node.learning.tasks",
     "History": "fedgrove.history",
     "Round": "fedgrove.history",
+    "Run": "fedgrove.running",
+    "RunRound": "fedgrove.running",
     "Task": "fedgrove.node.learning.tasks",
     "audit": "fedgrove.auditing",
+    "demo": "fedgrove.demonstrating",
+    "simulate": "fedgrove.simulating",
 }
 
 

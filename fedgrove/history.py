@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, path
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, Record
@@ -18,6 +18,9 @@ from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # optional
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,21 @@ class History:
     def rounds(self) -> tuple[Round, ...]:
         """The rounds, in their order."""
         return tuple(self._round(each) for each in self._sorted.rounds.values())
+
+    def frame(self, table: Literal["rounds", "records", "metrics"] = "rounds") -> "DataFrame":
+        """The rounds, records or metrics as a pandas frame, with the columns of ``fedgrove history export``.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        import pandas
+
+        from fedgrove.tables import tables_of  # which reads histories
+
+        found = tables_of(self)[table]
+        return pandas.DataFrame(found.rows, columns=list(found.columns))
 
     @cached_property
     def terms(self) -> dict[str, Any]:

@@ -6,11 +6,13 @@ never expose it to a network without authorisation; reach a node on another mach
 """
 
 import io
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import ipfshttpclient
@@ -30,6 +32,8 @@ Answer = TypeVar("Answer")
 # ipfshttpclient passes urllib3 2 an option that only urllib3 3 refuses; users can do nothing about it.
 warnings.filterwarnings("ignore", "The 'strict' parameter", FutureWarning)
 
+PASSWORD_FILE_VARIABLE = "FEDGROVE_STORE_PASSWORD_FILE"
+_MAX_PASSWORD_BYTES = 1024
 _PIECE_BYTES = 64 << 10
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
 _BROKEN_CONNECTION = (
@@ -190,6 +194,26 @@ class KuboStore(BlockReader):
         except (exceptions.Error, AssertionError, KeyError, TypeError) as fault:
             # The client library asserts on the number of answers it gets.
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
+
+
+def open_kubo(address: str, timeout: float = 30.0, password_file: str = "") -> KuboStore:
+    """A Kubo node, with the password in the file that is named here or by the environment.
+
+    Raises
+    ------
+    StoreError
+        The address cannot be one, or the file cannot be read.
+    """
+    named = password_file or os.environ.get(PASSWORD_FILE_VARIABLE, "")
+    return KuboStore(address, timeout, _read_password(Path(named)) if named else "")
+
+
+def _read_password(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_PASSWORD_BYTES).decode().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise StoreError(f"cannot read the password file {path} of the store") from None
 
 
 class _PiecewiseClient(ClientSync):

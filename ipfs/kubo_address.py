@@ -8,7 +8,10 @@ from fedgrove.ipfs.store import StoreError
 
 BASE = "api/v0"
 DEFAULT_PORT = 5001
-_FORMS = "http://HOST:PORT, https://USER@HOST:PORT/PATH or unix:/PATH"
+FORMS = ("http://", "https://", "unix:", "/ip4/", "/ip6/", "/dns")
+"""How addresses begin."""
+
+_EXAMPLES = "http://HOST:PORT, https://USER@HOST:PORT/PATH or unix:/PATH"
 
 
 @dataclass(frozen=True)
@@ -64,4 +67,4 @@ def read_address(address: str) -> KuboAddress:
 
 
 def _unknown() -> StoreError:
-    return StoreError(f"the address of an IPFS node's RPC API has the form {_FORMS}")
+    return StoreError(f"the address of an IPFS node's RPC API has the form {_EXAMPLES}")

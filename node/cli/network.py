@@ -2,32 +2,30 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 from fedgrove.chain.errors import ChainError
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.extras import missing
-from fedgrove.node.cli.options import Epsilon, Method
+from fedgrove.node.cli.network_options import check_method, check_plan, check_same, check_task, given, sentences
+from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.points import points_by_name
-from fedgrove.node.devnet.method_option import TRAINING, check_method
+from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
 from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.sandbox.modes import AUTO
 from fedgrove.node.status.standing import Standing
 from rich.table import Table
-
-STORES = ("kubo", "disk")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,8 +56,16 @@ def up(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
+    task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="What the task's data() reads; a folder with one for each client.")
+    ] = None,
+    sandbox: Sandbox = AUTO,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
-    strategy: Annotated[str, typer.Option(help=f"Local training: {', '.join(STRATEGIES)}.")] = "fedaom",
+    strategy: Annotated[
+        str,
+        typer.Option(help=f"Local training: {', '.join(STRATEGIES)}. For a task without a shared set fedavg."),
+    ] = "fedaom",
     store: Annotated[str, typer.Option(help="kubo (real nodes in a private swarm) or disk (a folder).")] = "kubo",
     kubo_nodes: Annotated[
         int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
@@ -87,11 +93,15 @@ def up(
     Example: fedgrove network up --dir testnet --k 4 --dataset gaussian
 
     Example: fedgrove network up --dir testnet --clients 8 --rounds 4 --method "procfl, seats = 3"
+
+    Example: fedgrove network up --dir testnet --clients 4 --task readmission --data train.csv
     """
     if k:
-        _check_method(context, wait)
-        dataset = dataset if _given(context, "dataset") else "gaussian"
-        rounds = rounds if _given(context, "rounds") else _ROUNDS_OF_CLUSTERING
+        check_method(context, wait)
+        dataset = dataset if given(context, "dataset") else "gaussian"
+        rounds = rounds if given(context, "rounds") else _ROUNDS_OF_CLUSTERING
+    if task is not None or data is not None:
+        strategy = check_task(context, task, data, strategy)
     if explorer:
         check_installed()
     plan = TestnetPlan(
@@ -109,19 +119,24 @@ def up(
         not missing("explorer") if explorer is None else explorer,
         k,
         method,
+        str(task.absolute()) if task else "",
+        str(data.absolute()) if data else "",
+        cast(Literal["auto", "strict", "contained", "off"], sandbox),
     )
-    _check_plan(context, plan)
+    check_plan(context, plan)
     layout = _layout(directory)
-    _check_same(context, layout, plan)
+    check_same(context, layout, plan)
 
-    def load() -> Dataset | Points:
+    def load() -> Dataset | Points | None:
+        if task is not None:
+            return None
         if k:
             return points_by_name(dataset, data_dir or Path("data"), clients, k, seed=seed)
         from fedgrove.node.learning.datasets import load_dataset
 
         return load_dataset(dataset, data_dir)
 
-    with _sentences(1):
+    with sentences(1):
         fresh = bring_up(layout, plan, load, console.print)
         console.print(f"the testnet in {directory} {'is up' if fresh else 'was already up'}", soft_wrap=True)
         pages = explorer_url(read_record(layout))
@@ -144,7 +159,7 @@ def down(
     Example: fedgrove network down --dir testnet
     """
     layout = _layout(directory)
-    with _sentences(1):
+    with sentences(1):
         ended = take_down(layout)
         console.print(f"ended {ended} processes" if ended else f"nothing was running in {directory}", soft_wrap=True)
         if remove:
@@ -162,7 +177,7 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
     Example: fedgrove network status --dir testnet
     """
     layout = _layout(directory)
-    with _sentences(2):
+    with sentences(2):
         testnet = read_record(layout)
     running = look(layout)
     stands, fault = None, ""
@@ -186,54 +201,6 @@ def _wait(layout: TestnetPaths) -> int:
         return 0
     console.print(f"a process failed too often: see the logs in {layout.logs}", soft_wrap=True)
     return 1
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    """Whether the user gave this option."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _check_plan(context: typer.Context, plan: TestnetPlan) -> None:
-    """Refuse values that are not allowed, or not together."""
-    if plan.strategy not in STRATEGIES:
-        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {plan.strategy!r}")
-    if plan.store not in STORES:
-        raise CommandError(f"--store must be one of {', '.join(STORES)}, not {plan.store!r}")
-    if not 0.001 <= plan.alpha <= 1e6:
-        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {plan.alpha}")
-    if plan.standby > plan.clients:
-        raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
-    if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
-        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
-    check_method(plan.method, plan.clients)
-    if plan.method != TRAINING and _given(context, "alpha"):
-        raise CommandError("--alpha splits labels at random: leave it out if --method groups similar clients")
-    if plan.method != TRAINING and plan.epsilon:
-        raise CommandError("--epsilon and --method cannot be combined: clusters have no privacy mechanism")
-
-
-def _check_method(context: typer.Context, wait: bool) -> None:
-    """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in ("alpha", "strategy", "epsilon", "method"):
-        if _given(context, name):
-            raise CommandError(f"--{name} is for models: leave it out with --k")
-    if wait:
-        raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
-
-
-def _check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) -> None:
-    """Refuse options that differ from what an existing testnet was made with."""
-    if not layout.record.exists():
-        return
-    with _sentences(2):
-        made = asdict(read_record(layout).plan)
-    for name, value in asdict(plan).items():
-        if _given(context, name) and value != made[name]:
-            raise CommandError(
-                f"the testnet in {layout.root} was made with --{name.replace('_', '-')} {made[name]}: give another "
-                "--dir, or start again after `fedgrove network down --delete`"
-            )
 
 
 def _document(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> dict:
@@ -275,12 +242,3 @@ def _layout(directory: Path) -> TestnetPaths:
     if sys.platform != "linux":
         raise CommandError("`fedgrove network` needs Linux: on other systems, run the services one by one")
     return TestnetPaths(directory.absolute())
-
-
-@contextmanager
-def _sentences(code: int) -> Iterator[None]:
-    """Make what a testnet says of itself the command's one sentence, with this exit code."""
-    try:
-        yield
-    except TestnetError as fault:
-        raise CommandError(str(fault), code) from None

@@ -1,5 +1,6 @@
 """``fedgrove client`` and ``fedgrove coordinator``: one member, or the coordinator, as a process of its own."""
 
+import re
 import signal
 import sys
 import time
@@ -63,6 +64,9 @@ def client(
     directory: Annotated[
         Path, typer.Option(help="Folder of the journal; keep it until the federation has ended.")
     ] = Path("client"),
+    part: Annotated[
+        str, typer.Option(metavar="I/N", help="To practise with a task: of one source for N clients, the I-th's part.")
+    ] = "",
     standby: Annotated[bool, typer.Option("--standby", help="Also stand in for the coordinator.")] = False,
     once: Once = False,
     metrics_port: MetricsPort = 0,
@@ -75,6 +79,7 @@ def client(
     from fedgrove.node.roles.client import Client
 
     terms, reach = load_config(config)
+    practised = _part(part, terms)
     samples = _private_data(data, terms) if terms.task is None else None
     _check_count(samples, data, terms)
     keys = load(keystore, read_password(password_file))
@@ -83,7 +88,7 @@ def client(
         place = _arrive(stack, config, (terms, reach), keys, "client")
         if samples is None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            samples = approved_data(stack, terms, place.store, data, *own)
+            samples = approved_data(stack, terms, place.store, data, *own, practised)
             _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
@@ -179,6 +184,16 @@ def _standby(
 
     first = method_of(terms).starting_model(place.store)
     return Standby(place.ledger, place.store, terms, first, aides, confirmations=reach.confirmations)
+
+
+def _part(given: str, terms: FederationConfig) -> tuple[int, int] | None:
+    """Index and number of the clients that practise on one source; None where each has its own."""
+    if not given:
+        return None
+    found = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", given)
+    if terms.task is None or found is None or int(found[1]) > int(found[2]):
+        raise CommandError(f"--part must be like 2/5, in a federation with a task, not {given!r}")
+    return int(found[1]) - 1, int(found[2])
 
 
 def _private(keystore: Path, password_file: Path | None, directory: Path) -> tuple[Path, ...]:

@@ -1,23 +1,15 @@
 """Runs of ``fedgrove simulate`` that have ended, as a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fedgrove.node.cli.output import console
 from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.lab.simulation.session import SimulatedRun
 from rich import box
 from rich.table import Table
 
 # The paper's accuracy is the mean over this many last rounds.
 LAST_ROUNDS = 20
-
-
-@dataclass(frozen=True)
-class SimulatedRun:
-    """A run that has ended, and the seconds it took here."""
-
-    record: RunRecord
-    seconds: float
 
 
 def print_runs(runs: Sequence[SimulatedRun]) -> None:

@@ -24,6 +24,7 @@ def approved_data(
     account: str,
     reach: NetworkSettings,
     private: tuple[Path, ...],
+    part: tuple[int, int] | None = None,
 ) -> TaskData:
     """Open a source of data with the terms' task, in a sandbox.
 
@@ -39,6 +40,8 @@ def approved_data(
         How the task's code is contained, and how long it may take.
     private : tuple of Path
         Files that no task may be shown.
+    part : (int, int), optional
+        Index and number of clients that practise on one source.
 
     Raises
     ------
@@ -56,6 +59,6 @@ def approved_data(
         )
     )
     stack.callback(process.close)
-    data = TaskData(terms, process)
+    data = TaskData(terms, process, part)
     stack.callback(data.close)
     return data

@@ -1,9 +1,11 @@
 """A task of the user's own as what a demonstration learns: packed, published, trained in sandboxes."""
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
@@ -17,11 +19,19 @@ from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.sandbox.worker import Worker
-from fedgrove.node.tasks.bundle import pack, publish
+from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.folder import write_folder
 
 TEST = "test"
 """How the name of the coordinator's source begins, next to the clients'."""
+
+
+@dataclass(frozen=True)
+class TaskPart:
+    """A client's source of data, and which part of it, as (index, clients), where several practise on one source."""
+
+    source: Path
+    part: tuple[int, int] | None = None
 
 
 class TaskSubject:
@@ -39,21 +49,30 @@ class TaskSubject:
         How its code is contained.
     stack : ExitStack
         Ends the task's processes.
+    changes : mapping, optional
+        Tables with other values for keys of its ``terms.toml``.
     """
 
-    def __init__(self, folder: Path, source: Path, mode: Mode, stack: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, source: Path, mode: Mode, stack: ExitStack, changes: Mapping[str, Any] | None = None
+    ) -> None:
         self._source, self._mode, self._stack = source, mode, stack
         self._bundle = pack(folder)
-        self._suggestion = suggested_by(folder)
+        self._suggestion = suggested_by(folder, changes)
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
         write_folder(self._folder, self._bundle.contents)
         self._clients = 1
         self._processes: dict[Path | None, TaskProcess] = {}
 
     @property
-    def shares(self) -> bool:
-        """Whether the task has a shared set, which some strategies need."""
-        return bool(self._suggestion.task.shared)
+    def strategy(self) -> str:
+        """The local training strategy that suits the task."""
+        return self._suggestion.default_strategy
+
+    @property
+    def bundle(self) -> Bundle:
+        """The task, packed."""
+        return self._bundle
 
     def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
@@ -70,20 +89,32 @@ class TaskSubject:
         store.put(first)
         return with_first_model(config, first), first
 
-    def parts(self, config: FederationConfig) -> list[TaskData]:
-        """Each client's data."""
+    def places(self) -> list[TaskPart]:
+        """Where each client's data are."""
         count, (own, _) = self._clients, self._sources()
         if own:
-            return [self._open(config, each) for each in own]
-        return [self._open(config, self._source, (index, count)) for index in range(count)]
+            return [TaskPart(each) for each in own]
+        return [TaskPart(self._source, (index, count)) for index in range(count)]
+
+    def parts(self, config: FederationConfig) -> list[TaskData]:
+        """Each client's data."""
+        return [self._open(config, each.source, each.part) for each in self.places()]
+
+    def test_place(self, config: FederationConfig) -> Path | None:
+        """Where the coordinator's data are; None if the task holds nothing out."""
+        return None if self.test(config) is None else self._test_source
 
     def test(self, config: FederationConfig) -> TaskData | None:
         """What the source holds out; None if the task holds nothing out."""
-        own, test = self._sources()
-        if own and test is None:
+        if self._test_source is None:
             return None
-        data = self._open(config, test or self._source)
+        data = self._open(config, self._test_source)
         return data if data.holds_out else None
+
+    @property
+    def _test_source(self) -> Path | None:
+        own, test = self._sources()
+        return test if own else self._source
 
     def _sources(self) -> tuple[list[Path], Path | None]:
         """The sources of the clients, and the coordinator's; none where there is one source for all."""

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.kubo import PASSWORD_FILE_VARIABLE, KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import KuboAddress, read_address
 from fedgrove.ipfs.store import StoreError
-from fedgrove.node.cli.output import CommandError
-from fedgrove.node.cli.stores import PASSWORD_FILE_VARIABLE, kubo_store
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
@@ -109,11 +107,11 @@ def test_a_node_behind_a_gateway_is_used_by_its_user_below_its_path(node, tmp_pa
     (tmp_path / "password").write_text(PASSWORD + "\n")
     with gateway(socketserver.ThreadingTCPServer, ("127.0.0.1", 0), node, prefix="/store", token=TOKEN) as server:
         address = f"http://alice@127.0.0.1:{server.server_address[1]}/store"
-        store = kubo_store(address, 30.0, str(tmp_path / "password"))
+        store = open_kubo(address, 30.0, str(tmp_path / "password"))
         cid = store.put(b"behind a gateway")
         assert store.fetch(cid.digest, 100) == b"behind a gateway"
         monkeypatch.setenv(PASSWORD_FILE_VARIABLE, str(tmp_path / "password"))
-        assert kubo_store(address).has(cid.digest)
+        assert open_kubo(address).has(cid.digest)
         with pytest.raises(StoreError) as fault:
             KuboStore(address, password="another").fetch(cid.digest, 100)
         assert "another" not in str(fault.value) and "alice" not in str(fault.value)
@@ -129,5 +127,5 @@ def test_a_node_is_used_over_a_socket(node, tmp_path):
 
 
 def test_a_password_file_that_is_missing_is_a_sentence():
-    with pytest.raises(CommandError, match="cannot read the password file /nowhere of the store"):
-        kubo_store("http://127.0.0.1:5001", 1.0, "/nowhere")
+    with pytest.raises(StoreError, match="cannot read the password file /nowhere of the store"):
+        open_kubo("http://127.0.0.1:5001", 1.0, "/nowhere")

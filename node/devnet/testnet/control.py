@@ -78,13 +78,13 @@ def look(layout: TestnetPaths) -> Processes | None:
         return None
 
 
-def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress) -> bool:
+def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | Points | None], say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
     Parameters
     ----------
     dataset : callable
-        Loads the data to deal; called for a new testnet only.
+        Loads the data to deal, None where a task reads its own; called for a new testnet only.
     say : callable
         Told what goes on.
 
@@ -197,7 +197,7 @@ def _claim(layout: TestnetPaths) -> int | None:
 
 
 def _start(
-    layout: TestnetPaths, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points], say: Progress
+    layout: TestnetPaths, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points | None], say: Progress
 ) -> subprocess.Popen:
     """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
     try:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
@@ -24,7 +25,8 @@ class TestnetPlan:
     """Plan of a testnet; the fields are the options of ``fedgrove network up``.
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
-    who is like whom in rounds before the ``rounds``, and train in clusters.
+    who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
+    on ``data``, contained as ``sandbox`` says.
     """
 
     __test__ = False
@@ -43,6 +45,9 @@ class TestnetPlan:
     explorer: bool = False
     k: int = 0
     method: str = TRAINING
+    task: str = ""
+    data: str = ""
+    sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
 
     @property
     def ledger_rounds(self) -> int:
@@ -74,6 +79,8 @@ class Testnet:
         Address of each participant, by name.
     ports : dict of str to int
         Ports on 127.0.0.1, by process name; taken again when they are free.
+    sources : dict of str to list of str
+        With a task, the options of each participant's service that say what its data are.
     """
 
     __test__ = False
@@ -85,6 +92,7 @@ class Testnet:
     block: int
     accounts: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def reach(layout: TestnetPaths, testnet: Testnet, client: int) -> NetworkSetting
         block=testnet.block,
         store=f"http://127.0.0.1:{testnet.ports[kubo_name(group)]}" if plan.store == "kubo" else disk,
         store_seconds=STORE_SECONDS,
+        sandbox=plan.sandbox,
         resend_seconds=max(10.0, 5 * plan.block_seconds),
     )
 
@@ -131,15 +132,16 @@ def local_kubo(
 
 def client_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
     """The clients; the first ones stand by to do the coordinator's work."""
-    return [
-        _service(layout, client_name(number), "client", ["--standby"] if number <= testnet.plan.standby else [])
-        for number in range(1, testnet.plan.clients + 1)
-    ]
+    jobs = []
+    for number in range(1, testnet.plan.clients + 1):
+        standby = ["--standby"] if number <= testnet.plan.standby else []
+        jobs.append(_service(layout, testnet, client_name(number), "client", standby))
+    return jobs
 
 
 def coordinator_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The coordinator."""
-    return _service(layout, COORDINATOR, "coordinator", [], with_data=not testnet.plan.k)
+    return _service(layout, testnet, COORDINATOR, "coordinator", [])
 
 
 def explorer_job(layout: TestnetPaths, testnet: Testnet) -> Job:
@@ -164,11 +166,18 @@ def explorer_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     return Job(EXPLORER, EXPLORER, start, ends=False)
 
 
-def _service(layout: TestnetPaths, name: str, role: str, options: Sequence[str], with_data: bool = True) -> Job:
+def _service(layout: TestnetPaths, testnet: Testnet, name: str, role: str, options: Sequence[str]) -> Job:
     mine = layout.participant(name)
-    data = ["--data", str(mine.data)] if with_data else []
-    command = [sys.executable, "-m", "fedgrove.node.cli", role, *_arguments(mine), *data, *options]
+    given = [*_arguments(mine), *_data(mine, testnet, name), *options]
+    command = [sys.executable, "-m", "fedgrove.node.cli", role, *given]
     return Job(name, role, lambda: Command(command, layout.log(name), _environment(), mine.root))
+
+
+def _data(mine: ParticipantPaths, testnet: Testnet, name: str) -> list[str]:
+    """The options that say what a participant's data are; a coordinator has none where nothing is evaluated."""
+    if testnet.plan.task:
+        return testnet.sources[name]
+    return [] if name == COORDINATOR and testnet.plan.k else ["--data", str(mine.data)]
 
 
 def _arguments(mine: ParticipantPaths) -> list[str]:

@@ -29,6 +29,8 @@ from fedgrove.node.devnet.testnet.layout import (
     write_record,
 )
 from fedgrove.node.devnet.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
+from fedgrove.node.devnet.testnet.task_beginning import approve_for_all, begin_task, place_sources
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.methods.terms import with_first_model
@@ -44,44 +46,75 @@ Progress = Callable[[str], None]
 
 
 def make(
-    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, say: Progress = lambda sentence: None
+    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points | None, say: Progress = lambda sentence: None
 ) -> Testnet:
     """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
+
+    Parameters
+    ----------
+    data : Dataset, Points or None
+        What is dealt to the clients; None where the plan has a task, which reads its own.
 
     Raises
     ------
     TestnetError
         The data do not suit the plan.
+    InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
+        As ``begin_task``.
     """
     _empty(layout)
     everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
-    try:
-        founder = everyone[COORDINATOR]
-        begun = beginning(plan, data, founder.mailbox_public, founder.address)
-    except ValueError as fault:
-        raise TestnetError(f"the data do not fit this testnet: {fault}") from None
-    say(f"splitting {data.name} over {plan.clients} clients")
-    for name, keys in everyone.items():
-        _equip(layout.participant(name), keys)
-    for number, arrays in enumerate(begun.parts, 1):
-        _save_arrays(layout.participant(client_name(number)).data, **arrays)
-    if begun.test:
-        _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
-    say("deploying the contracts")
-    config = with_first_model(begun.config)
-    deployment = _found(layout, config, everyone)
     _prepare_stores(layout, plan)
-    if begun.shared:
-        say("storing the shared samples")
-        with _open_store(layout, plan) as store:
-            store.put(begun.shared)
+    if data is None:
+        config, sources = _with_task(layout, plan, everyone, say)
+    else:
+        config, sources = _with_data(layout, plan, data, everyone, say), {}
+    say("deploying the contracts")
+    deployment = _found(layout, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
-    testnet = with_ports(Testnet(plan, *place, accounts))
+    testnet = with_ports(Testnet(plan, *place, accounts, sources=sources))
     write_configs(layout, testnet, config)
     write_record(layout, testnet)
     layout.unfinished.unlink()
     return testnet
+
+
+def _with_task(
+    layout: TestnetPaths, plan: TestnetPlan, everyone: dict[str, Keys], say: Progress
+) -> tuple[FederationConfig, dict[str, list[str]]]:
+    """The terms with the task, which everybody has approved, and everybody's source of data."""
+    say("packing the task, and training one client to see how long it takes")
+    try:
+        with _open_store(layout, plan) as store:
+            begun = begin_task(layout, plan, store, everyone[COORDINATOR])
+    except DivergedTraining as fault:
+        raise TestnetError(f"the task's training diverges: {fault}") from None
+    _equip(layout, everyone)
+    approve_for_all(layout, everyone, begun.bundle)
+    return begun.config, place_sources(layout, begun)
+
+
+def _with_data(
+    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
+) -> FederationConfig:
+    """The terms; everybody's data are dealt out."""
+    say(f"splitting {data.name} over {plan.clients} clients")
+    founder = everyone[COORDINATOR]
+    try:
+        begun = beginning(plan, data, founder.mailbox_public, founder.address)
+    except ValueError as fault:
+        raise TestnetError(f"the data do not fit this testnet: {fault}") from None
+    _equip(layout, everyone)
+    for number, arrays in enumerate(begun.parts, 1):
+        _save_arrays(layout.participant(client_name(number)).data, **arrays)
+    if begun.test:
+        _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
+    if begun.shared:
+        say("storing the shared samples")
+        with _open_store(layout, plan) as store:
+            store.put(begun.shared)
+    return with_first_model(begun.config)
 
 
 def _empty(layout: TestnetPaths) -> None:
@@ -96,8 +129,13 @@ def _empty(layout: TestnetPaths) -> None:
     layout.chain.parent.mkdir()
 
 
-def _equip(participant: ParticipantPaths, keys: Keys) -> None:
-    """A folder, a password and a keystore of one's own."""
+def _equip(layout: TestnetPaths, everyone: dict[str, Keys]) -> None:
+    """A folder, a password and a keystore for each participant."""
+    for name, keys in everyone.items():
+        _equip_one(layout.participant(name), keys)
+
+
+def _equip_one(participant: ParticipantPaths, keys: Keys) -> None:
     participant.root.mkdir(mode=0o700)
     participant.state.mkdir(mode=0o700)
     participant.password.touch(mode=0o600)

@@ -7,10 +7,14 @@ time: it is how long a round waits for a process that is slow, or that was kille
 import math
 import os
 import time
+from collections.abc import Sequence
 
 from fedgrove.chain.deployment import Settings
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.terms import FederationConfig
 
 _PROBE_SAMPLES = 64
@@ -71,12 +75,23 @@ def judging_seconds(terms: ProCflTerms, training: float) -> float:
     return 2 * training if terms.seats else training
 
 
+def task_seconds(config: FederationConfig, parts: Sequence[TaskData], model: Tensors) -> float:
+    """Measure, on the first client's data, how long a round's training of a task takes here, all clients together."""
+    position: RoundPosition = {"number": 1, "rounds": config.federation.rounds, "seed": config.federation.seed}
+    spent = 0.0
+    for _ in range(2):  # the first time loads libraries, too
+        started = time.perf_counter()
+        parts[0].train(model, position, 1, {})
+        spent = time.perf_counter() - started
+    return spent * max(1.0, len(parts) / (os.cpu_count() or 1))
+
+
 def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
     """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
     # They need torch, which a testnet that clusters does without.
     from fedgrove.node.learning.models import initial_tensors
     from fedgrove.node.learning.strategies import make_strategy
-    from fedgrove.node.learning.training import RoundPosition, train
+    from fedgrove.node.learning.training import train
 
     largest = max(parts, key=len)
     trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))

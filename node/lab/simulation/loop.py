@@ -45,6 +45,11 @@ class SimulationRun(ABC):
     progress : callable, optional
         Is told how many private comparisons of how many are done, where there are any.
 
+    Attributes
+    ----------
+    keep : callable or None
+        Is given each round's number and the model that the round left.
+
     Raises
     ------
     InvalidPlan
@@ -63,6 +68,7 @@ class SimulationRun(ABC):
         progress: Progress | None = None,
     ) -> None:
         self._plan, self._directory, self._resume, self._progress = plan, directory, resume, progress
+        self.keep: Callable[[int, Tensors], None] | None = None
         self._workforce = Workforce(executor, workers)
         self._models: list[Tensors] = []
         self._rounds: list[RoundResult] = []
@@ -129,6 +135,8 @@ class SimulationRun(ABC):
                 raise
             yield from self._tested()
             self._rounds.append(result)
+            if self.keep is not None:
+                self.keep(result.round, self.tensors)
             self._files.save(self.record, self._kept)
             self._tasks.retire()
             if not self._queue_test():

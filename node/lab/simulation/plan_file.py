@@ -6,13 +6,16 @@ those keys are taken; ``[simulation]``, ``[data]``, ``[partition]`` and ``[attac
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import tomli_w
+from fedgrove.node.base.inline import inline_table
+from fedgrove.node.base.nested_tables import Tables, merged
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import METHODS
@@ -26,7 +29,6 @@ from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.settings import MECHANISMS
 
-Tables = dict[str, Any]
 # One of these, or a model's shape, stands in a federation's own file only.
 _FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared", "kmeans"))
 _ADDED = ("simulation", "data", "partition", "attack")
@@ -95,7 +97,7 @@ def read_plan(path: Path | None, changes: Sequence[Tables] = (), method: Tables 
             raise InvalidPlan(f"{path}: {fault}") from None
     if method is not None:
         tables = {name: table for name, table in tables.items() if name not in METHODS} | method
-    return GivenPlan(plan_of(reduce(_merged, changes, tables)), model)
+    return GivenPlan(plan_of(reduce(merged, changes, tables)), model)
 
 
 def plan_of(tables: Tables) -> Plan:
@@ -125,6 +127,17 @@ def plan_of(tables: Tables) -> Plan:
         attack=build(AttackSettings, tables["attack"], "attack") if "attack" in tables else None,
         task=build(SimulatedTask, tables["task"], "task") if "task" in tables else None,
     )
+
+
+def method_table(given: str) -> Tables:
+    """The table of a method, from its name and what the table would hold, on one line; none for ``training``."""
+    try:
+        name, table = inline_table(given)
+    except tomllib.TOMLDecodeError as fault:
+        raise InvalidPlan(f"method must be like 'procfl, alpha = 0.5, psi = 'ecdh'', not {given!r}: {fault}") from None
+    if name not in ("training", *METHODS) or (name == "training" and table):
+        raise InvalidPlan(f"method must be training, or one of {', '.join(METHODS)} and settings, not {given!r}")
+    return {} if name == "training" else {name: table}
 
 
 def plan_bytes(plan: Plan) -> bytes:
@@ -193,12 +206,3 @@ def _of_federation(tables: Tables) -> tuple[Tables, ModelSpec | None]:
         if name in _TABLES
     }
     return plan | added, config.model
-
-
-def _merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> Tables:
-    both = {
-        name: _merged(tables[name], value)
-        for name, value in changes.items()
-        if isinstance(value, dict) and isinstance(tables.get(name), dict)
-    }
-    return {**tables, **changes, **both}

@@ -1,9 +1,11 @@
 """What a task's author suggests for the terms: ``terms.toml`` in the task's folder."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.learning.settings import TrainingSettings
@@ -29,23 +31,32 @@ class SuggestedTerms:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     bound: float = 8.0
 
+    @property
+    def default_strategy(self) -> str:
+        """FedAom; FedAvg for a task without the shared set that FedAom needs."""
+        return "fedaom" if self.task.shared else "fedavg"
+
     def to_tables(self) -> dict[str, dict[str, Any]]:
         """The tables of terms, or of a plan, that it suggests."""
         own = asdict(self.task) | {"keep": list(self.task.keep)}
         return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
 
 
-def suggested_by(folder: Path) -> SuggestedTerms:
-    """What a folder suggests; the defaults where it has no such file, InvalidConfig where it is not right."""
+def suggested_by(folder: Path, changes: Mapping[str, Any] | None = None) -> SuggestedTerms:
+    """What a folder suggests; the defaults where it has no such file, InvalidConfig where it is not right.
+
+    Parameters
+    ----------
+    changes : mapping, optional
+        Tables with keys that get other values.
+    """
     path = folder / TERMS
-    return read_suggestion(read_file(path) if path.is_file() else None, str(path))
+    return read_suggestion(read_file(path) if path.is_file() else None, str(path), changes)
 
 
-def read_suggestion(text: bytes | None, where: str) -> SuggestedTerms:
+def read_suggestion(text: bytes | None, where: str, changes: Mapping[str, Any] | None = None) -> SuggestedTerms:
     """The suggestion in a file's bytes; the defaults for None, InvalidConfig where they are not right."""
-    if text is None:
-        return SuggestedTerms()
     try:
-        return build(SuggestedTerms, parse_toml(text), "")
+        return build(SuggestedTerms, merged(parse_toml(text or b""), changes or {}), "")
     except ValueError as fault:
         raise InvalidConfig(f"{where}: {fault}") from None

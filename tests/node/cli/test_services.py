@@ -90,7 +90,7 @@ class Processes:
         """Start the coordinator or a client; its log goes to a file of its name."""
         kind = name.split("-")[0]
         arguments = [
-            *("--config", self.root / "federation.toml", "--keystore", self.root / f"{name}.json"),
+            *("--config", self.config(name), "--keystore", self.root / f"{name}.json"),
             *("--password-file", self.root / f"{name}.password", "--data", self.root / f"{name}.{self.kind}"),
             *("--directory", self.root / name),
         ]
@@ -99,15 +99,24 @@ class Processes:
         self.running[log or name] = process
         return process
 
+    def config(self, name: str) -> Path:
+        """A participant's TOML file: its own, if it has one."""
+        own = self.root / f"{name}.toml"
+        return own if own.exists() else self.root / "federation.toml"
+
     def wait(self, name: str) -> int:
         """Wait for a process to end by itself, and look at the journals meanwhile."""
         deadline = time.monotonic() + self.seconds
         while self.running[name].poll() is None:
             assert time.monotonic() < deadline, f"{name} does not end: {self.lines(name)[-3:]}"
-            self.look_at_journals()
-            self.pacer.step()
-            time.sleep(0.1)
+            self.turn()
         return self.running[name].returncode
+
+    def turn(self) -> None:
+        """Let some time pass."""
+        self.look_at_journals()
+        self.pacer.step()
+        time.sleep(0.1)
 
     def look_at_journals(self) -> None:
         """Collect the secrets of the rounds while they are there, with the keys that only a test has."""

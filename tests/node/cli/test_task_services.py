@@ -22,6 +22,8 @@ from tests.node.cli.test_services import COMMAND, SECONDS, WINDOWS, Processes
 from tests.node.learning.tasks.examples import table
 
 TASK = """
+import time
+
 import numpy as np
 import torch
 from torch import nn
@@ -40,10 +42,13 @@ class Points(fg.Task):
     def loss(self, output, target):
         if self.first == 1000:
             raise RuntimeError("this member has no luck")
+        time.sleep(3600 if self.first == 3000 else 0)
         return super().loss(output, target) * (float("nan") if self.first == 2000 else 1.0)
 """
-MEMBERS = 5
-FAULTS = {4: 1000.0, 5: 2000.0}
+MEMBERS = 6
+FAULTS = {4: 1000.0, 5: 2000.0, 6: 3000.0}
+"""Members whose task raises, diverges, and hangs; the last is killed meanwhile, and started again."""
+TASK_SECONDS = 12
 
 
 @dataclass
@@ -69,7 +74,9 @@ class TaskProcesses(Processes):
         settings = replace(WINDOWS, commit_window=90)  # which passes whole: two never commit
         windows = "\n".join(f"{key} = {str(value).lower()}" for key, value in asdict(settings).items())
         (root / "federation.toml").write_text(
-            f'[federation]\nrounds = 1\n[task]\nbundle = "{bundle}"\n[strategy]\nname = "fedavg"\n[ledger]\n{windows}\n'
+            f'[federation]\nrounds = 1\n[task]\nbundle = "{bundle}"\n[strategy]\nname = "fedavg"\n'
+            # Three survivors of six are enough.
+            f"[masking]\ncolluders = 0.0\n[ledger]\n{windows}\n"
         )
         run(
             *("deploy", "--config", root / "federation.toml", "--keystore", root / "coordinator.json"),
@@ -77,6 +84,7 @@ class TaskProcesses(Processes):
             *("--task", root / "task", "--store", store),
         )
         told = (root / "federation.toml").read_text()
+        (root / "client-6.toml").write_text(told.replace("[network]", f"[network]\ntask_seconds = {TASK_SECONDS}"))
         ledger = told.split('ledger = "')[1].split('"')[0]
         deployment = read_deployment(network, ledger)
         return cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
@@ -86,9 +94,22 @@ class TaskProcesses(Processes):
         time.sleep(0.4)
         self.network.mine(1)
 
-    def approve(self, name: str) -> None:
+    @property
+    def bundle(self) -> str:
+        return (self.root / "federation.toml").read_text().split('bundle = "')[1].split('"')[0]
+
+    def kill_in_training(self, name: str) -> None:
+        """Send SIGKILL when the member says that it trains, and start it again."""
+        deadline = time.monotonic() + self.seconds
+        while not any("it is training" in line["event"] for line in self.lines(name)):
+            assert time.monotonic() < deadline, self.lines(name)[-3:]
+            self.turn()
+        self.running[name].kill()
+        self.running[name].wait()
+        self.start(name)
+
+    def approve(self, name: str, bundle: str) -> None:
         """As the member would, for its client's directory."""
-        bundle = (self.root / "federation.toml").read_text().split('bundle = "')[1].split('"')[0]
         run(
             *("task", "approve", bundle, "--keystore", self.root / f"{name}.json", "--directory", self.root / name),
             *("--password-file", self.root / f"{name}.password", "--store", f"disk:{self.root / 'store'}"),
@@ -115,8 +136,9 @@ def federation(tmp_path_factory):
         made = TaskProcesses.found_with_task(network, tmp_path_factory.mktemp("federation"))
         try:
             for name in list(made.keys)[:-1]:
-                made.approve(name)
+                made.approve(name, made.bundle)
                 made.start(name, *(("--members", str(MEMBERS)) if name == "coordinator" else ()))
+            made.kill_in_training("client-6")
             assert made.wait("coordinator") == 0, made.lines("coordinator")[-3:]
             for number in range(1, MEMBERS + 1):
                 assert made.wait(f"client-{number}") == 0
@@ -129,25 +151,30 @@ def test_rounds_close_without_the_members_whose_task_fails_and_are_verified(fede
     history = capture(federation.network, federation.deployment)
     records = history.records()
     assert sum(isinstance(each, Closed) for each in records) == 1
-    trained = {each.client for each in records if isinstance(each, Committed)}
-    drawn = {each.client for each in records if isinstance(each, Drawn)}
-    assert len(drawn) == MEMBERS and len(trained) == MEMBERS - len(FAULTS)
+    names = {keys.address: name for name, keys in federation.keys.items()}
+    trained = {names[each.at.author] for each in records if isinstance(each, Committed)}
+    assert len({each.client for each in records if isinstance(each, Drawn)}) == MEMBERS
+    assert trained == {"client-1", "client-2", "client-3"}
     store = DiskStore(federation.root / "store")
     assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
 
 
-def test_a_task_that_raises_is_named_with_its_line_and_one_that_returns_nan_as_diverged(federation):
+def test_a_task_that_fails_is_told_with_its_line_or_its_time(federation):
     said = {number: [line["event"] for line in federation.lines(f"client-{number}")] for number in FAULTS}
-    raised = "the task raised RuntimeError: this member has no luck (task.py, line 19)"
-    assert any(raised in event for event in said[4]), said[4]
-    assert any("diverged in round 1" in event for event in said[5]), said[5]
+    sentences = {
+        4: "the task raised RuntimeError: this member has no luck (task.py, line 21)",
+        5: "diverged in round 1",
+        6: f"the task's code ran for more than {TASK_SECONDS} s and was stopped",
+    }
+    for number, sentence in sentences.items():
+        assert any(sentence in event for event in said[number]), said[number]
 
 
-def client(root, name: str, data) -> str:
+def client(root, name: str, data, config: str = "federation.toml") -> str:
     """What a client says that stops at once."""
     command = [
         *COMMAND,
-        *("client", "--config", root / "federation.toml", "--keystore", root / f"{name}.json"),
+        *("client", "--config", root / config, "--keystore", root / f"{name}.json"),
         *("--password-file", root / f"{name}.password", "--data", data, "--directory", root / name),
     ]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=SECONDS)
@@ -157,6 +184,18 @@ def client(root, name: str, data) -> str:
 
 def test_a_member_that_has_not_approved_stops_with_one_sentence(federation):
     assert "fedgrove task approve" in client(federation.root, "stranger", federation.root / "stranger.csv")
+
+
+def test_a_member_with_another_bundle_than_that_of_the_terms_is_refused(federation, tmp_path):
+    """Approved or not: members agree on one task, by its CID."""
+    root = federation.root
+    (tmp_path / "task.py").write_text(TASK + "\n")
+    other = run("task", "pack", tmp_path, "--store", f"disk:{root / 'store'}").strip().splitlines()[-1]
+    federation.approve("stranger", other)
+    assert f"has not approved the task {federation.bundle}" in client(root, "stranger", root / "stranger.csv")
+    (root / "other.toml").write_text((root / "federation.toml").read_text().replace(federation.bundle, other))
+    told = client(root, "stranger", root / "stranger.csv", "other.toml")
+    assert "is not the federation of" in told and "its terms" in told
 
 
 def test_data_that_lie_with_keys_passwords_or_journals_are_not_shown_to_a_task(federation, tmp_path):

@@ -1,0 +1,50 @@
+"""What a run learns, as it is given in Python: a task's class, folder or file, or the name of a data set."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedgrove.node.learning.settings import DATASETS
+from fedgrove.node.tasks.class_source import ENTRY, home_of, written_out
+
+if TYPE_CHECKING:
+    from fedgrove.node.learning.tasks import Task
+
+
+@contextmanager
+def task_path(given: "str | PathLike[str] | type[Task] | None", keep: Path | None = None) -> Iterator[Path | None]:
+    """Where a task's code is; None for a data set, and for nothing.
+
+    Parameters
+    ----------
+    given : class, path or str
+        A class of a notebook or script is written into a file.
+    keep : Path, optional
+        Folder of that file, so that a run can be resumed; by default a temporary one.
+
+    Raises
+    ------
+    BundleError
+        The source of the class cannot be had, or uses what cannot be written down.
+    """
+    if not isinstance(given, type):
+        yield Path(given) if given is not None and _is_task(given) else None
+        return
+    home = home_of(given)
+    if home is not None:
+        yield home
+        return
+    with tempfile.TemporaryDirectory(prefix="fedgrove-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ENTRY).write_text(written_out(given))
+        yield folder
+
+
+def _is_task(given: str | PathLike[str]) -> bool:
+    """Whether a word is the path of a task, not the name of a data set; a path object is never such a name."""
+    path = Path(given)
+    return path.suffix == ".py" or not isinstance(given, str) or (path.is_dir() and given not in DATASETS)

@@ -1,0 +1,82 @@
+"""Initial contents of a testnet with a task of the user's own: packed, stored, approved for the clients it makes."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedgrove.chain.keys import Keys
+from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import load
+from fedgrove.node.devnet.demo import DemoPlan
+from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, client_name
+from fedgrove.node.devnet.testnet.processes import COORDINATOR
+from fedgrove.node.devnet.testnet.windows import task_seconds, windows
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.sandbox.settings import Visible
+from fedgrove.node.sandbox.worker import refuse_private
+from fedgrove.node.tasks.approval import Approvals
+from fedgrove.node.tasks.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class TaskBeginning:
+    """The terms, the packed task, the clients' data, and the coordinator's if there are any."""
+
+    config: FederationConfig
+    bundle: Bundle
+    parts: list[TaskPart]
+    test: Path | None
+
+
+def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys) -> TaskBeginning:
+    """Pack and store the task and its first model, and measure how long a round takes.
+
+    Parameters
+    ----------
+    keys : Keys
+        The coordinator's.
+
+    Raises
+    ------
+    InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
+        The task, its terms or its data are not right, nothing contains its code here, or it would see the testnet.
+    """
+    refuse_private(Visible(Path(plan.task), Path(plan.data)), [layout.root])
+    demo = DemoPlan(plan.clients, plan.rounds, strategy=plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
+    with ExitStack() as stack:
+        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack)
+        config, first = subject.found(demo, store, keys)
+        seconds = task_seconds(config, subject.parts(config), load(first))
+        parts, test = subject.places(), subject.test_place(config)
+    name = f"{Path(plan.task).stem} testnet"
+    config = replace(
+        config,
+        federation=replace(config.federation, name=name),
+        ledger=windows(plan.clients, plan.block_seconds, seconds),
+    )
+    return TaskBeginning(config, subject.bundle, parts, test)
+
+
+def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: Bundle) -> None:
+    """Approve the task for each participant, in whose name the user, who makes them, decides."""
+    for name, keys in everyone.items():
+        Approvals(layout.participant(name).state, keys.address).approve(keys.account, bundle)
+
+
+def place_sources(layout: TestnetPaths, begun: TaskBeginning) -> dict[str, list[str]]:
+    """The options of each participant's service that say what its data are."""
+    named = {client_name(number): each for number, each in enumerate(begun.parts, 1)}
+    sources = {name: _options(layout, name, each) for name, each in named.items()}
+    return sources | {COORDINATOR: [] if begun.test is None else _options(layout, COORDINATOR, TaskPart(begun.test))}
+
+
+def _options(layout: TestnetPaths, name: str, each: TaskPart) -> list[str]:
+    """The options for a link to the data in the participant's folder: a client writes next to its data, too."""
+    link = layout.participant(name).root / "source" / each.source.name
+    link.parent.mkdir()
+    link.symlink_to(each.source)
+    data = ["--data", str(link)]
+    return data if each.part is None else [*data, "--part", f"{each.part[0] + 1}/{each.part[1]}"]
