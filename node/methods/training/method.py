@@ -117,6 +117,8 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
     def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
         if isinstance(test, TaskData):
             return Aides(test.evaluate)
+        if test is None:
+            return Aides()
         from fedgrove.node.methods.training.evaluation import evaluator
 
-        return Aides() if test is None else Aides(evaluator(self.config, test))
+        return Aides(evaluator(self.config, test))
