@@ -79,7 +79,7 @@ class KuboStore(BlockReader):
         root = blocks[-1].cid
         if self._is_pinned(root):
             return root
-        archive = io.BytesIO(b"".join(car.write(root, blocks)))
+        archive = io.BufferedReader(_Pieces(car.write(root, blocks)))
         with self._answers():
             imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"})["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
@@ -182,6 +182,26 @@ class KuboStore(BlockReader):
         except (exceptions.Error, AssertionError, KeyError, TypeError) as fault:
             # The client library asserts on the number of answers it gets.
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
+
+
+class _Pieces(io.RawIOBase):
+    """Bytes that come in pieces, as a file to read once: a large blob is sent from where it lies."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 class _PiecewiseClient(ClientSync):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def _phases(root: Path, names: Sequence[str]) -> dict[str, float]:
     """Seconds of all rounds by what was waited for last, on the coordinator's clock."""
     found: dict[str, float] = {}
     lines = [line for line in _lines(root, COORDINATOR) if "phase" in line]
-    for line, following in zip(lines, lines[1:], strict=False):
+    for line, following in pairwise(lines):
         spent = datetime.fromisoformat(following["time"]) - datetime.fromisoformat(line["time"])
         found[following["phase"]] = round(found.get(following["phase"], 0.0) + spent.total_seconds(), 1)
     return found

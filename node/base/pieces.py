@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 Buffer = bytes | bytearray | memoryview
 
 
-def cut(pieces: Iterable[Buffer], size: int) -> Iterator[Buffer]:
+def cut(pieces: Iterable[Buffer], size: int) -> Iterator[memoryview]:
     """Yield the same bytes in pieces of exactly ``size``, the last of what is left; nothing where there are none."""
     rest = bytearray()
     for piece in pieces:
@@ -16,14 +16,14 @@ def cut(pieces: Iterable[Buffer], size: int) -> Iterator[Buffer]:
             rest += view[:missing]
             view = view[missing:]
             if len(rest) == size:
-                yield rest
+                yield memoryview(rest)
                 rest = bytearray()
         whole = len(view) - len(view) % size
         for start in range(0, whole, size):
             yield view[start : start + size]
         rest += view[whole:]
     if rest:
-        yield rest
+        yield memoryview(rest)
 
 
 def joined(pieces: Iterable[Buffer]) -> bytes:

@@ -1,8 +1,8 @@
 """Content of any size under a key, in segments: each can be checked by itself, and none moved, dropped or added.
 
 STREAM (Hoang et al., *Online Authenticated-Encryption and its Nonce-Reuse Misuse-Resistance*, 2015) with
-ChaCha20-Poly1305, as in the file format of age: each content has a key of its own, derived from a random salt; the nonce
-of a segment is its number and whether it is the last.
+ChaCha20-Poly1305, as in the file format of age: each content has a key of its own, derived from a random salt; the
+nonce of a segment is its number and whether it is the last.
 """
 
 from collections.abc import Iterable, Iterator

@@ -90,6 +90,20 @@ def flatten(tensors: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(tensors[name], dtype=np.float32).ravel() for name in sorted(tensors)])
 
 
+def add(vector: np.ndarray, tensors: Mapping[str, np.ndarray], sign: int = 1) -> None:
+    """Add tensors, or with ``sign`` −1 subtract them, to a vector of their layout, in place."""
+    start = 0
+    for name in sorted(tensors):
+        part = vector[start : start + tensors[name].size]
+        (np.add if sign > 0 else np.subtract)(part, tensors[name].ravel(), out=part)
+        start += part.size
+
+
+def largest(tensors: Mapping[str, np.ndarray]) -> float:
+    """The largest absolute value in any tensor; NaN where there is one."""
+    return float(np.max([np.max([tensor.max(), -tensor.min()]) for tensor in tensors.values()]))
+
+
 def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
     """Cut a vector of ``layout.length`` float32 values back into named tensors, which share its memory."""
     if vector.shape != (layout.length,):

@@ -80,7 +80,7 @@ def test_metadata_leave_the_tensors_as_they_are_and_are_read_by_safetensors(tmp_
 
 @given(models)
 def test_the_bytes_are_those_of_the_safetensors_package(model):
-    names = {name + "é\n\"": value for name, value in model.items()}
+    names = {name + 'é\n"': value for name, value in model.items()}
     assert dump(names) == save(names)
 
 
