@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -64,25 +64,29 @@ class Work:
 
 @dataclass
 class Watched:
-    """A process and those that it starts: the largest peaks that were seen, in bytes, and how long jobs lived."""
+    """A process and the jobs of its sandbox: the largest peaks of memory that were seen, in bytes, and when."""
 
     process: subprocess.Popen
     own: int = 0
     jobs: dict[int, int] = field(default_factory=dict)
-    seconds: dict[int, tuple[float, float]] = field(default_factory=dict)
+    seen: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def look(self) -> None:
         """Read the peaks once more; of a job that is forked, too."""
         self.own = max(self.own, _peak(self.process.pid))
         now = time.monotonic()
-        for pid in _descendants(self.process.pid):
+        for pid in _jobs(self.process.pid):
             self.jobs[pid] = max(self.jobs.get(pid, 0), _peak(pid))
-            self.seconds[pid] = (self.seconds.get(pid, (now, now))[0], now)
+            self.seen[pid] = (self.seen.get(pid, (now, now))[0], now)
 
     @property
     def job(self) -> int:
-        """The largest peak of what it started."""
+        """The largest peak of a job."""
         return max(self.jobs.values(), default=0)
+
+    def longest(self, count: int) -> float:
+        """Seconds of this many jobs that took longest: those that train."""
+        return sum(sorted((last - first for first, last in self.seen.values()), reverse=True)[:count])
 
 
 def measure(work: Work, root: Path, kubo: bool = False) -> dict[str, Any]:
@@ -92,19 +96,22 @@ def measure(work: Work, root: Path, kubo: bool = False) -> dict[str, Any]:
         store, place = stack.enter_context(_store(root, kubo))
         names = _found(network, work, root, place)
         running = {name: stack.enter_context(_started(root, name, work)) for name in names}
-        began = time.monotonic()
         ledger = _wait(network, root, running)
-        seconds = time.monotonic() - began
         audited, audit = _audited(network, ledger, place)
         history = capture(network, read_deployment(network, ledger))
         records = history.records()
         upload = next(store.root(each.digest).size for each in records if isinstance(each, Committed))
         model = next(store.root(each.model_digest).size for each in records if isinstance(each, Closed))
     clients = [running[name] for name in names if name != COORDINATOR]
+    opened, closed = _times(root, "opened a round"), _times(root, "closed the round")
+    seconds = sum(closed) - sum(opened[: len(closed)])
+    training = max(each.longest(len(closed)) for each in clients)
     return {
         "audit": audit["verdict"],
         "rounds": _rounds(root),
-        "seconds of all rounds": round(seconds, 1),
+        "seconds of a round": round(seconds / len(closed), 1),
+        "seconds of training": round(training / len(closed), 1),
+        "share outside training": round(1 - training / seconds, 3),
         "model bytes": model,
         "upload bytes": upload,
         "client peak": max(each.own for each in clients),
@@ -113,7 +120,7 @@ def measure(work: Work, root: Path, kubo: bool = False) -> dict[str, Any]:
         "evaluation peak": running[COORDINATOR].job,
         "audit peak": audited.own,
         "audit seconds": audit["seconds"],
-        "seconds by phase": _phases(root, names),
+        "seconds by phase": _phases(root),
     }
 
 
@@ -210,13 +217,21 @@ def _rounds(root: Path) -> list[str]:
     return [line["event"] for line in _lines(root, COORDINATOR) if line["event"].startswith("closed")]
 
 
-def _phases(root: Path, names: Sequence[str]) -> dict[str, float]:
-    """Seconds of all rounds by what was waited for last, on the coordinator's clock."""
+def _times(root: Path, event: str) -> list[float]:
+    """When the coordinator did something, in seconds since 1970."""
+    return [_time(line) for line in _lines(root, COORDINATOR) if line["event"].startswith(event)]
+
+
+def _time(line: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(line["time"]).timestamp()
+
+
+def _phases(root: Path) -> dict[str, float]:
+    """Seconds of all rounds by the phase that the coordinator waited or acted in."""
     found: dict[str, float] = {}
-    lines = [line for line in _lines(root, COORDINATOR) if "phase" in line]
-    for line, following in pairwise(lines):
-        spent = datetime.fromisoformat(following["time"]) - datetime.fromisoformat(line["time"])
-        found[following["phase"]] = round(found.get(following["phase"], 0.0) + spent.total_seconds(), 1)
+    for line, following in pairwise(line for line in _lines(root, COORDINATOR) if "phase" in line):
+        phase = (following if "gas" in following else line)["phase"]
+        found[phase] = round(found.get(phase, 0.0) + _time(following) - _time(line), 1)
     return found
 
 
@@ -229,12 +244,16 @@ def _peak(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def _descendants(pid: int) -> list[int]:
-    found = []
+def _jobs(pid: int) -> Iterator[int]:
+    """The jobs among the processes below one: what the warm process of a sandbox forked."""
     try:
+        warm = "sandbox.warm" in _read(pid, "cmdline") and not _read(pid, "comm").startswith("bwrap")
         for thread in os.listdir(f"/proc/{pid}/task"):
-            children = Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
-            found += [each for child in map(int, children) for each in (child, *_descendants(child))]
+            for child in map(int, _read(pid, f"task/{thread}/children").split()):
+                yield from (child,) if warm else _jobs(child)
     except (FileNotFoundError, ProcessLookupError):
-        pass
-    return found
+        return  # it has ended
+
+
+def _read(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text(errors="replace")

@@ -64,6 +64,7 @@ class Workplace(Generic[ModelT, DataT]):
     rounds: Callable[[], Rounds]
     inputs: Callable[[RoundRecords], RoundInputs[ModelT]]
     keys: Keys
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

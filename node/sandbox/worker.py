@@ -118,9 +118,12 @@ class Worker:
         limits = self._settings.limits
         if sum(map(len, parts)) > limits.request:
             raise JobFailed(f"a job of a task may be given {limits.request} bytes at most, not {sum(map(len, parts))}")
+        most_bytes = body_limit(expected)
+        if most_bytes > limits.reply:
+            raise JobFailed(f"a job of a task may return {limits.reply} bytes at most, and {most_bytes} are expected")
         began, most = time.monotonic(), seconds or limits.seconds
         try:
-            (text, body), ending = self._exchange(entry, parts, (limits.header, body_limit(expected)), began + most)
+            (text, body), ending = self._exchange(entry, parts, (limits.header, most_bytes), began + most)
         except DeadlinePassed:
             raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
         outcome = _outcome(parse_header(text))

@@ -119,7 +119,7 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
             return workplace.data
         from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 
-        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor)
+        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor, workplace.device)
 
     def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
         if isinstance(test, TaskData):
