@@ -69,8 +69,8 @@ BASES = {"client": 130e6, "training": 235e6, "coordinator": 125e6, "audit": 125e
 
 PAGE = (
     "Large models",
-    """One real round of three clients that train a model of linear layers and an embedding in the proportions of a small
-language model (`scripts/large_task`), each on one batch of eight texts: masks, a ledger (anvil), a store, all roles as
+    """One real round of three clients that train a model of linear layers and an embedding in the proportions of a
+small language model (`scripts/large_task`), each on one batch of eight texts: masks, a ledger (anvil), a store, all roles as
 processes on this machine, then `fedgrove audit`. Training is cheap here, so that everything else shows: real training
 has the larger share.
 
@@ -79,8 +79,8 @@ a model, after what a process without a model takes (130 MB for a client, 235 fo
 holds what it was sent, weights, gradients and momentum. The goals are at most 4 models for a client beside training,
 3 for a coordinator and 3 for an audit.
 """,
-    "parameters | store | upload of a client | seconds of the round | outside training | client | training | coordinator "
-    "| audit | seconds of the audit | verdict",
+    "parameters | store | upload of a client | seconds of the round | outside training | client | training | "
+    "coordinator | audit | seconds of the audit | verdict",
     _row,
 )
 
