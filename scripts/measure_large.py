@@ -70,9 +70,9 @@ BASES = {"client": 130e6, "training": 235e6, "coordinator": 125e6, "audit": 125e
 PAGE = (
     "Large models",
     """One real round of three clients that train a model of linear layers and an embedding in the proportions of a
-small language model (`scripts/large_task`), each on one batch of eight texts: masks, a ledger (anvil), a store, all roles as
-processes on this machine, then `fedgrove audit`. Training is cheap here, so that everything else shows: real training
-has the larger share.
+small language model (`scripts/large_task`), each on one batch of eight texts: masks, a ledger (anvil), a store, all
+roles as processes on this machine, then `fedgrove audit`. Training is cheap here, so that everything else shows: real
+training has the larger share.
 
 Peaks are in MB, of one process each, and behind the comma in models: what is left of the peak, divided by the bytes of
 a model, after what a process without a model takes (130 MB for a client, 235 for torch, 125 for the others). Training
