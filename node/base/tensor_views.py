@@ -69,7 +69,7 @@ def _header(data: Buffer) -> tuple[dict[str, Any], int]:
     """The entries by name, and where the tensors begin."""
     size = int.from_bytes(data[:LENGTH], "little")
     if len(data) < LENGTH or not 2 <= size <= min(len(data) - LENGTH, _MAX_HEADER) or size % LENGTH:
-        raise NotSafetensors("its header has no such length")
+        raise NotSafetensors("the length of its header is wrong")
     try:
         header = json.loads(bytes(data[LENGTH : LENGTH + size]).decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError):

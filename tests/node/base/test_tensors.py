@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import InvalidModel, Layout, dump, flatten, load, unflatten, with_metadata
+from fedgrove.node.base.tensors import InvalidModel, Layout, add, dump, flatten, largest, load, unflatten, with_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -127,6 +127,16 @@ def test_a_header_that_lies_is_refused(entries):
     text += b" " * (-len(text) % 8)
     with pytest.raises(InvalidModel):
         load(len(text).to_bytes(8, "little") + text + bytes(24))
+
+
+def test_tensors_are_added_to_a_vector_in_place_by_their_layout():
+    tensors = {"b": np.array([[1, 2], [3, 4]], np.float32), "a": np.array([-5], np.float32)}
+    vector = np.arange(5, dtype=np.float32)
+    add(vector, tensors)
+    assert vector.tolist() == [-5, 2, 4, 6, 8]
+    add(vector, tensors, -1)
+    assert vector.tolist() == [0, 1, 2, 3, 4] and largest(tensors) == 5
+    assert np.isnan(largest({"a": np.array([np.nan, 1], np.float32), "b": tensors["b"]}))
 
 
 def test_a_model_that_is_read_shares_the_bytes_it_came_in():
