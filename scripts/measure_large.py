@@ -76,8 +76,11 @@ training has the larger share.
 
 Peaks are in MB, of one process each, and behind the comma in models: what is left of the peak, divided by the bytes of
 a model, after what a process without a model takes (130 MB for a client, 235 for torch, 125 for the others). Training
-holds what it was sent, weights, gradients and momentum. The goals are at most 4 models for a client beside training,
-3 for a coordinator and 3 for an audit.
+holds what it was sent, weights, gradients and momentum. The goals are at most 4 models for a client in addition to
+training, 3 for a coordinator and 3 for an audit.
+
+Seconds are those of a machine with the load that the second table names: with as many other processes on its two
+processors they are far above what the work takes.
 """,
     "parameters | store | upload of a client | seconds of the round | outside training | client | training | "
     "coordinator | audit | seconds of the audit | verdict",
