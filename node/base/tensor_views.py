@@ -37,7 +37,8 @@ def parts(tensors: Mapping[str, np.ndarray]) -> Iterator[Buffer]:
     text += b" " * (-len(text) % LENGTH)
     yield len(text).to_bytes(LENGTH, "little") + text
     for name in names:
-        yield memoryview(np.ascontiguousarray(tensors[name], _FLOAT).reshape(-1)).cast("B")
+        if tensors[name].size:
+            yield np.ascontiguousarray(tensors[name], _FLOAT).reshape(-1).data.cast("B")
 
 
 def views(data: Buffer) -> dict[str, np.ndarray]:
