@@ -1,7 +1,8 @@
 """Whole blobs out of a store of blocks: the codec rule, size bounds before fetching, verification, streaming."""
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, Root, TooLarge
@@ -41,10 +42,10 @@ class BlockReader(ABC):
         root = self._read_root(cid, max_bytes)
         if root.cid != cid:
             raise Corrupt(cid, f"this is not the root of a file; the CID of its content is {root.cid}")
-        return b"".join(self._contents(root))
+        return _joined(self._contents(root))
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
-        return b"".join(self.stream(digest, max_bytes))
+        return _joined(self.stream(digest, max_bytes))
 
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
         return self._contents(self._read_root(CID.from_digest(digest, RAW), max_bytes))
@@ -140,6 +141,14 @@ class BlockReader(ABC):
                 "wrap it (for example in an archive) and store that"
             )
         return blocks
+
+
+def _joined(pieces: Iterable[bytes]) -> bytes:
+    """All pieces in one; ``b"".join`` would hold them all beside it."""
+    whole = io.BytesIO()
+    for piece in pieces:
+        whole.write(piece)
+    return whole.getvalue()
 
 
 def most_unfolded(held_bytes: int) -> int:

@@ -91,7 +91,7 @@ class KuboStore(BlockReader):
         root = blocks[-1].cid
         if self._is_pinned(root):
             return root
-        archive = io.BytesIO(b"".join(car.write(root, blocks)))
+        archive = io.BufferedReader(_Pieces(car.write(root, blocks)))
         with self._answers():
             imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"})["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
@@ -214,6 +214,26 @@ def _read_password(path: Path) -> str:
             return file.read(_MAX_PASSWORD_BYTES).decode().rstrip("\n")
     except (OSError, UnicodeDecodeError):
         raise StoreError(f"cannot read the password file {path} of the store") from None
+
+
+class _Pieces(io.RawIOBase):
+    """Bytes that come in pieces, as a file to read once: a large blob is sent from where it lies."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 class _PiecewiseClient(ClientSync):

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -12,14 +12,17 @@ class AlreadyInUse(RuntimeError):
     """Another process works in the directory."""
 
 
-def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file that readers see old or new, never in part, and that survives a power failure when this returns."""
+def write_atomically(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
+    """Write a file that readers see old or new, never in part, and that survives a power failure when this returns.
+
+    ``data`` may come in pieces, so that a large file need not be in memory as a whole.
+    """
     temporary = path.with_name(path.name + ".tmp")
     _discard(temporary)  # what a killed process left may have another mode, or be a link
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines((data,) if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as safetensors_load
-from safetensors.numpy import save as safetensors_save
+from fedgrove.node.base.pieces import Buffer, joined
+from fedgrove.node.base.tensor_views import LENGTH, NotSafetensors, parts, views
 
 Tensors = dict[str, np.ndarray]
-
-_LENGTH = 8  # bytes of the header's length, with which a safetensors file begins
 
 
 class InvalidModel(ValueError):
@@ -46,21 +43,20 @@ class Layout:
 
 def dump(tensors: Mapping[str, np.ndarray]) -> bytes:
     """Serialise float32 tensors as safetensors; the same tensors give the same bytes."""
-    ordered = {name: np.ascontiguousarray(tensors[name], dtype="<f4") for name in sorted(tensors)}
-    return safetensors_save(ordered)
+    return joined(parts(tensors))
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
     """Safetensors bytes of ``dump`` with metadata in their header: the tensors stay, the same gives the same bytes."""
-    size = int.from_bytes(data[:_LENGTH], "little")
-    header = json.loads(data[_LENGTH : _LENGTH + size])
+    size = int.from_bytes(data[:LENGTH], "little")
+    header = json.loads(data[LENGTH : LENGTH + size])
     text = json.dumps({"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _LENGTH)  # tensors begin at a multiple of eight bytes
-    return len(text).to_bytes(_LENGTH, "little") + text + memoryview(data)[_LENGTH + size :]
+    text += b" " * (-len(text) % LENGTH)  # tensors begin at a multiple of eight bytes
+    return len(text).to_bytes(LENGTH, "little") + text + memoryview(data)[LENGTH + size :]
 
 
-def load(data: bytes, layout: Layout | None = None) -> Tensors:
-    """Parse safetensors bytes that came from a peer.
+def load(data: Buffer, layout: Layout | None = None) -> Tensors:
+    """Parse safetensors bytes that came from a peer; the arrays share these bytes.
 
     Raises
     ------
@@ -68,17 +64,15 @@ def load(data: bytes, layout: Layout | None = None) -> Tensors:
         Not safetensors, empty, not float32, not finite, or (with ``layout``) other names or shapes than agreed.
     """
     try:
-        tensors = safetensors_load(data)
-    except (SafetensorError, KeyError, ValueError, TypeError) as fault:
-        raise InvalidModel(f"the model is not a safetensors file: {type(fault).__name__}") from None
+        tensors = views(data)
+    except NotSafetensors as fault:
+        raise InvalidModel(f"the model is not a safetensors file of float32 tensors: {fault}") from None
     if not tensors:
         raise InvalidModel("the model has no tensors")
     for name, tensor in tensors.items():
         if not tensor.size:
             raise InvalidModel(f"tensor {name!r} is empty")
-        if tensor.dtype != np.float32:
-            raise InvalidModel(f"tensor {name!r} has type {tensor.dtype}, expected float32")
-        if not np.isfinite(tensor).all():
+        if not is_finite(tensor):
             raise InvalidModel(f"tensor {name!r} holds a value that is not finite")
     found = Layout.of(tensors)
     if layout is not None and found != layout:
@@ -86,18 +80,37 @@ def load(data: bytes, layout: Layout | None = None) -> Tensors:
     return {name: tensors[name] for name in found.names}
 
 
+def is_finite(values: np.ndarray) -> bool:
+    """Whether no value of an array is infinite or NaN; no array of the same size is made for it."""
+    return not values.size or bool(np.isfinite(values.max()) and np.isfinite(values.min()))
+
+
 def flatten(tensors: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return all parameters as one float32 vector, in the order of ``Layout.of(tensors)``."""
     return np.concatenate([np.asarray(tensors[name], dtype=np.float32).ravel() for name in sorted(tensors)])
 
 
+def add(vector: np.ndarray, tensors: Mapping[str, np.ndarray], sign: int = 1) -> None:
+    """Add tensors, or with ``sign`` −1 subtract them, to a vector of their layout, in place."""
+    start = 0
+    for name in sorted(tensors):
+        part = vector[start : start + tensors[name].size]
+        (np.add if sign > 0 else np.subtract)(part, tensors[name].ravel(), out=part)
+        start += part.size
+
+
+def largest(tensors: Mapping[str, np.ndarray]) -> float:
+    """The largest absolute value in any tensor; NaN where there is one."""
+    return float(np.max([np.max([tensor.max(), -tensor.min()]) for tensor in tensors.values()]))
+
+
 def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
-    """Cut a vector of ``layout.length`` float32 values back into named tensors (copies)."""
+    """Cut a vector of ``layout.length`` float32 values back into named tensors, which share its memory."""
     if vector.shape != (layout.length,):
         raise InvalidModel(f"the vector has shape {vector.shape}, but the model has {layout.length} parameters")
     pieces: Sequence[np.ndarray] = np.split(vector, np.cumsum(layout.sizes)[:-1])
     parts = zip(layout.names, layout.shapes, pieces, strict=True)
-    return {name: piece.reshape(shape).astype(np.float32) for name, shape, piece in parts}
+    return {name: piece.reshape(shape).astype(np.float32, copy=False) for name, shape, piece in parts}
 
 
 def prefixed(prefix: str, tensors: Mapping[str, np.ndarray]) -> Tensors:

@@ -20,6 +20,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import AlreadyInUse, exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
+from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
@@ -80,6 +81,7 @@ def client(
 
     terms, reach = load_config(config)
     practised = _part(part, terms)
+    check_device(terms, reach)
     samples = _private_data(data, terms) if terms.task is None else None
     _check_count(samples, data, terms)
     keys = load(keystore, read_password(password_file))
@@ -95,7 +97,7 @@ def client(
             place.log.write("warning", sentence)
         where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         _warn_of_copies(place.log, directory)
-        member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds)
+        member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds, device=reach.device)
         roles: dict[str, Role] = {"client": member}
         if standby:
             roles["standby"] = _standby(place, terms, reach)

@@ -1,6 +1,7 @@
 """A member's data under a task that it has approved, for the services."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from fedgrove.ipfs.cid import CID
@@ -13,6 +14,19 @@ from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.sandbox.settings import Visible
 from fedgrove.node.sandbox.worker import Worker
 from fedgrove.node.tasks.approval import Approvals
+
+MODELS_OF_A_JOB = 3
+"""The global model, MOON's model of the last round, and the tensors that stay at home."""
+
+
+def job_limits(terms: FederationConfig, reach: NetworkSettings) -> JobLimits:
+    """What a job may use: as many tensors as the terms let a model have, and what a member keeps beside it.
+
+    A GPU's driver reserves more addresses than any machine has memory, so there is no limit on these with one.
+    """
+    most = MODELS_OF_A_JOB * terms.max_blob_bytes
+    limits = JobLimits(reach.task_seconds, request=most, reply=most)
+    return limits if reach.device == "cpu" else replace(limits, memory=None)
 
 
 def approved_data(
@@ -53,12 +67,12 @@ def approved_data(
         Worker(
             choose(reach.sandbox),
             Visible(folder, source),
-            JobLimits(reach.task_seconds),
+            job_limits(terms, reach),
             preload=PRELOADED,
             private=private,
         )
     )
     stack.callback(process.close)
-    data = TaskData(terms, process, part)
+    data = TaskData(terms, process, part, device=reach.device)
     stack.callback(data.close)
     return data

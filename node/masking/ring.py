@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, is_finite
 
 WORD = np.dtype("<u4")
 """Type of an encoded parameter: uint32, little-endian."""
@@ -39,7 +39,9 @@ def fraction_bits(bound: float) -> int:
     return 30 - (exponent - 1 if mantissa == 0.5 else exponent)
 
 
-def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: float) -> np.ndarray:
+def encode(
+    vector: np.ndarray, layout: Layout, samples: int, total: int, bound: float, *, in_place: bool = False
+) -> np.ndarray:
     """Weight and quantise a model: q = round(nᵢ/N · w · 2ᶠ) mod 2³².
 
     Parameters
@@ -52,6 +54,8 @@ def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: 
         nᵢ and N.
     bound : float
         Largest absolute value allowed; a larger one is an error, never a clip.
+    in_place : bool
+        Write the words over the vector, which is then lost: a large model has no room beside it.
 
     Returns
     -------
@@ -68,12 +72,12 @@ def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: 
             f"{layout.length} float32 parameters"
         )
     scale = (samples << fraction_bits(bound)) / total
-    words = np.empty(layout.length, WORD)
+    words = vector.view(WORD) if in_place else np.empty(layout.length, WORD)
     buffer = np.empty(min(_CHUNK, layout.length), np.float64)
     for start in range(0, layout.length, _CHUNK):
         part = vector[start : start + _CHUNK]
         if not (part.max() <= bound and part.min() >= -bound):  # a NaN fails both comparisons
-            raise InvalidVector(_fault(vector, layout, bound))
+            raise InvalidVector(_fault(vector, layout, bound, start))
         product = buffer[: len(part)]
         np.multiply(part, scale, out=product, dtype=np.float64)
         np.rint(product, out=product)
@@ -82,10 +86,16 @@ def encode(vector: np.ndarray, layout: Layout, samples: int, total: int, bound: 
 
 
 def kept_within(vector: np.ndarray, bound: float) -> np.ndarray:
-    """A vector with what lies beyond ±``bound`` at the bound; values that are not finite stay, and are refused."""
-    if np.isfinite(vector).all():
-        return np.clip(vector, -np.float32(bound), np.float32(bound))
+    """The vector, changed in place: what lies beyond ±``bound`` is at it; one with values not finite stays as it is."""
+    if is_finite(vector):
+        np.clip(vector, -np.float32(bound), np.float32(bound), out=vector)
     return vector
+
+
+def values_beyond(vector: np.ndarray, bound: float) -> int:
+    """How many values of a vector lie beyond ±``bound``."""
+    parts = (vector[start : start + _CHUNK] for start in range(0, len(vector), _CHUNK))
+    return sum(int(np.count_nonzero(np.abs(part) > np.float32(bound))) for part in parts)
 
 
 def largest_sum(samples: Iterable[int], total: int, bound: float) -> int:
@@ -102,7 +112,7 @@ def largest_sum(samples: Iterable[int], total: int, bound: float) -> int:
     return sum(round(peak * ((own << fraction_bits(bound)) / total)) for own in samples)
 
 
-def decode(words: np.ndarray, samples: int, total: int, bound: float) -> np.ndarray:
+def decode(words: np.ndarray, samples: int, total: int, bound: float, *, in_place: bool = False) -> np.ndarray:
     """The weighted mean behind a sum of encoded models.
 
     Parameters
@@ -111,24 +121,26 @@ def decode(words: np.ndarray, samples: int, total: int, bound: float) -> np.ndar
         Σ q modulo 2³².
     samples, total : int
         Σ nᵢ over the summed models, and N.
+    in_place : bool
+        Write the mean over the words, which are then lost.
 
     Returns
     -------
     float32 array of the same shape.
     """
     divisor = (samples << fraction_bits(bound)) / total
-    mean = np.empty(words.shape, np.float32)
+    mean = words.view(np.float32) if in_place else np.empty(words.shape, np.float32)
     for start in range(0, len(words), _CHUNK):
         part = words[start : start + _CHUNK].view(_SIGNED)
         mean[start : start + _CHUNK] = part.astype(np.float64) / divisor
     return mean
 
 
-def _fault(vector: np.ndarray, layout: Layout, bound: float) -> str:
-    """Name the first tensor that cannot be encoded."""
+def _fault(vector: np.ndarray, layout: Layout, bound: float, first: int) -> str:
+    """Name the first tensor that cannot be encoded; all before ``first`` can, and may be encoded already."""
     start = 0
     for name, size in zip(layout.names, layout.sizes, strict=True):
-        part = vector[start : start + size]
+        part = vector[max(start, first) : max(start + size, first)]
         if not np.isfinite(part).all():
             return f"tensor {name!r} holds a value that is not finite: the training diverged"
         peak = float(np.abs(part).max(initial=0.0))

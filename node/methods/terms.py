@@ -53,9 +53,13 @@ def with_first_model(config: FederationConfig, first: bytes | None = None) -> Fe
     Raises
     ------
     InvalidConfig
-        They name another first model than follows from them.
+        They name another first model than follows from them, or no member would fetch one of its size.
     """
-    digest = cid_of(method_of(config).first_model() if first is None else first).digest.hex()
+    model = method_of(config).first_model() if first is None else first
+    if len(model) > config.max_blob_bytes:
+        least = (len(model) - 1 >> 20) + 1
+        raise InvalidConfig(f"federation.max_blob_mib must be at least {least}: members fetch no model that is larger")
+    digest = cid_of(model).digest.hex()
     if config.start.model not in ("", digest):
         raise InvalidConfig(f"start.model must be {digest}, which follows from the terms; or leave the table out")
     return replace(config, start=StartSettings(digest))

@@ -1,5 +1,7 @@
 """A client's durable record of a round: encrypted, written atomically, destroyed when the round is over.
 
+Files are encrypted in segments, so that a model is never in memory a second time for it.
+
 Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
@@ -20,18 +22,19 @@ where a process was killed in between, the next one that opens the journal destr
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from fedgrove.chain.regular_file import NotRegular, read_regular
+from fedgrove.chain.regular_file import NotRegular, open_regular, read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
+from fedgrove.node.base.pieces import Buffer, joined
+from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
 
-_NONCE_BYTES = 12
 _KEYS = "keys"
 _MAX_NOTE_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
@@ -115,8 +118,8 @@ class Journal:
             raise JournalDamaged(f"the note of round {note.round} is larger than {_MAX_NOTE_BYTES} bytes")
         self.write(note.round, "note", data)
 
-    def write(self, round_number: int, name: str, data: bytes) -> None:
-        """Encrypt and store ``data`` under (round, name): on disk and synced when this returns."""
+    def write(self, round_number: int, name: str, data: bytes | Iterable[Buffer]) -> None:
+        """Encrypt and store ``data``, whole or in pieces, under (round, name): on disk and synced when this returns."""
         scope = f"{'state' if name == STATE else 'round'} {round_number}"
         with self._held(changing=True) as slots:
             _seal(self._path(round_number, name), slots.of_scope(scope) or slots.add(scope), data)
@@ -137,24 +140,22 @@ class Journal:
         return self._open(self._kept(name))
 
     def _open(self, path: Path) -> bytes | None:
-        with self._held() as slots:  # so that nobody replaces the file before its key is read
-            try:
-                sealed = read_regular(path, _MAX_FILE_BYTES, follow=False)
-            except FileNotFoundError:
-                return None
-            except NotRegular as fault:
-                raise JournalDamaged(f"{path} is not a regular file: remove it") from fault
-            key = slots.find(sealed[:ID_BYTES])
-        try:
-            if key is None:
-                raise ValueError("its key is missing")
-            nonce, text = sealed[ID_BYTES : ID_BYTES + _NONCE_BYTES], sealed[ID_BYTES + _NONCE_BYTES :]
-            return ChaCha20Poly1305(key.key).decrypt(nonce, text, path.name.encode())
-        except (InvalidTag, ValueError):
+        with ExitStack() as stack:
+            with self._held() as slots:  # so that nobody replaces the file before its key is read
+                try:
+                    file = stack.enter_context(open_regular(path, follow=False))
+                except FileNotFoundError:
+                    return None
+                except NotRegular as fault:
+                    raise JournalDamaged(f"{path} is not a regular file: remove it") from fault
+                key = slots.find(file.read(ID_BYTES))
+            data = _unsealed(key, path, file)
+        if data is None:
             raise JournalDamaged(
                 f"{path} was not written with this keystore or has been changed: remove every file of its round, "
                 "to take part in the next"
-            ) from None
+            )
+        return data
 
     def state(self, before: int) -> bytes | None:
         """Return what the strategy kept after the client's last round below ``before``, or None."""
@@ -239,10 +240,19 @@ class Journal:
         return self._directory / f"{name}.sealed"
 
 
-def _seal(path: Path, key: SlotKey, data: bytes) -> None:
-    nonce = os.urandom(_NONCE_BYTES)
-    sealed = key.id + nonce + ChaCha20Poly1305(key.key).encrypt(nonce, data, path.name.encode())
-    write_atomically(path, sealed, mode=0o600)
+def _seal(path: Path, key: SlotKey, data: bytes | Iterable[Buffer]) -> None:
+    pieces = (data,) if isinstance(data, bytes) else data
+    write_atomically(path, chain((key.id,), seal(key.key, path.name.encode(), pieces)), mode=0o600)
+
+
+def _unsealed(key: SlotKey | None, path: Path, file: BinaryIO) -> bytes | None:
+    """What is sealed in a file behind its key's id; None where it is not what was written."""
+    if key is None or os.fstat(file.fileno()).st_size > _MAX_FILE_BYTES:
+        return None
+    try:
+        return joined(unseal(key.key, path.name.encode(), file))
+    except NotSealed:
+        return None
 
 
 def _key_id(path: Path) -> bytes:

@@ -17,7 +17,7 @@ def masked_bytes(inputs: RoundInputs, client: int, secrets: RoundSecrets, words:
     """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload."""
     position = inputs.current.order.index(client)
     mask_words(inputs.graph, position, secrets, inputs.sharers, words, layout, kappa=inputs.config.masking.kappa)
-    return words.astype(WORD).tobytes()
+    return words.astype(WORD, copy=False).tobytes()
 
 
 def unmasked_sum(

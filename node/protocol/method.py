@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader, ContentStore
+from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import Adjacency
@@ -63,6 +64,7 @@ class Workplace(Generic[ModelT, DataT]):
     rounds: Callable[[], Rounds]
     inputs: Callable[[RoundRecords], RoundInputs[ModelT]]
     keys: Keys
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,10 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     @abstractmethod
     def model_bytes(self, model: ModelT) -> bytes:
         """The bytes of a model, or state, whose digest is on the ledger."""
+
+    def model_digest(self, model: ModelT) -> bytes:
+        """The digest of ``model_bytes``, as the ledger has it."""
+        return cid_of(self.model_bytes(model)).digest
 
     @abstractmethod
     def layout_of(self, model: ModelT) -> Layout | None:

@@ -50,6 +50,8 @@ class NetworkSettings:
     sandbox : str
         How the code of the federation's task is contained: ``strict``, ``contained``, the stronger one that this system
         has with ``auto``, or not at all with ``off``.
+    device : str
+        Where this member trains: ``cpu``, or ``cuda`` for a GPU. A task reaches one with ``sandbox = "off"`` only.
     task_seconds : float
         Most time that the task's code may take for one job, as a round of training.
     rpc_seconds, store_seconds : float
@@ -76,6 +78,7 @@ class NetworkSettings:
     max_tip_gwei: float = 3.0
     check_rounds: float = 0.0
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
+    device: Literal["cpu", "cuda"] = "cpu"
     task_seconds: float = 3600.0
     rpc_seconds: float = 10.0
     store_seconds: float = 30.0
@@ -87,6 +90,7 @@ class NetworkSettings:
         check_value(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
         allowed = "0 (automatic) or from 1 to the number of endpoints"
         check_value(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
+        check_value(self.device in ("cpu", "cuda"), "network.device", "cpu or cuda")
         check_value(self.proofs in ("headers", "endpoints"), "network.proofs", "headers or endpoints")
         check_value(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
         check_value(0 < self.max_tip_gwei <= 1e9, "network.max_tip_gwei", "above 0 and at most 1000000000")

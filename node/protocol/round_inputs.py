@@ -1,13 +1,13 @@
 """The public inputs of a round: everything except the updates that uploads and their sum depend on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic
 
 import numpy as np
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, flatten
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatten
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
@@ -33,6 +33,8 @@ class RoundInputs(Generic[ModelT]):
         Where models, metrics and uploads are.
     read : callable
         Returns the global model that the round trains from, or the state.
+    layouts : dict of bytes to Layout
+        Of models that were read before, by their digest: a large model need not be read again for it.
     """
 
     rounds: Rounds
@@ -41,6 +43,7 @@ class RoundInputs(Generic[ModelT]):
     config: FederationConfig
     store: ContentReader
     read: Callable[[], ModelT]
+    layouts: dict[bytes, Layout] = field(default_factory=dict)
 
     @cached_property
     def previous(self) -> ModelT:
@@ -50,7 +53,11 @@ class RoundInputs(Generic[ModelT]):
     @cached_property
     def layout(self: "RoundInputs[Tensors]") -> Layout:
         """The model's tensors, in a round that trains one."""
-        return Layout.of(self.previous)
+        digest = self.current.opened.model_digest
+        if digest not in self.layouts:
+            self.layouts.clear()  # only the latest is asked for
+            self.layouts[digest] = Layout.of(self.previous)
+        return self.layouts[digest]
 
     def change(self: "RoundInputs[Tensors]", update: Tensors) -> np.ndarray:
         """Δ, the trained tensors less the global model's: float32 (d,), not finite where they are too large.
@@ -62,8 +69,10 @@ class RoundInputs(Generic[ModelT]):
         """
         if Layout.of(update) != self.layout:
             raise InvalidModel("the trained model has other tensors than the round's global model")
+        vector = flatten(update)
         with np.errstate(over="ignore", invalid="ignore"):
-            return flatten(update) - flatten(self.previous)
+            add(vector, self.previous, -1)
+        return vector
 
     @cached_property
     def base(self) -> PrivacyRecord | None:

@@ -68,13 +68,14 @@ def _mount_scratch(settings: WarmSettings) -> None:
 def _limit(settings: WarmSettings) -> None:
     limits = settings.limits
     for which, most in (
-        (resource.RLIMIT_AS, _address_space() + limits.memory),
+        (resource.RLIMIT_AS, None if limits.memory is None else _address_space() + limits.memory),
         (resource.RLIMIT_FSIZE, limits.scratch),
         (resource.RLIMIT_NOFILE, limits.descriptors),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_NPROC, _threads(_account()) + limits.threads),
     ):
-        _lower(which, most)
+        if most is not None:
+            _lower(which, most)
 
 
 def _lower(which: int, most: int) -> None:

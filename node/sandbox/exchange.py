@@ -3,8 +3,9 @@
 import os
 import selectors
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.sandbox.faults import JobReplyInvalid
 from fedgrove.node.sandbox.frames import SIZES
 
@@ -20,7 +21,7 @@ class Ended(Exception):
 
 
 def exchange(
-    parts: list[bytes], request: int, reply: int, limits: tuple[int, int], deadline: float
+    parts: Sequence[Buffer], request: int, reply: int, limits: tuple[int, int], deadline: float
 ) -> tuple[bytearray, bytearray]:
     """Write a frame and read one; what follows it is not read.
 
@@ -62,7 +63,7 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list:
     return selector.select(left)
 
 
-def _write(parts: list[bytes], descriptor: int) -> Iterator[None]:
+def _write(parts: Sequence[Buffer], descriptor: int) -> Iterator[None]:
     """Write a piece at each step."""
     for part in parts:
         view = memoryview(part)

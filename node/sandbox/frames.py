@@ -10,7 +10,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
+from fedgrove.node.base.pieces import Buffer
+from fedgrove.node.base.tensor_views import parts
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
 from fedgrove.node.sandbox.faults import JobReplyInvalid
 
 SIZES = struct.Struct("!IQ")
@@ -18,11 +20,11 @@ SIZES = struct.Struct("!IQ")
 _DEPTH = 16
 
 
-def pack(header: Mapping[str, Any], tensors: Tensors) -> list[bytes]:
-    """Return a frame in parts: sizes with the header, and the body."""
+def pack(header: Mapping[str, Any], tensors: Tensors) -> list[Buffer]:
+    """Return a frame in parts: sizes with the header, and the body, its tensors where they lie."""
     text = json.dumps(header, allow_nan=False).encode()
-    body = dump(tensors) if tensors else b""
-    return [SIZES.pack(len(text), len(body)) + text, body]
+    body = list(parts(tensors)) if tensors else []
+    return [SIZES.pack(len(text), sum(map(len, body))) + text, *body]
 
 
 def body_limit(expected: Layout | None) -> int:
@@ -34,7 +36,7 @@ def body_limit(expected: Layout | None) -> int:
     return 4 * expected.length + escaped + shapes + 160 * len(expected.names) + 1024
 
 
-def parse_header(text: bytes) -> dict[str, Any]:
+def parse_header(text: bytes | bytearray) -> dict[str, Any]:
     """Read a header that may be hostile: an object of finite numbers, texts, lists and objects, not deep.
 
     Raises
@@ -51,7 +53,7 @@ def parse_header(text: bytes) -> dict[str, Any]:
     return header
 
 
-def parse_tensors(body: bytes, expected: Layout | None) -> Tensors:
+def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
     """Read tensors that may be hostile: float32, finite, of the expected names and shapes.
 
     Raises

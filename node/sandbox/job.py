@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.sandbox.frames import SIZES, pack, parse_header, printable
 from fedgrove.node.sandbox.settings import Visible
@@ -39,7 +40,7 @@ def _receive(request: int) -> tuple[dict[str, Any], Tensors]:
     return parse_header(text), load(_read(request, body)) if body else {}
 
 
-def _read(descriptor: int, size: int) -> bytes:
+def _read(descriptor: int, size: int) -> bytearray:
     data = bytearray(size)
     view, done = memoryview(data), 0
     while done < size:
@@ -47,10 +48,10 @@ def _read(descriptor: int, size: int) -> bytes:
         if not count:
             raise EOFError("the node went away")
         done += count
-    return bytes(data)
+    return data
 
 
-def _send(descriptor: int, data: bytes) -> None:
+def _send(descriptor: int, data: Buffer) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

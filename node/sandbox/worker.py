@@ -10,11 +10,12 @@ runs and killed once it has answered, so that nothing of a job is there for the 
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.sandbox import bubblewrap, runtime
 from fedgrove.node.sandbox.attached import Attached, Ending
@@ -117,17 +118,19 @@ class Worker:
         limits = self._settings.limits
         if sum(map(len, parts)) > limits.request:
             raise JobFailed(f"a job of a task may be given {limits.request} bytes at most, not {sum(map(len, parts))}")
+        most_bytes = body_limit(expected)
+        if most_bytes > limits.reply:
+            raise JobFailed(f"a job of a task may return {limits.reply} bytes at most, and {most_bytes} are expected")
         began, most = time.monotonic(), seconds or limits.seconds
         try:
-            (text, body), ending = self._exchange(entry, parts, (limits.header, body_limit(expected)), began + most)
+            (text, body), ending = self._exchange(entry, parts, (limits.header, most_bytes), began + most)
         except DeadlinePassed:
             raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
-        parts.clear()  # as large as the model, and so is the reply
-        outcome = _outcome(parse_header(bytes(text)))
-        return Reply(outcome, parse_tensors(bytes(body), expected), time.monotonic() - began, ending.peak)
+        outcome = _outcome(parse_header(text))
+        return Reply(outcome, parse_tensors(body, expected), time.monotonic() - began, ending.peak)
 
     def _exchange(
-        self, entry: str, parts: list[bytes], limits: tuple[int, int], deadline: float
+        self, entry: str, parts: Sequence[Buffer], limits: tuple[int, int], deadline: float
     ) -> tuple[tuple[bytearray, bytearray], Ending]:
         """Send the request, read the reply as it is, and end the job whatever happened."""
         attached, descriptors = self._begin(entry)

@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 import time
+import tracemalloc
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
@@ -87,6 +88,18 @@ def test_the_same_content_twice_is_not_sent_again(store, monkeypatch):
 
 
 @needs_kubo
+def test_a_blob_is_sent_from_where_it_lies(store):
+    """An archive of the blob, or the blob a second time, would show in what Python allocates."""
+    data = random.Random(7).randbytes(24 * MIB)
+    tracemalloc.start()
+    try:
+        store.put(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * MIB
+
+
 def test_bounds_and_the_codec_rule(store):
     cid = store.put(BIG)
     with pytest.raises(TooLarge, match=str(cid)):

@@ -73,7 +73,7 @@ class Federated:
                 new = given[name]
                 if name.endswith(VARIANCE):
                     new = variance_of(new, given[mean_of(name)])
-                value.copy_(torch.from_numpy(new))
+                _fill(value, new)
 
     def extras(self, tensors: Mapping[str, np.ndarray]) -> Tensors:
         """What travels beside the model: a strategy's extra tensors."""
@@ -89,7 +89,7 @@ class Federated:
         with torch.no_grad():
             for name, value in self._at_home.items():
                 if name in state:
-                    value.copy_(torch.from_numpy(_taken(state, name, tuple(value.shape))))
+                    _fill(value, _taken(state, name, tuple(value.shape)))
 
 
 def _refuse_odd(module: nn.Module) -> None:
@@ -117,6 +117,14 @@ def _moment(name: str, tensors: Mapping[str, Tensor]) -> np.ndarray:
     if name.endswith(VARIANCE):
         value = value + tensors[mean_of(name)].detach().square()
     return value.to("cpu", torch.float32).numpy().copy()
+
+
+def _fill(value: Tensor, new: np.ndarray) -> None:
+    """Copy an array, which may be read-only, into a tensor on whichever device."""
+    own = value.detach().cpu()  # the tensor's own memory, unless that is a GPU's
+    own.numpy()[...] = new
+    if not value.is_cpu:
+        value.copy_(own)
 
 
 def _taken(tensors: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:

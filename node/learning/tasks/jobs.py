@@ -90,7 +90,8 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     """Sums of the task's metrics over the samples held out, or ``which``; those that are not finite are left out."""
     task = _task(header, folder)
     model: TaskModel = build(task, header["keep"], header["buffers"])
-    sums = evaluate_task(task, model, _data(header, task, source, header.get("which", "held_out")), tensors)
+    data = _data(header, task, source, header.get("which", "held_out"))
+    sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
     finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
     return {"samples": sums.samples, "totals": finite}, {}
 
@@ -121,6 +122,7 @@ def _trained(
         **header["position"],
         client=header["client"],
         state=without_prefix(STATE, tensors),
+        device=header.get("device", "cpu"),
     )
     return {"loss": update.loss}, prefixed(MODEL, update.tensors) | prefixed(STATE, update.state)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from fedgrove.node.learning.attribution import attributions, behaviour
+from fedgrove.node.learning.draws import placed
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.strategies.fedaom import ROUNDING, Distance, FedAom
 from fedgrove.node.learning.strategies.fedcurv import CurvatureTerm, FedCurv
@@ -82,7 +83,8 @@ class TaskBehaviourTerm(LocalTerm):
         return path_gradients(self._task, self._model, inputs, labels, self._options.q)
 
     def _batch(self, chosen: torch.Tensor) -> Any:
-        return self._task.batch([self._shared[index] for index in chosen.tolist()])
+        batch = self._task.batch([self._shared[index] for index in chosen.tolist()])
+        return placed(batch, self._model.device)
 
 
 class TaskCurvatureTerm(CurvatureTerm):
@@ -98,7 +100,7 @@ class TaskCurvatureTerm(CurvatureTerm):
         totals = [torch.zeros_like(parameter) for parameter in self._parameters]
         with _as_evaluated(self._task_model):
             for index in range(len(self._data)):
-                inputs, target = self._task.batch([self._data[index]])
+                inputs, target = placed(self._task.batch([self._data[index]]), self._task_model.device)
                 loss = self._task.loss(self._model(inputs), target)
                 slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True)
                 for total, slope in zip(totals, slopes, strict=True):

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
+from fedgrove.node.learning.draws import on_device, placed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies import Moon
@@ -102,6 +103,7 @@ def train_task(
     client: int,
     seed: int,
     state: Mapping[str, np.ndarray] | None = None,
+    device: str = "cpu",
 ) -> LocalUpdate:
     """Train the global model on one client's data. As ``node.learning.training.train``, for a task.
 
@@ -115,6 +117,8 @@ def train_task(
         The federation's shared set, where the strategy needs one.
     state : mapping, optional
         ``LocalUpdate.state`` of this client's last round.
+    device : str
+        Where torch computes; draws are made on the processor, so they are the same everywhere.
 
     Raises
     ------
@@ -126,7 +130,7 @@ def train_task(
     if strategy.needs_shared and shared is None:
         raise InvalidTask(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
     kept = dict(state or {})
-    with reproducible():
+    with reproducible(), on_device(model.module, device):
         _seed("task", seed, client, number)
         model.federated.restore(without_prefix(HOME, kept))
         model.load(tensors)
@@ -153,14 +157,17 @@ def train_task(
     return LocalUpdate(upload, len(data), loss, home | prefixed(STRATEGY, end.state))
 
 
-def evaluate_task(task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray]) -> Sums:
+def evaluate_task(
+    task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray], device: str = "cpu"
+) -> Sums:
     """Sum the task's metrics, and its loss, over all samples of a dataset."""
     totals: dict[str, float] = {}
-    with reproducible(), torch.no_grad():
+    with reproducible(), torch.no_grad(), on_device(model.module, device):
         _seed("evaluation", 0, 0, 0)
         model.load(tensors)
         model.module.eval()
         for inputs, targets, count in _batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
+            inputs, targets = placed(inputs, model.device), placed(targets, model.device)
             output = model(inputs)
             sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
             for name, value in sums.items():
@@ -196,6 +203,7 @@ def _descend(
         for inputs, targets, count in _batches(task, data, order, settings.batch_size):
             if count == 1 and seen:
                 break  # BatchNorm has no variance of one sample
+            inputs, targets = placed(inputs, model.device), placed(targets, model.device)
             batch = _forward(model, inputs, targets, term.contrasts)
             own = _loss(task, batch.output, targets)
             added = term.loss(cast(Batch, batch))

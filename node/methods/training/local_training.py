@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.tensors import Tensors, dump, load
+from fedgrove.node.base.tensor_views import parts
+from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
@@ -97,8 +98,8 @@ class LocalTraining:
         update = future.result()
         self._running = None
         if update.state:
-            self._journal.write(current.number, STATE, dump(update.state))
-        self._journal.write(current.number, "update", dump(update.tensors))
+            self._journal.write(current.number, STATE, parts(update.state))
+        self._journal.write(current.number, "update", parts(update.tensors))
         return update.tensors
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:

@@ -3,14 +3,14 @@
 from collections.abc import Collection
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
+from fedgrove.node.base.tensors import Layout, Tensors, add, flatten, largest, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.limits import Limits, check_sum
 from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum
+from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum, values_beyond
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.regrouping import parts
@@ -35,7 +35,7 @@ class MaskedUploads(ModelCodec):
             return b""
         vector, layout = self.vector(inputs, update), Layout.of(update)
         samples = inputs.current.draws[client].samples
-        words = encode(vector, layout, samples, inputs.graph.total_samples, self.config.masking.bound)
+        words = encode(vector, layout, samples, inputs.graph.total_samples, self.config.masking.bound, in_place=True)
         return masked_bytes(inputs, client, secrets, words, layout)
 
     def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
@@ -45,22 +45,24 @@ class MaskedUploads(ModelCodec):
         refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
         own first model is beyond their bound it refuses, as the terms are wrong.
         """
-        bare, bound = self._bare(inputs, update), self.config.masking.bound
-        fits = self.config.masking.masked == "delta" or np.abs(flatten(inputs.previous)).max() <= np.float32(bound)
+        bound = self.config.masking.bound
+        fits = self.config.masking.masked == "delta" or largest(inputs.read()) <= np.float32(bound)
+        bare = self._bare(inputs, update)
         return kept_within(bare, bound) if fits else bare
 
     def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
         bare = self._bare(inputs, update)
-        beyond = int((np.abs(bare) > np.float32(self.config.masking.bound)).sum())
+        beyond = values_beyond(bare, self.config.masking.bound)
         return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         words, positions = self._sum(inputs, record)
         bound, total = self.config.masking.bound, inputs.graph.total_samples
         # Rounding may carry a mean of values at the bound a little beyond it.
-        vector = kept_within(decode(words, sum(_samples(inputs, positions)), total, bound), bound)
+        mean = decode(words, sum(_samples(inputs, positions)), total, bound, in_place=True)
+        vector = kept_within(mean, bound)
         if self.config.masking.masked == "delta":
-            vector = flatten(inputs.previous) + vector
+            add(vector, inputs.previous)
         return Outcome(unflatten(vector, inputs.layout))
 
     def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
+from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
+from fedgrove.node.base.pieces import cut
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
@@ -46,6 +49,7 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
         codec, accounting = _MECHANISMS[config.mechanism]
         self.codec, self.accounting = codec(config), accounting(config)
         self.schedule = Schedule[Tensors](config)
+        self._layouts: dict[bytes, Layout] = {}
 
     def first_model(self) -> bytes:
         if self.config.task is not None:
@@ -67,6 +71,9 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
     def model_bytes(self, model: Tensors) -> bytes:
         return dump(model)
 
+    def model_digest(self, model: Tensors) -> bytes:
+        return root_of(cut(parts(model), UNIXFS_V1_2025.chunk_size)).digest  # without the bytes beside the model
+
     def layout_of(self, model: Tensors) -> Layout:
         return Layout.of(model)
 
@@ -85,7 +92,7 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
         def read() -> Tensors:
             return model if model is not None else self.fetch_model(store, current.opened.model_digest)
 
-        return RoundInputs(rounds, current, graph, self.config, store, read)
+        return RoundInputs(rounds, current, graph, self.config, store, read, self._layouts)
 
     def parts(self, n: int) -> Adjacency:
         return self.codec.parts(n)
@@ -112,11 +119,13 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
             return workplace.data
         from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 
-        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor)
+        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor, workplace.device)
 
     def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
         if isinstance(test, TaskData):
             return Aides(test.evaluate)
+        if test is None:
+            return Aides()
         from fedgrove.node.methods.training.evaluation import evaluator
 
-        return Aides() if test is None else Aides(evaluator(self.config, test))
+        return Aides(evaluator(self.config, test))

@@ -16,9 +16,15 @@ class NetworkTrainer:
     """Trains a shipped network on a member's samples, in an executor, or at once without one."""
 
     def __init__(
-        self, store: ContentReader, config: FederationConfig, samples: Samples, executor: Executor | None
+        self,
+        store: ContentReader,
+        config: FederationConfig,
+        samples: Samples,
+        executor: Executor | None,
+        device: str = "cpu",
     ) -> None:
         self._store, self._config, self._samples, self._executor = store, config, samples, executor
+        self._device = device
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -29,9 +35,9 @@ class NetworkTrainer:
         strategy = make_strategy(config.strategy.name, config.strategy.options)
         work = (config.trained, model, self._samples, fetch_shared(self._store, config), strategy, config.training)
         if self._executor is not None:
-            return self._executor.submit(train, *work, **position, client=client, state=state)
+            return self._executor.submit(train, *work, **position, client=client, state=state, device=self._device)
         done: Future = Future()
-        done.set_result(train(*work, **position, client=client, state=state))
+        done.set_result(train(*work, **position, client=client, state=state, device=self._device))
         return done
 
 

@@ -124,6 +124,8 @@ class TaskData:
         Name of the client's own source, where the process is shown a folder of several; empty: it is shown one.
     description : Description, optional
         What the task said of these data before; it is asked otherwise.
+    device : str
+        Where the task trains and evaluates: ``cpu`` or ``cuda``.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class TaskData:
         part: tuple[int, int] | None = None,
         inside: str = "",
         description: Description | None = None,
+        device: str = "cpu",
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
         self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
@@ -143,6 +146,7 @@ class TaskData:
             "strategy": {"name": terms.strategy, "options": dict(terms.strategy_options)},
             "part": part,
             "inside": inside,
+            "device": device,
         }
         if description is not None:
             self.description = description

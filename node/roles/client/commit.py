@@ -18,18 +18,22 @@ class Commit:
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._unable: tuple[int, str] | None = None
+        self._trained = 0  # the last round with an update, which may be large: it is read again when it is needed
 
     def act(self, turn: ClientTurn) -> Step:
         """Train, wait for the others' shares, or commit."""
         if self._unable is not None and self._unable[0] == turn.current.number:
             return turn.sit_out(f"this client: {self._unable[1]}")
+        number, early = turn.current.number, turn.block < turn.deadlines.share_end
+        if early and self._trained == number:
+            return self._await_shares(turn)
         try:
             update = self._update(turn)
             if update is None:
                 return Step.wait("train", "this client: it is training", turn.deadlines.commit_end, busy=True)
-            if turn.block < turn.deadlines.share_end:
-                awaited = missing(turn.current.draws, turn.current.shares, "share")
-                return Step.wait("share", awaited, turn.deadlines.share_end)
+            self._trained = number
+            if early:
+                return self._await_shares(turn)
             masked = self._context.disclosure.masked(turn.current, turn.client, update)
             remark = self._context.method.codec.remark(self._context.inputs(turn.current), update)
         except StateLost as loss:
@@ -38,6 +42,10 @@ class Commit:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
         return self._commit(turn, masked, remark)
+
+    def _await_shares(self, turn: ClientTurn) -> Step:
+        awaited = missing(turn.current.draws, turn.current.shares, "share")
+        return Step.wait("share", awaited, turn.deadlines.share_end)
 
     def _update(self, turn: ClientTurn) -> Update | None:
         """The trained model, or its replacement if the training diverged; None while training runs."""

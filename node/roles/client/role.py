@@ -67,6 +67,8 @@ class Client:
         Blocks that must lie on top of a record before it is acted on.
     check_rounds : float
         Fraction of the closed rounds that this client recomputes at least (``node.protocol.closing``).
+    device : str
+        Where a shipped network is trained: ``cpu`` or ``cuda``.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Client:
         executor: Executor | None = None,
         confirmations: int = 0,
         check_rounds: float = 0.0,
+        device: str = "cpu",
     ) -> None:
         method, view = method_of(config), LedgerView(ledger, confirmations)
         first = method.starting_model(store)
@@ -97,7 +100,7 @@ class Client:
             keys=keys,
             journal=journal,
             disclosure=Disclosure(journal, store, method, base.inputs),
-            work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys)),
+            work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys, device)),
             closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), *chain),
             twins=Twins(journal),
             outbox=Outbox(view),

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import InvalidModel, Layout, dump, flatten, load, unflatten, with_metadata
+from fedgrove.node.base.tensors import InvalidModel, Layout, add, dump, flatten, largest, load, unflatten, with_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
+from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save
 
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
@@ -75,3 +76,71 @@ def test_metadata_leave_the_tensors_as_they_are_and_are_read_by_safetensors(tmp_
     with safe_open(tmp_path / "model", "np") as file:
         assert file.metadata() == metadata
     assert dump(load(data)) == dump(tensors) and load(data).keys() == {"a", "b"}
+
+
+@given(models)
+def test_the_bytes_are_those_of_the_safetensors_package(model):
+    names = {name + 'é\n"': value for name, value in model.items()}
+    assert dump(names) == save(names)
+
+
+@given(models, st.integers(0, 400), st.integers(0, 255))
+def test_what_is_read_is_what_the_safetensors_package_reads(model, place, value):
+    data = bytearray(dump(model))
+    data[place % len(data)] = value
+    try:
+        found = load(bytes(data))
+    except InvalidModel:
+        return
+    other = safetensors_load(bytes(data))
+    assert found.keys() == other.keys()
+    assert all(np.array_equal(found[name], other[name]) and found[name].dtype == np.float32 for name in found)
+
+
+MORE = ',"x":1'
+
+
+def described(offsets, shape=(2,), dtype="F32", more=""):
+    return f'{{"dtype":"{dtype}","shape":{list(shape)},"data_offsets":{list(offsets)}{more}}}'
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        f'"a":{described((0, 8))},"a":{described((0, 8))}',
+        f'"a":{described((0, 8))},"b":{described((0, 8))}',
+        f'"a":{described((0, 8))},"b":{described((16, 24))}',
+        f'"a":{described((0, 12))}',
+        f'"a":{described((-8, 0))}',
+        f'"a":{described((0, 8), (-1, -2))}',
+        f'"a":{described((0, 8), (True, 2))}',
+        f'"a":{described((0, 0), (1 << 62, 0))},"b":{described((0, 1 << 64), (1 << 62,))}',
+        f'"a":{described((0, 8), (1,) * 70 + (2,))}',
+        f'"a":{described((0, 8), more=MORE)}',
+        '"a":[]',
+        '"a":{}',
+        "[" * 100_000,
+    ],
+)
+def test_a_header_that_lies_is_refused(entries):
+    text = f"{{{entries}}}".encode()
+    text += b" " * (-len(text) % 8)
+    with pytest.raises(InvalidModel):
+        load(len(text).to_bytes(8, "little") + text + bytes(24))
+
+
+def test_tensors_are_added_to_a_vector_in_place_by_their_layout():
+    tensors = {"b": np.array([[1, 2], [3, 4]], np.float32), "a": np.array([-5], np.float32)}
+    vector = np.arange(5, dtype=np.float32)
+    add(vector, tensors)
+    assert vector.tolist() == [-5, 2, 4, 6, 8]
+    add(vector, tensors, -1)
+    assert vector.tolist() == [0, 1, 2, 3, 4] and largest(tensors) == 5
+    assert np.isnan(largest({"a": np.array([np.nan, 1], np.float32), "b": tensors["b"]}))
+
+
+def test_a_model_that_is_read_shares_the_bytes_it_came_in():
+    data = bytearray(dump({"w": np.zeros(5, np.float32)}))
+    load(data)["w"][0] = 1
+    assert load(data)["w"][0] == 1
+    assert not load(bytes(data))["w"].flags.writeable

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits
+from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits, values_beyond
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +74,31 @@ def test_a_value_that_cannot_be_encoded_is_an_error_that_names_the_tensor(value,
     vector[index] = value
     with pytest.raises(InvalidVector, match=f"tensor '{name}' holds.*{fault}"):
         encode(vector, layout, 1, 2, 8.0)
+
+
+@given(st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=4), st.integers(1, 10**6), st.integers(0, 10**6))
+def test_in_place_gives_the_same_words_and_values_in_the_same_memory(values, samples, others):
+    vector, total = np.array(values, np.float32), samples + others
+    words = encode(vector, FLAT, samples, total, 8.0)
+    mean = decode(words, samples, total, 8.0)
+    over = encode(vector, FLAT, samples, total, 8.0, in_place=True)
+    assert np.array_equal(over, words) and np.shares_memory(over, vector)
+    assert np.array_equal(decode(over, samples, total, 8.0, in_place=True), mean)
+    assert np.array_equal(vector, mean)
+
+
+def test_a_fault_behind_what_is_encoded_in_place_is_named_as_it_is():
+    layout = Layout(("bias", "kernel"), ((3,), (200, 200)))
+    vector = np.full(layout.length, 7, np.float32)
+    vector[-1] = np.nan
+    with pytest.raises(InvalidVector, match="tensor 'kernel' holds a value that is not finite"):
+        encode(vector, layout, 1, 2, 8.0, in_place=True)
+
+
+def test_values_beyond_the_bound_are_counted():
+    vector = np.zeros(40_000, np.float32)
+    vector[[0, 1, 35_000]] = [9, -9, np.inf]
+    assert values_beyond(vector, 8.0) == 3 and values_beyond(vector[2:100], 8.0) == 0
 
 
 def test_the_bound_itself_is_allowed():

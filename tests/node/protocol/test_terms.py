@@ -6,10 +6,13 @@ import re
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning import settings, strategies
+from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.kmeans.exchange import exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from fedgrove.node.methods.terms import load_config, parse_config
+from fedgrove.node.methods.terms import load_config, parse_config, with_first_model
+from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
 
 MINIMAL = """
 [model]
@@ -243,3 +246,15 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
 def test_a_mistake_in_clusters_is_one_sentence(tmp_path, text, sentence):
     with pytest.raises(InvalidConfig, match="^" + re.escape(sentence)):
         load_config(write(tmp_path, text))
+
+
+def test_a_model_that_no_member_would_fetch_is_refused_where_it_is_founded():
+    terms = FederationConfig(
+        TrainingTerms(),
+        task=TaskSettings("b" + "a" * 58),
+        strategy=StrategySettings("fedavg"),
+        federation=FederationSettings(max_blob_mib=1),
+    )
+    assert with_first_model(terms, bytes(1 << 20)).start.model
+    with pytest.raises(InvalidConfig, match="max_blob_mib must be at least 2"):
+        with_first_model(terms, bytes((1 << 20) + 1))

@@ -13,7 +13,8 @@ LAYOUT = Layout.of(TENSORS)
 
 
 def test_a_frame_comes_back():
-    front, body = pack({"loss": 0.5, "names": ["a"]}, TENSORS)
+    front, *pieces = pack({"loss": 0.5, "names": ["a"]}, TENSORS)
+    body = b"".join(pieces)
     sizes, text = SIZES.unpack(front[: SIZES.size]), front[SIZES.size :]
     assert sizes == (len(text), len(body))
     assert parse_header(text) == {"loss": 0.5, "names": ["a"]}
@@ -22,7 +23,7 @@ def test_a_frame_comes_back():
 
 
 def test_without_tensors_there_is_no_body():
-    assert pack({}, {})[1] == b""
+    assert len(pack({}, {})) == 1
     assert parse_tensors(b"", None) == {}
     assert body_limit(None) == 0
 

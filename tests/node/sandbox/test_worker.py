@@ -92,6 +92,14 @@ def test_a_request_that_is_too_large_is_not_sent(visible):
         worker.run(SCRIPT, header("echo"), MODEL, LAYOUT)
 
 
+def test_a_reply_that_would_be_larger_than_allowed_is_not_waited_for(visible):
+    with (
+        Worker(Mode.OFF, visible, JobLimits(reply=10)) as worker,
+        pytest.raises(JobFailed, match="may return 10 bytes at most"),
+    ):
+        worker.run(SCRIPT, header("echo"), MODEL, LAYOUT)
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_a_warm_process_that_dies_is_replaced(mode, visible):
     require(mode)
