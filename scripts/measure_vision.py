@@ -117,13 +117,13 @@ PAGE = (
     "A ResNet-18 on CIFAR-10",
     """Real rounds of a model of 11.2 million parameters (`examples/vision`): clients and a coordinator that evaluates
 as processes, masks, a ledger (anvil) and a store in a folder, then `fedgrove audit`. Each client trains one epoch on a
-few images without a GPU, on one thread: **accuracies are those of the few rounds and images that were affordable** and
-say only that training goes on; 0.1 is chance.
+few images without a GPU, on one thread: **what was affordable are a few steps, and the accuracies are those of chance
+(0.1)**. The rows show what a round of this model costs and that it closes and is verified, not what it learns.
 
 Peaks are in MiB, of one process each: training is that of the task's process in the sandbox, torch included (230).
 Batch normalisation stays at home (`keep = ["*norm*"]`), so the coordinator evaluates with norms that saw no data.
 FedCurv sends two more vectors of the model's size. "Outside training" is the share of a round in which the slowest
-client did not train: clients share this machine's processors, so it is that of this machine.
+client did not train. Seconds are those of two processors with the load that the second table names.
 """,
     "strategy | norm | upload of a client | seconds a round | outside training | client | training | coordinator | "
     "evaluation | audit | what the rounds came to | verdict",
