@@ -132,14 +132,20 @@ class BlockReader(ABC):
             if depth > 0:
                 pending.extend((child, depth - 1) for child in self._read_node(link, depth))
 
+    def _chunked(self, pieces: Iterable[bytes]) -> Iterator[DagBlock]:
+        """Yield the blocks of new content given in chunks, root last; refuse what its digest would not give."""
+        leaves = 0
+        for block in build(pieces, self.profile):
+            yield block
+            leaves += block.cid.codec == RAW
+            if leaves == 1 and decode_root(bytes(block.data), self.profile):
+                raise _ambiguous(block.cid)
+
     def _split(self, data: bytes) -> list[DagBlock]:
         """Return the blocks of new content, each once, root last; refuse content that its digest would not give."""
         blocks = list({block.cid: block for block in build(chunks(data, self.profile), self.profile)}.values())
         if len(blocks) == 1 and decode_root(bytes(data), self.profile):
-            raise AmbiguousContent(
-                f"{blocks[0].cid}: the content is itself the root block of a file and cannot be stored as content; "
-                "wrap it (for example in an archive) and store that"
-            )
+            raise _ambiguous(blocks[0].cid)
         return blocks
 
 
@@ -149,6 +155,13 @@ def _joined(pieces: Iterable[bytes]) -> bytes:
     for piece in pieces:
         whole.write(piece)
     return whole.getvalue()
+
+
+def _ambiguous(cid: CID) -> AmbiguousContent:
+    return AmbiguousContent(
+        f"{cid}: the content is itself the root block of a file and cannot be stored as content; "
+        "wrap it (for example in an archive) and store that"
+    )
 
 
 def most_unfolded(held_bytes: int) -> int:

@@ -34,8 +34,13 @@ def write(root: CID, blocks: Iterable[DagBlock]) -> Iterator[bytes]:
     """Yield the bytes of an archive piece by piece; ``root`` and all blocks have CIDv1 names."""
     yield varint(_HEADER_BYTES) + _HEADER_START + bytes(root) + _HEADER_END
     for block in blocks:
-        yield varint(_CID_BYTES + len(block.data)) + bytes(block.cid)
-        yield bytes(block.data)
+        yield from section(block)
+
+
+def section(block: DagBlock) -> Iterator[bytes]:
+    """Yield the bytes of a block in an archive."""
+    yield varint(_CID_BYTES + len(block.data)) + bytes(block.cid)
+    yield bytes(block.data)
 
 
 def read(stream: BinaryIO, max_bytes: int) -> Archive:

@@ -149,6 +149,17 @@ class DiskStore(DiskReader):
             self._write_pin(blocks[-1].cid.digest)
         return blocks[-1].cid
 
+    def add(self, pieces: Iterable[bytes]) -> CID:
+        root = None
+        for block in self._chunked(pieces):
+            self.add_blocks([block])
+            root = block.cid
+        if root is None:
+            raise ValueError("a file has at least one chunk, which may be empty")
+        with self._changes():
+            self._write_pin(root.digest)
+        return root
+
     def pin(self, digest: bytes) -> None:
         with self._changes():
             if not self.has(digest):

@@ -7,13 +7,14 @@ never expose it to a network without authorisation; reach a node on another mach
 
 import io
 import os
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import ipfshttpclient
 import requests
@@ -91,13 +92,30 @@ class KuboStore(BlockReader):
         root = blocks[-1].cid
         if self._is_pinned(root):
             return root
-        archive = io.BufferedReader(_Pieces(car.write(root, blocks)))
+        self._import(root, io.BufferedReader(_Pieces(car.write(root, blocks))))
+        return root
+
+    def add(self, pieces: Iterable[bytes]) -> CID:
+        """As ``ContentStore`` says; the archive is a temporary file, as its header names the root, which comes last."""
+        with tempfile.NamedTemporaryFile() as archive:  # ipfshttpclient reads its name
+            root = CID.of_block(b"", RAW)
+            archive.write(b"".join(car.write(root, [])))
+            for block in self._chunked(pieces):
+                archive.writelines(car.section(block))
+                root = block.cid
+            archive.seek(0)
+            archive.write(b"".join(car.write(root, [])))
+            archive.seek(0)
+            self._import(root, archive)
+        return root
+
+    def _import(self, root: CID, archive: IO[bytes]) -> None:
+        """Send an archive and pin its root."""
         with self._answers():
             imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"})["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
                 reason = str(imported["PinErrorMsg"] or "it reported a different root")[:200]
                 raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
-        return root
 
     def pin(self, digest: bytes) -> None:
         root = self._read_root(CID.from_digest(digest, RAW)).cid

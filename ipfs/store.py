@@ -1,6 +1,6 @@
 """The protocol of every content store, and its errors: one sentence each, naming what is meant by its CID."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -118,6 +118,15 @@ class ContentStore(ContentReader, Protocol):
 
     def put(self, data: bytes) -> CID:
         """Store a blob and pin it; the same content again changes nothing.
+
+        Raises
+        ------
+        AmbiguousContent, QuotaExceeded, Unreachable
+        """
+        ...
+
+    def add(self, pieces: Iterable[bytes]) -> CID:
+        """Store a large blob, given in chunks of 1 MiB (the last may be shorter), and pin it; few are held in memory.
 
         Raises
         ------

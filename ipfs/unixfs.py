@@ -225,6 +225,11 @@ def _rebuild(data: bytes, digests: list[bytes], size: int, depth: int, profile: 
     return tuple(links)
 
 
+def total_size_of(size: int, profile: Profile = UNIXFS_V1_2025) -> int:
+    """Return the bytes of all blocks of a file of ``size`` bytes (Tsize), with raw leaves."""
+    return _total_size(size, depth_of(size, profile), profile)
+
+
 @lru_cache(maxsize=256)
 def _total_size(size: int, depth: int, profile: Profile) -> int:
     """Bytes of all blocks of a subtree that holds ``size`` bytes (raw leaves): follows from the size alone."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, console, print_json
@@ -35,6 +36,7 @@ def demo(
     source: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
     ] = None,
+    base: BaseOptions = None,
     sandbox: Sandbox = AUTO,
     masking: Annotated[str, typer.Option(help="Masks: bbtsa, pairwise.")] = "bbtsa",
     drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
@@ -68,6 +70,7 @@ def demo(
         data_dir,
         task,
         source,
+        bases=given_bases(base),
         sandbox=sandbox,
         chain=chain,
         store=store,

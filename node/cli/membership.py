@@ -11,16 +11,18 @@ from eth_utils import is_address
 from fedgrove.chain.keys import load
 from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
-from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.sandbox.settings import Visible
-from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import pack, publish
 from fedgrove.node.tasks.folder import write_folder
 
@@ -40,6 +42,7 @@ def deploy(
     admin: Annotated[str | None, typer.Option(help="The address that approves members; default: your account.")] = None,
     task: Annotated[Path | None, typer.Option(help="The task's folder, where the terms have a [task].")] = None,
     store: Annotated[str, typer.Option(help="disk:PATH or URL of a Kubo API, for a task and its first model.")] = "",
+    base: BaseOptions = None,
     one_account: Annotated[bool, typer.Option(help="Let one account be both admin and coordinator.")] = False,
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
@@ -56,7 +59,10 @@ def deploy(
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
-    founded = with_first_model(terms) if terms.task is None else _with_task(terms, task, store, reach.sandbox)
+    if terms.task is None:
+        founded = with_first_model(terms)
+    else:
+        founded = _with_task(terms, task, store, given_bases(base), reach.sandbox)
     with connect(rpc) as network:
         deployment = found(network, keys.account, founded, **roles)
     addresses = {
@@ -80,7 +86,9 @@ def deploy(
     return 0
 
 
-def _with_task(terms: FederationConfig, folder: Path | None, store: str, sandbox: str) -> FederationConfig:
+def _with_task(
+    terms: FederationConfig, folder: Path | None, store: str, bases: dict[str, Path], sandbox: str
+) -> FederationConfig:
     """The terms with the digest of the task's first model, which goes to the store with the bundle."""
     assert terms.task is not None
     if folder is None or not store:
@@ -97,7 +105,8 @@ def _with_task(terms: FederationConfig, folder: Path | None, store: str, sandbox
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as place, ExitStack() as stack:
         code = Path(place) / "task"
         write_folder(code, bundle.contents)
-        process = TaskProcess(Worker(choose(sandbox), Visible(code), preload=PRELOADED))
+        shown = BaseShelf(Path(place)).open_all(terms.task.bases, BaseSources(bases, content))
+        process = open_process(choose(sandbox), Visible(code, bases=shown))
         stack.callback(process.close)
         data = TaskData(terms, process)
         first = method_of(terms).first_from(data.first_model())

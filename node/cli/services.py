@@ -20,6 +20,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import AlreadyInUse, exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
@@ -68,6 +69,7 @@ def client(
     part: Annotated[
         str, typer.Option(metavar="I/N", help="To practise with a task: of one source for N clients, the I-th's part.")
     ] = "",
+    base: BaseOptions = None,
     standby: Annotated[bool, typer.Option("--standby", help="Also stand in for the coordinator.")] = False,
     once: Once = False,
     metrics_port: MetricsPort = 0,
@@ -90,7 +92,7 @@ def client(
         place = _arrive(stack, config, (terms, reach), keys, "client")
         if samples is None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            samples = approved_data(stack, terms, place.store, data, *own, practised)
+            samples = approved_data(stack, terms, place.store, data, *own, given_bases(base), practised)
             _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
@@ -114,6 +116,7 @@ def coordinator(
     directory: Annotated[
         Path, typer.Option(help=("Folder that is locked while this runs, to prevent a second start."))
     ] = Path("coordinator"),
+    base: BaseOptions = None,
     standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
     members: Annotated[int, typer.Option(min=0, help="Open the first round when this many are active; 0: quorum.")] = 0,
     once: Once = False,
@@ -140,7 +143,7 @@ def coordinator(
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
         if terms.task is not None and data is not None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            aides = Aides(approved_data(stack, terms, place.store, data, *own).evaluate)
+            aides = Aides(approved_data(stack, terms, place.store, data, *own, given_bases(base)).evaluate)
         where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
         return _serve(stack, place, reach, {name: role}, once, metrics_port)

@@ -9,6 +9,7 @@ import typer
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.base.nested_tables import Tables, nested
 from fedgrove.node.base.strict_toml import parse_toml
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from fedgrove.node.cli.simulated_runs import print_runs
@@ -41,6 +42,7 @@ def simulate(
     source: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
     ] = None,
+    base: BaseOptions = None,
     sandbox: Sandbox = AUTO,
     clients: Annotated[int | None, typer.Option(help="How many clients there are (100).")] = None,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds (100).")] = None,
@@ -86,8 +88,9 @@ def simulate(
         raise CommandError("--resume needs --out, the directory of the run to go on with")
     numbers = [given.plan.seed] if seeds is None else read_seeds(seeds)
     plans = [given.plan.with_seed(number) for number in numbers]
+    bases = given_bases(base)
     try:
-        runs = _run_all(SimulationRequest(given, plans, data_dir, sandbox, executor, workers, out, resume))
+        runs = _run_all(SimulationRequest(given, plans, data_dir, sandbox, executor, workers, out, resume, bases))
     except InvalidPlan as mistake:
         raise CommandError(f"{plan}: {mistake}" if plan else str(mistake)) from None
     if as_json:

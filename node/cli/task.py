@@ -1,5 +1,6 @@
 """``fedgrove task``: make a task's folder, check it, pack it, read what others packed, and approve it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +9,18 @@ from eth_utils import is_address, to_checksum_address
 from fedgrove.chain.keys import load
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.output import CommandError, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
+from fedgrove.node.cli.task_bases import (
+    ConfigOption,
+    JsonFlag,
+    StoreOption,
+    base_line,
+    bases_of,
+    describe_base,
+    say,
+    store_name,
+)
 from fedgrove.node.cli.task_check import check
 from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
 from fedgrove.node.tasks.beginning import KINDS, begin
@@ -26,12 +37,7 @@ app = typer.Typer(
 )
 
 BundleName = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle's CID, as `task pack` prints it.")]
-StoreOption = Annotated[str | None, typer.Option("--store", help="disk:PATH, or the URL of a Kubo API.")]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="A federation's TOML file, whose store is used if --store is not given.")
-]
 Directory = Annotated[Path, typer.Option(help="The client's directory, in which approvals are kept.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 
 
 @app.command("new")
@@ -50,7 +56,7 @@ def new(
     if as_json:
         print_json({"folder": str(folder), "kind": kind, "files": names})
     else:
-        _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
+        say(f"wrote {', '.join(names)} to {folder}: start with README.md")
     return 0
 
 
@@ -72,7 +78,7 @@ def pack_task(
 
     Example: fedgrove task pack readmission --store disk:store
     """
-    place = _store_name(store, config, needed=False)
+    place = store_name(store, config, needed=False)
     _check_apart(place, source)
     bundle = pack(source, relock)
     if place:
@@ -81,11 +87,16 @@ def pack_task(
         print_json({**_described(bundle), "store": place})
     else:
         for file in bundle.files:
-            _say(f"{len(file.data):>10}  {file.path}")
-        _say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
+            say(f"{len(file.data):>10}  {file.path}")
+        for base in bases_of(bundle):
+            say(base_line(base))
+        say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
         print(bundle.cid)
     return 0
+
+
+app.command("base")(describe_base)
 
 
 @app.command("show")
@@ -148,7 +159,7 @@ def approve(
     else:
         since = f", {len(changed)} of them changed since {before.bundle}" if before and changed is not None else ""
         _warn_of_versions(found)
-        _say(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
+        say(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
     return 0
 
 
@@ -169,27 +180,13 @@ def fetch(
     if as_json:
         print_json({**_described(found), "folder": str(folder)})
     else:
-        _say(f"wrote {len(found.files)} files to {folder}")
+        say(f"wrote {len(found.files)} files to {folder}")
         _warn_of_versions(found)
     return 0
 
 
 def _content(store: str | None, config: Path | None) -> ContentReader:
-    return open_content(_store_name(store, config, needed=True))
-
-
-def _store_name(store: str | None, config: Path | None, needed: bool) -> str:
-    """What ``--store`` says, or the store of the federation's file; empty where there is neither."""
-    name = store or (_store_of(config) if config else "")
-    if needed and not name:
-        raise CommandError("give --store (disk:PATH or the URL of a Kubo API), or --config with a file that has one")
-    return name
-
-
-def _store_of(config: Path) -> str:
-    from fedgrove.node.methods.terms import load_config  # brings every method, which the other options do without
-
-    return load_config(config)[1].store
+    return open_content(store_name(store, config, needed=True))
 
 
 def _check_apart(store: str, source: Path) -> None:
@@ -228,6 +225,7 @@ def _described(bundle: Bundle) -> dict[str, Any]:
         "bytes": bundle.size,
         "files": [{"path": file.path, "bytes": len(file.data)} for file in bundle.files],
         "packages": dict(bundle.lock.packages),
+        "bases": [asdict(base) for base in bases_of(bundle)],
         "versions": list(bundle.lock.differences()),
     }
 
@@ -246,6 +244,8 @@ def _print_bundle(bundle: Bundle) -> None:
     print(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
     for file in bundle.files:
         print(f"{len(file.data):>10}  {file.path}")
+    for base in bases_of(bundle):
+        print(base_line(base))
     for name, version in bundle.lock.packages:
         print(f"package {name} {version}")
     _warn_of_versions(bundle)
@@ -265,8 +265,4 @@ def _print_changes(before: TaskApproval | None, changed: tuple[FileChange, ...] 
 def _warn_of_versions(bundle: Bundle) -> None:
     warning = bundle.lock.warning()
     if warning:
-        _say(f"versions differ: {warning}")
-
-
-def _say(sentence: str) -> None:
-    console.print(sentence, soft_wrap=True, markup=False)
+        say(f"versions differ: {warning}")

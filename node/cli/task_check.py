@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
 from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.modes import AUTO, choose
 from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.base_content import InvalidBase
+from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, draft, has_lock
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.names import BundleError
@@ -32,6 +35,7 @@ def check(
     data: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; by default the folder's example data.")
     ] = None,
+    base: BaseOptions = None,
     sandbox: Sandbox = AUTO,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a check of the task is stopped.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks to stdout as JSON.")] = False,
@@ -48,7 +52,7 @@ def check(
         raise CommandError(f"there is no {data}: give --data what the task's data() reads")
     mode, done = choose(sandbox), []
     with ExitStack() as stack:
-        for each in _Checks(source, data, mode, timeout, stack).run():
+        for each in _Checks(source, data, given_bases(base), mode, timeout, stack).run():
             done.append(each)
             if not as_json:
                 print(f"{each.result:<13}{each.name:<13}{each.sentence}", flush=True)
@@ -65,13 +69,21 @@ def _table(each: "TaskCheck") -> dict[str, Any]:
 class _Checks:
     """All checks of one folder; the task's processes end with ``stack``."""
 
-    def __init__(self, source: Path, data: Path | None, mode: Mode, timeout: float, stack: ExitStack) -> None:
-        self._source, self._data, self._mode, self._stack = source, data, mode, stack
+    def __init__(
+        self, source: Path, data: Path | None, bases: dict[str, Path], mode: Mode, timeout: float, stack: ExitStack
+    ) -> None:
+        self._source, self._data, self._given, self._mode, self._stack = source, data, bases, mode, stack
         self._limits = JobLimits(seconds=timeout, header=_EXAMPLE_BYTES)
 
     def run(self) -> Iterator["TaskCheck"]:
         # Imported here: these bring every method, and ``fedgrove task --help`` does without.
-        from fedgrove.node.methods.training.task_check import CheckResult, TaskCheck, TaskTrial, check_bundle
+        from fedgrove.node.methods.training.task_check import (
+            CheckResult,
+            TaskCheck,
+            TaskTrial,
+            check_bases,
+            check_bundle,
+        )
 
         try:
             bundle = draft(self._source)
@@ -81,6 +93,14 @@ class _Checks:
             return
         yield check_bundle(bundle, has_lock(self._source))
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        assert config.task is not None
+        try:
+            self._bases = BaseShelf(place).open_all(config.task.bases, BaseSources(self._given))
+        except InvalidBase as fault:
+            yield TaskCheck("bases", CheckResult.FAILED, str(fault))
+            return
+        if config.task.bases:
+            yield check_bases(config.task.bases)
         write_folder(place / "task", bundle.contents)
         data, reason = self._open_data(config, bundle, place)
         yield from TaskTrial(config, self._probe(config, place / "task", data), reason).checks()
@@ -104,11 +124,10 @@ class _Checks:
         return path, ""
 
     def _probe(self, config: "FederationConfig", folder: Path, data: Path | None) -> "TaskProbe":
-        from fedgrove.node.methods.training.task_data import PRELOADED, TaskProcess
         from fedgrove.node.methods.training.task_probe import TaskProbe
-        from fedgrove.node.sandbox.worker import Worker
+        from fedgrove.node.methods.training.task_process import open_process
 
-        process = TaskProcess(Worker(self._mode, Visible(folder, data), self._limits, PRELOADED))
+        process = open_process(self._mode, Visible(folder, data, self._bases), self._limits)
         self._stack.callback(process.close)
         probe = TaskProbe(config, process)
         self._stack.callback(probe.close)
@@ -117,16 +136,14 @@ class _Checks:
 
 def _terms(bundle: Bundle) -> "FederationConfig":
     """Terms with the task, as its author suggests them; InvalidConfig if they cannot be."""
-    from fedgrove.node.learning.settings import TaskSettings
     from fedgrove.node.methods.training.suggestion import TERMS, read_suggestion
     from fedgrove.node.methods.training.terms import TrainingTerms
     from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
 
     suggestion = read_suggestion(bundle.contents.get(TERMS), f"{TERMS} of the task")
-    task = suggestion.task
     return FederationConfig(
         method=TrainingTerms(),
-        task=TaskSettings(str(bundle.cid), task.keep, task.options, task.shared),
+        task=suggestion.task.settings(str(bundle.cid)),
         training=suggestion.training,
         strategy=StrategySettings("fedavg"),
         masking=MaskingSettings(bound=suggestion.bound),

@@ -1,19 +1,21 @@
 """A member's data under a task that it has approved, for the services."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.sandbox.settings import Visible
-from fedgrove.node.sandbox.worker import Worker
 from fedgrove.node.tasks.approval import Approvals
+from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 
 MODELS_OF_A_JOB = 3
 """The global model, MOON's model of the last round, and the tensors that stay at home."""
@@ -38,6 +40,7 @@ def approved_data(
     account: str,
     reach: NetworkSettings,
     private: tuple[Path, ...],
+    bases: Mapping[str, Path],
     part: tuple[int, int] | None = None,
 ) -> TaskData:
     """Open a source of data with the terms' task, in a sandbox.
@@ -54,24 +57,20 @@ def approved_data(
         How the task's code is contained, and how long it may take.
     private : tuple of Path
         Files that no task may be shown.
+    bases : mapping
+        Paths of frozen bases by name; others are those of the last start, or come from the store.
     part : (int, int), optional
         Index and number of clients that practise on one source.
 
     Raises
     ------
-    NotApproved, InvalidBundle, StoreError, SandboxUnavailable
+    NotApproved, InvalidBundle, InvalidBase, StoreError, SandboxUnavailable
     """
     assert terms.task is not None
     folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
-    process = TaskProcess(
-        Worker(
-            choose(reach.sandbox),
-            Visible(folder, source),
-            job_limits(terms, reach),
-            preload=PRELOADED,
-            private=private,
-        )
-    )
+    shown = BaseShelf(directory).open_all(terms.task.bases, BaseSources(bases, store))
+    visible = Visible(folder, source, shown)
+    process = open_process(choose(reach.sandbox), visible, job_limits(terms, reach), private)
     stack.callback(process.close)
     data = TaskData(terms, process, part, device=reach.device)
     stack.callback(data.close)

@@ -77,6 +77,8 @@ class DemoRequest:
         ``embedded``, ``anvil`` or an endpoint's URL; ``disk``, ``kubo`` or the URL of a Kubo API.
     explorer : bool
         Serve pages about the run while it goes on, and say where.
+    bases : mapping
+        Paths of the task's frozen bases by name.
     """
 
     plan: DemoPlan
@@ -90,6 +92,7 @@ class DemoRequest:
     chain: str = "embedded"
     store: str = "disk"
     explorer: bool = False
+    bases: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def _subject(request: DemoRequest, stack: ExitStack) -> tuple[DemoPlan, Subject]
         data = load_dataset(request.dataset, request.data_dir)
         workers = plan.workers or _workers(data)
         return replace(plan, workers=workers, strategy=request.strategy or DEFAULT_STRATEGY), DatasetSubject(data)
-    subject = TaskSubject(request.task, request.source, choose(request.sandbox), stack, request.settings)
+    subject = TaskSubject(request.task, request.source, choose(request.sandbox), stack, request.settings, request.bases)
     # A task's training has processes of its own.
     return replace(plan, workers=1, strategy=request.strategy or subject.strategy), subject
 

@@ -11,14 +11,14 @@ from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import cluster_terms, membership_for
-from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.suggestion import suggested_by
-from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
+from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
+from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.folder import write_folder
 
@@ -51,16 +51,26 @@ class TaskSubject:
         Ends the task's processes.
     changes : mapping, optional
         Tables with other values for keys of its ``terms.toml``.
+    bases : mapping, optional
+        Paths of the task's frozen bases by name.
     """
 
     def __init__(
-        self, folder: Path, source: Path, mode: Mode, stack: ExitStack, changes: Mapping[str, Any] | None = None
+        self,
+        folder: Path,
+        source: Path,
+        mode: Mode,
+        stack: ExitStack,
+        changes: Mapping[str, Any] | None = None,
+        bases: Mapping[str, Path] | None = None,
     ) -> None:
         self._source, self._mode, self._stack = source, mode, stack
         self._bundle = pack(folder)
         self._suggestion = suggested_by(folder, changes)
-        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        self._folder = place / "task"
         write_folder(self._folder, self._bundle.contents)
+        self._bases = BaseShelf(place).open_all(self._suggestion.task.bases, BaseSources(bases or {}))
         self._clients = 1
         self._processes: dict[Path | None, TaskProcess] = {}
 
@@ -77,8 +87,7 @@ class TaskSubject:
     def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
         self._clients = plan.clients
-        suggested = self._suggestion.task
-        task = TaskSettings(str(publish(self._bundle, store)), suggested.keep, suggested.options, suggested.shared)
+        task = self._suggestion.task.settings(str(publish(self._bundle, store)))
         common = common_terms(plan, "task")
         common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
         clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
@@ -129,8 +138,7 @@ class TaskSubject:
 
     def _open(self, config: FederationConfig, source: Path | None, part: tuple[int, int] | None = None) -> TaskData:
         if source not in self._processes:
-            worker = Worker(self._mode, Visible(self._folder, source), preload=PRELOADED)
-            self._processes[source] = TaskProcess(worker)
+            self._processes[source] = open_process(self._mode, Visible(self._folder, source, self._bases))
             self._stack.callback(self._processes[source].close)
         data = TaskData(config, self._processes[source], part)
         self._stack.callback(data.close)

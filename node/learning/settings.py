@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.strict_tables import Scalar
 
 MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp")
@@ -108,12 +109,15 @@ class TaskSettings:
         Keyword arguments of the task's class.
     shared : str
         Name of the file in the bundle that holds the shared set, read by the task's ``data``; empty: there is none.
+    bases : tuple of FrozenBase
+        Pretrained models that are not federated, by content: each member has its own copy.
     """
 
     bundle: str
     keep: tuple[str, ...] = ()
     options: dict[str, Scalar] = field(default_factory=dict)
     shared: str = ""
+    bases: tuple[FrozenBase, ...] = ()
 
     def __post_init__(self) -> None:
         fine = self.shared == "" or bool(_FILE.fullmatch(self.shared))
@@ -123,6 +127,7 @@ class TaskSettings:
         fine = all(0 < len(each) <= 200 and each.isprintable() for each in self.keep)
         _check(fine, "keep", "patterns of 1 to 200 printable characters", self.keep)
         _check(all(name.isidentifier() for name in self.options), "options", "names of arguments", self.options)
+        check_bases(self.bases)
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedgrove.node.sandbox import runtime
-from fedgrove.node.sandbox.settings import DATA, SCRATCH, TASK, Visible
+from fedgrove.node.sandbox.settings import BASES, DATA, SCRATCH, TASK, Visible
 
 _NAMESPACES = ("user", "pid", "ipc", "uts", "net", "cgroup-try")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -21,7 +21,8 @@ _RIGHTS_OF_ROOT = ("SETUID", "SETGID", "KILL", "DAC_READ_SEARCH")
 
 def inside(visible: Visible) -> Visible:
     """Where a job finds what it is shown; a file keeps its name."""
-    return Visible(_place(visible.task, TASK), visible.data and _place(visible.data, DATA))
+    bases = {name: BASES / name for name in visible.bases}
+    return Visible(_place(visible.task, TASK), visible.data and _place(visible.data, DATA), bases)
 
 
 def command(visible: Visible, program: Sequence[str], told: int, blocked: int | None) -> list[str]:
@@ -72,8 +73,8 @@ def _files(visible: Visible) -> list[str]:
     words += ["--proc", "/proc", "--dir", "/tmp", "--dir", "/dev/shm", "--dir", str(SCRATCH)]
     words += [word for name in _DEVICES for word in ("--dev-bind-try", f"/dev/{name}", f"/dev/{name}")]
     shown = inside(visible)
-    words += ["--ro-bind", str(visible.task), str(shown.task)]
-    words += ["--ro-bind", str(visible.data), str(shown.data)] if visible.data else []
+    for path, place in zip(visible.paths, shown.paths, strict=True):
+        words += ["--ro-bind", str(path), str(place)]
     # As root, core_pattern could be written through a /proc that is not read-only.
     return [*words, "--remount-ro", "/proc", "--remount-ro", "/"]
 

@@ -15,10 +15,14 @@ from fedgrove.node.sandbox.settings import Visible
 Entry = Callable[[dict[str, Any], Tensors, Path, Path | None], tuple[dict[str, Any], Tensors]]
 """A function of the product that runs a task's code: of a header, tensors, the task and its data; the same back."""
 
+BASES = "bases"
+"""Where a header has the paths of the task's frozen bases, by name."""
+
 
 def perform(entry: str, visible: Visible, request: int, reply: int) -> None:
     """Answer one request with a result, or with what went wrong."""
     header, tensors = _receive(request)
+    header[BASES] = {name: str(path) for name, path in visible.bases.items()}
     try:
         answer, result = _function(entry)(header, tensors, visible.task, visible.data)
         parts = pack({"outcome": "done", "header": answer}, result)

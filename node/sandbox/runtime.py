@@ -34,6 +34,8 @@ def environment(home: Path) -> dict[str, str]:
     shared = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "USER": "member", "LOGNAME": "member"}
     # Each further arena of the allocator reserves 64 MiB of address space, which is limited.
     tuned = {"MALLOC_ARENA_MAX": "2", "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(map(str, _user_site()))}
+    # torch's compiler, which is imported with some packages, makes this folder: one that is there already.
+    tuned["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
     return {**shared, **tuned, "HOME": str(home), "TMPDIR": str(home)}
 
 

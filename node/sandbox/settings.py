@@ -1,7 +1,8 @@
 """What a warm process is told when it starts: its mode, what it sees, what a job may use."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from fedgrove.node.sandbox.limits import JobLimits
 
 # Where a job in strict mode finds what it is given.
 ROOT = Path("/fedgrove")
-TASK, DATA, SCRATCH = ROOT / "task", ROOT / "data", ROOT / "scratch"
+TASK, DATA, BASES, SCRATCH = ROOT / "task", ROOT / "data", ROOT / "bases", ROOT / "scratch"
 
 
 class Mode(StrEnum):
@@ -22,10 +23,19 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Visible:
-    """What a job is shown of the machine in addition to the interpreter: a task's code and its data, both to read."""
+    """What a job is shown of the machine in addition to the interpreter, all to read only.
+
+    A task's code, its data, and its frozen bases by name.
+    """
 
     task: Path
     data: Path | None = None
+    bases: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[Path]:
+        """All that is shown."""
+        return [self.task, *([self.data] if self.data else []), *self.bases.values()]
 
 
 @dataclass(frozen=True)
@@ -48,10 +58,12 @@ class WarmSettings:
     @classmethod
     def load(cls, text: bytes) -> "WarmSettings":
         values = json.loads(text)
-        visible = {name: value and Path(value) for name, value in values["visible"].items()}
+        shown = values["visible"]
+        bases = {name: Path(path) for name, path in shown["bases"].items()}
+        visible = Visible(Path(shown["task"]), shown["data"] and Path(shown["data"]), bases)
         return cls(
             mode=Mode(values["mode"]),
-            visible=Visible(**visible),
+            visible=visible,
             limits=JobLimits(**values["limits"]),
             preload=tuple(values["preload"]),
             readable=tuple(map(Path, values["readable"])),

@@ -51,7 +51,7 @@ class Worker:
     Parameters
     ----------
     visible
-        The task's code and data, the only files that a job sees in addition to the interpreter.
+        The task's code, data and bases, the only files that a job sees in addition to the interpreter.
     preload
         Modules that are imported once: of the product and its dependencies, never a task's.
     private
@@ -66,7 +66,8 @@ class Worker:
         preload: Iterable[str] = (),
         private: Iterable[Path] = (),
     ):
-        self._outside = Visible(_found(visible.task), visible.data and _found(visible.data))
+        bases = {name: _found(path) for name, path in visible.bases.items()}
+        self._outside = Visible(_found(visible.task), visible.data and _found(visible.data), bases)
         refuse_private(self._outside, private)
         self._settings = _settings(mode, self._outside, limits or JobLimits(), tuple(preload))
         self._attached: Attached | None = None
@@ -172,7 +173,7 @@ def _found(path: Path) -> Path:
 
 def refuse_private(visible: Visible, private: Iterable[Path]) -> None:
     """Raise ``SandboxUnavailable`` if something that no job may see lies within what jobs see."""
-    shown = [path for path in (visible.task, visible.data) if path] + runtime.folders()
+    shown = [*visible.paths, *runtime.folders()]
     for secret in private:
         for path in shown:
             if secret.resolve().is_relative_to(path):
@@ -182,8 +183,7 @@ def refuse_private(visible: Visible, private: Iterable[Path]) -> None:
 def _settings(mode: Mode, outside: Visible, limits: JobLimits, preload: tuple[str, ...]) -> WarmSettings:
     folders = runtime.folders()
     visible = bubblewrap.inside(outside) if mode is Mode.STRICT else outside
-    shown = [path for path in (outside.task, outside.data) if path]
-    readable = () if mode is not Mode.CONTAINED else (*folders, *runtime.MACHINE, *shown)
+    readable = () if mode is not Mode.CONTAINED else (*folders, *runtime.MACHINE, *outside.paths)
     temporary = not any(path.is_relative_to("/tmp") for path in folders)
     return WarmSettings(mode, visible, limits, preload, readable, temporary)
 

@@ -38,11 +38,11 @@ def fetch_bundle(store: ContentReader, cid: CID) -> Bundle:
     """
     if (cid.version, cid.codec) != (1, DAG_PB):
         raise InvalidBundle(f"{cid} names no folder: a bundle's CID begins with bafybei")
-    fetched = _Fetching(store)
+    folder = FolderInStore(store)
     try:
-        found = dict(fetched.walk(cid))
+        found = dict(folder.walk(cid))
         check_paths(found)
-        bundle = Bundle.of({path: fetched.file(each) for path, each in found.items()})
+        bundle = Bundle.of({path: folder.file(each) for path, each in found.items()})
     except InvalidBundle as fault:
         raise InvalidBundle(f"{cid} is not a bundle: {fault}") from None
     if bundle.cid != cid:
@@ -51,10 +51,18 @@ def fetch_bundle(store: ContentReader, cid: CID) -> Bundle:
 
 
 @dataclass
-class _Fetching:
-    """The state of one bundle's fetching: what it has taken so far."""
+class FolderInStore:
+    """A folder that is being fetched: what it has taken so far.
+
+    Attributes
+    ----------
+    store : ContentReader
+    most : int
+        Bytes of its largest file.
+    """
 
     store: ContentReader
+    most: int = MAX_FILE_BYTES
     entries: int = field(default=0, init=False)
     size: int = field(default=0, init=False)
 
@@ -65,10 +73,14 @@ class _Fetching:
         for entry in self._entries(cid):
             path = below + entry.name
             check_name(entry.name, path)
-            if entry.cid.codec == DAG_PB and not self._root(entry.cid, MAX_FILE_BYTES).links:
+            if self.is_folder(entry.cid):
                 yield from self.walk(entry.cid, f"{path}/", depth + 1)
             else:
                 yield path, entry.cid
+
+    def is_folder(self, cid: CID) -> bool:
+        """Whether a CID names a folder, not a file."""
+        return cid.codec == DAG_PB and not self._root(cid, self.most).links
 
     def file(self, cid: CID) -> bytes:
         """A file's content, held against what is left of the bundle's size before it is fetched."""

@@ -31,7 +31,7 @@ def read_folder(folder: Path, leave_out: Callable[[str], bool] = is_left_out) ->
     files: dict[str, bytes] = {}
     left = MAX_BUNDLE_BYTES
     try:
-        for path in _walk(folder, "", leave_out, 0):
+        for path in walk(folder, leave_out):
             files[path] = read_file(folder / path, min(left, MAX_FILE_BYTES))
             left -= len(files[path])
     except OSError as fault:
@@ -92,8 +92,10 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _walk(folder: Path, below: str, leave_out: Callable[[str], bool], depth: int) -> Iterator[str]:
-    """Yield the paths of all files, sorted in each folder."""
+def walk(
+    folder: Path, leave_out: Callable[[str], bool] = is_left_out, below: str = "", depth: int = 0
+) -> Iterator[str]:
+    """Yield the paths of all files, sorted in each folder; InvalidBundle where they are too many or too deep."""
     with os.scandir(folder) as entries:
         found = sorted((entry for entry in entries if not leave_out(entry.name)), key=lambda entry: entry.name)
     if len(found) > MAX_FILES:
@@ -102,7 +104,7 @@ def _walk(folder: Path, below: str, leave_out: Callable[[str], bool], depth: int
         raise InvalidBundle(f"{folder} lies in more than {MAX_DEPTH} folders: flatten them")
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(folder / entry.name, f"{below}{entry.name}/", leave_out, depth + 1)
+            yield from walk(folder / entry.name, leave_out, f"{below}{entry.name}/", depth + 1)
         else:
             yield below + entry.name
 

@@ -32,7 +32,9 @@ def names(text: str) -> list[str]:
     return text.split()
 
 
-KEPT = names("PATH LANG USER LOGNAME MALLOC_ARENA_MAX PYTHONHASHSEED PYTHONPATH HOME TMPDIR PWD")
+KEPT = names(
+    "PATH LANG USER LOGNAME MALLOC_ARENA_MAX PYTHONHASHSEED PYTHONPATH HOME TMPDIR PWD TORCHINDUCTOR_CACHE_DIR"
+)
 
 FILES = names(
     "read_keystore list_home read_neighbour_of_data read_sibling_of_data read_shadow read_accounts follow_link "

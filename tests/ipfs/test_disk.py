@@ -76,6 +76,19 @@ def test_content_that_would_be_misread_is_refused(store):
     assert files(store) == []
 
 
+@pytest.mark.parametrize("size", [0, 5, MIB, 2 * MIB + 17])
+def test_content_in_pieces_is_the_content_and_pinned(store, size):
+    cid = store.add(iter(chunks(BIG[:size])))
+    assert cid == cid_of(BIG[:size])
+    assert store.collect_garbage() == 0 and store.get(cid, size) == BIG[:size]
+
+
+def test_content_in_pieces_that_is_itself_a_root_is_refused(store):
+    *_, root = build(chunks(BIG))
+    with pytest.raises(AmbiguousContent):
+        store.add([bytes(root.data)])
+
+
 def test_the_same_content_twice_changes_nothing(store):
     store.put(BIG)
     before = {path: os.stat(store.path / path).st_mtime_ns for path in files(store)}

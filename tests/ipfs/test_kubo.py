@@ -113,6 +113,16 @@ def test_bounds_and_the_codec_rule(store):
 
 
 @needs_kubo
+def test_content_in_pieces_is_the_content_and_pinned(node):
+    store = KuboStore(node.url, timeout=20.0)
+    data = random.Random(7).randbytes(4 * MIB + 3)
+    cid = store.add(chunks(data))
+    assert cid == cid_of(data)
+    assert store._is_pinned(cid)
+    assert b"".join(store.stream(cid.digest, len(data))) == data
+
+
+@needs_kubo
 def test_a_missing_cid_is_not_found_within_the_timeout(store):
     absent = CID.of_block(b"absent", RAW)
     start = time.monotonic()

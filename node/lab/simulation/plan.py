@@ -21,7 +21,7 @@ MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
 _LATER = {
     **{"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"},
-    **{"task": None, "source": ""},
+    **{"task": None, "source": "", "bases": ()},
 }
 # Settings of several kinds: the types, the key that tells them apart, and the kinds by its value.
 _TAGGED: dict[str, tuple[Any, str, Mapping[str, type]]] = {
@@ -220,12 +220,16 @@ def _plain(value: Any) -> dict[str, Any]:
             continue
         if item.type is float:
             plain[item.name] = float(entry)
-        elif dataclasses.is_dataclass(entry) and not isinstance(entry, type):
-            plain[item.name] = _plain(entry)
         else:
-            plain[item.name] = list(entry) if isinstance(entry, tuple) else entry
+            plain[item.name] = _plain_value(entry)
     tag = next((tag for kind, tag, _ in _TAGGED.values() if isinstance(value, kind)), None)
     return {tag: getattr(value, tag), **plain} if tag else plain
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain_value(each) for each in value]
+    return _plain(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _check_task(plan: Plan) -> None:

@@ -1,10 +1,10 @@
 """One or several runs of a plan from its options to what they leave, for the command and for ``fedgrove.simulate``."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +44,8 @@ class SimulationRequest:
         Keeps checkpoints, records and figures; None keeps nothing.
     resume : bool
         Go on from what is there.
+    bases : mapping
+        Paths of a task's frozen bases by name.
     """
 
     given: GivenPlan
@@ -54,6 +56,7 @@ class SimulationRequest:
     workers: int = 0
     out: Path | None = None
     resume: bool = False
+    bases: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def _opened(request: SimulationRequest) -> Iterator["Dataset | OpenedTask"]:
 
     plan = request.plans[0]
     if plan.task is not None:
-        with opened_task(plan, choose(request.sandbox)) as task:
+        with opened_task(plan, choose(request.sandbox), request.bases) as task:
             yield task
         return
     dataset = load_dataset(plan.dataset, request.data_dir)

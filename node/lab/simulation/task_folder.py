@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_pro
 from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
 from fedgrove.node.sandbox.settings import Mode
+from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
 from fedgrove.node.tasks.folder import remove_folder, write_folder
 
@@ -48,15 +49,17 @@ class OpenedTask:
 
 
 @contextmanager
-def opened_task(plan: Plan, mode: Mode) -> Iterator[OpenedTask]:
+def opened_task(plan: Plan, mode: Mode, bases: Mapping[str, Path] | None = None) -> Iterator[OpenedTask]:
     """Open a plan's task, for this plan and those that differ from it in their seed; its processes end behind it.
+
+    ``bases`` are paths of the task's frozen bases by name.
 
     Raises
     ------
     InvalidPlan
         The folder or the data are missing, do not suit the plan, or are not those that it names.
-    InvalidBundle
-        The folder cannot be packed.
+    InvalidBundle, InvalidBase
+        The folder cannot be packed; a base is missing or another than the plan names.
     TaskFailed
         The task's code does not load or cannot read the data.
     """
@@ -65,14 +68,16 @@ def opened_task(plan: Plan, mode: Mode) -> Iterator[OpenedTask]:
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as temporary:
         folder = Path(temporary) / "task"
         write_folder(folder, bundle.contents)
-        place = TaskPlace(str(folder), str(source.resolve()), mode)
+        shown = BaseShelf(Path(temporary)).open_all(task.bases, BaseSources(bases or {}))
+        kept = tuple((name, str(path)) for name, path in shown.items())
+        place = TaskPlace(str(folder), str(source.resolve()), mode, kept)
         try:
             clients, tests = _shared_out(plan, place, terms_of(plan))
             held_out = tuple(each for each in tests if each.description.held_out)
             yield OpenedTask(place, _digest(str(bundle.cid), source), clients, held_out)
         finally:
             end_process()
-            remove_folder(folder)
+            remove_folder(Path(temporary))
 
 
 def terms_of(plan: Plan) -> TaskTerms:
@@ -99,7 +104,7 @@ def _packed(task: SimulatedTask) -> Bundle:
     if task.bundle not in ("", name):
         raise InvalidPlan(f"task.bundle is {task.bundle}, and {task.folder} packs to {name}: give the folder of that")
     try:
-        TaskSettings(name, task.keep, dict(task.options), task.shared)
+        TaskSettings(name, task.keep, dict(task.options), task.shared, task.bases)
     except ValueError as fault:
         raise InvalidPlan(f"task: {fault}") from None
     return bundle

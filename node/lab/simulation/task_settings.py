@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import Scalar
 
 
@@ -22,6 +23,8 @@ class SimulatedTask:
         Keyword arguments of the task's class.
     shared : str
         Name of the file in the folder that holds the shared set; empty: there is none.
+    bases : tuple of FrozenBase
+        Pretrained models that are not federated, by content.
     """
 
     folder: str = ""
@@ -29,3 +32,4 @@ class SimulatedTask:
     keep: tuple[str, ...] = ()
     options: Mapping[str, Scalar] = field(default_factory=dict)
     shared: str = ""
+    bases: tuple[FrozenBase, ...] = ()

@@ -15,26 +15,20 @@ from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.methods.training.task_data import (
-    PRELOADED,
-    Description,
-    TaskData,
-    TaskFailed,
-    TaskProcess,
-    TaskTerms,
-)
+from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
+from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.sandbox.worker import Worker
 
 
 @dataclass(frozen=True)
 class TaskPlace:
-    """Paths of a packed task and of the data, and how the task's code is contained."""
+    """Paths of a packed task, of the data and of bases by name, and how the task's code is contained."""
 
     folder: str
     source: str
     mode: Mode
+    bases: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,8 +148,8 @@ def process_of(place: TaskPlace) -> TaskProcess:
     with _lock:
         if place not in _warm:
             _end_all()
-            visible = Visible(Path(place.folder), Path(place.source))
-            _warm[place] = TaskProcess(Worker(place.mode, visible, preload=PRELOADED))
+            bases = {name: Path(path) for name, path in place.bases}
+            _warm[place] = open_process(place.mode, Visible(Path(place.folder), Path(place.source), bases))
         return _warm[place]
 
 

@@ -29,6 +29,7 @@ from fedgrove.node.learning.tasks.training import (
     weights_of,
 )
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
+from fedgrove.node.sandbox.job import BASES
 from torch.utils.data import Subset
 
 
@@ -128,7 +129,7 @@ def _trained(
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
-    return load_task(folder, header["options"])
+    return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
 
 
 def _strategy(header: Mapping[str, Any]) -> Strategy:

@@ -13,8 +13,10 @@ from fedgrove.node.learning.tasks.task import InvalidTask, Task
 ENTRY = "task.py"
 
 
-def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
+def load_task(folder: Path, options: Mapping[str, Any] | None = None, bases: Mapping[str, Path] | None = None) -> Task:
     """Import the folder's ``task.py``, or its only Python file, and build its one subclass of ``Task`` with options.
+
+    ``bases`` are the paths of its frozen bases by name.
 
     Raises
     ------
@@ -32,6 +34,7 @@ def load_task(folder: Path, options: Mapping[str, Any] | None = None) -> Task:
         inspect.signature(kind).bind(**(options or {}))
     except TypeError as fault:
         raise InvalidTask(f"task.options do not fit {kind.__name__}: {fault}") from None
+    kind.bases = dict(bases or {})  # of the class, so that ``__init__`` can read them
     return kind(**(options or {}))
 
 

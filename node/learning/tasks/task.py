@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,6 +44,16 @@ class Task:
     ...         table = np.loadtxt(source, delimiter=",", dtype=np.float32)
     ...         return Data((table[:, :-1], table[:, -1].astype(np.int64)))
     """
+
+    bases: ClassVar[Mapping[str, Path]] = {}
+    """Where the frozen bases of the terms lie, by name."""
+
+    def base(self, name: str) -> Path:
+        """A frozen base of the terms: a file or a folder, to read; what is in it has been verified."""
+        if name not in self.bases:
+            named = ", ".join(self.bases) or "none"
+            raise InvalidTask(f"the terms name no base {name} (they name {named}): add it to [[task.bases]]")
+        return self.bases[name]
 
     def model(self) -> nn.Module:
         """Build the model, fresh or pretrained. What requires a gradient is federated."""

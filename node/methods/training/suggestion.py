@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
 from fedgrove.node.base.strict_toml import parse_toml
-from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
 from fedgrove.node.tasks.folder import read_file
 
 TERMS = "terms.toml"
@@ -21,6 +22,14 @@ class SuggestedTable:
     keep: tuple[str, ...] = ()
     options: dict[str, Scalar] = field(default_factory=dict)
     shared: str = ""
+    bases: tuple[FrozenBase, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_bases(self.bases)
+
+    def settings(self, bundle: str) -> TaskSettings:
+        """The ``[task]`` table of terms that name a bundle."""
+        return TaskSettings(bundle, self.keep, self.options, self.shared, self.bases)
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class SuggestedTerms:
 
     def to_tables(self) -> dict[str, dict[str, Any]]:
         """The tables of terms, or of a plan, that it suggests."""
-        own = asdict(self.task) | {"keep": list(self.task.keep)}
+        own = asdict(self.task) | {"keep": list(self.task.keep), "bases": [asdict(base) for base in self.task.bases]}
         return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
 
 

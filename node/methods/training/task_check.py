@@ -1,12 +1,13 @@
 """What ``fedgrove task check`` looks at, one check after the other: a task's code, on data, as a node would run it."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
 from fedgrove.node.methods.training.masked import MaskedUploads
@@ -69,6 +70,13 @@ def check_bundle(bundle: Bundle, locked: bool) -> TaskCheck:
     lock = "as in the lock" if locked else "for the lock that `fedgrove task pack` writes"
     sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}"
     return TaskCheck("bundle", CheckResult.OK, sentence, values)
+
+
+def check_bases(bases: Sequence[FrozenBase]) -> TaskCheck:
+    """The frozen bases that the task names, all of which were found to be what it names."""
+    named = ", ".join(f"{base.name} {base.size} bytes" for base in bases)
+    values = {base.name: {"cid": base.cid, "size": base.size} for base in bases}
+    return TaskCheck("bases", CheckResult.OK, f"as the task names them: {named}", values)
 
 
 class TaskTrial:

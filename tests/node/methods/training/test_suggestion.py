@@ -38,7 +38,7 @@ def test_the_file_gives_task_training_and_bound(suggested):
     ("text", "sentence"),
     [
         ("bound = ", "terms.toml: "),
-        ("[task]\nbundle = 'bafy'", r"terms.toml: unknown key task.bundle; known in task: keep, options, shared"),
+        ("[task]\nbundle = 'bafy'", r"terms.toml: unknown key task.bundle; known in task: bases, keep, "),
         ("[training]\nepochs = 0", "terms.toml: training: epochs must be"),
         ("[task.options]\nhidden = [1]", "terms.toml: task.options.hidden must be text, a number, true or false"),
     ],

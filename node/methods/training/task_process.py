@@ -1,0 +1,36 @@
+"""The process that runs a task's code, with the packages imported beforehand that take each job seconds."""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedgrove.node.methods.training.task_data import PRELOADED, TaskProcess
+from fedgrove.node.sandbox.limits import JobLimits
+from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.lock import LOCK_NAME, PackageLock
+
+# What a task that imports a package most likely imports of it. Only these: the process that imports them is less
+# contained than a job, so that a bundle must not say which modules they are.
+_SLOW = {
+    "pandas": ("pandas",),
+    "peft": ("peft",),
+    "scikit-learn": ("sklearn",),
+    "torchvision": ("torchvision",),
+    "transformers": ("transformers", "transformers.modeling_utils", "transformers.models.auto.modeling_auto"),
+}
+
+
+def open_process(
+    mode: Mode, visible: Visible, limits: JobLimits | None = None, private: Iterable[Path] = ()
+) -> TaskProcess:
+    """A process for jobs of the task in ``visible.task``, a packed folder; the other parameters are ``Worker``'s."""
+    preload = (*PRELOADED, *slow_imports(visible.task))
+    return TaskProcess(Worker(mode, visible, limits, preload, private))
+
+
+def slow_imports(folder: Path) -> tuple[str, ...]:
+    """Modules of the well-known packages that a task's lock names, as far as they are installed."""
+    named = dict(PackageLock.from_bytes((folder / LOCK_NAME).read_bytes()).packages)
+    modules = [module for package, known in _SLOW.items() if package in named for module in known]
+    return tuple(module for module in modules if find_spec(module.partition(".")[0]))

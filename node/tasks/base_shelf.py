@@ -1,0 +1,165 @@
+"""Verified copies of frozen bases: what a task is shown is what the terms name, whatever became of where it came from.
+
+Layout of ``DIRECTORY/bases``: ``CID`` is a base, a read-only file or folder. It is written under another name, measured
+as a whole, and has this name only if it is what the terms name. It is measured again whenever it is opened.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.ipfs.store import ContentReader, StoreError
+from fedgrove.node.base.files import sync_directory
+from fedgrove.node.base.frozen_base import FrozenBase
+from fedgrove.node.tasks.base_content import Allowance, BaseFile, InvalidBase, base_files, compare, content_of
+from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore
+from fedgrove.node.tasks.folder import remove_folder
+from fedgrove.node.tasks.names import InvalidBundle, check_paths
+
+BASES = "bases"
+
+
+@dataclass(frozen=True)
+class BaseSources:
+    """Where the bases of a task may come from: paths that the user gave, by name, and a store if there is one."""
+
+    given: Mapping[str, Path]
+    store: ContentReader | None = None
+
+
+class BaseShelf:
+    """Copies of bases in a directory of one process.
+
+    Parameters
+    ----------
+    directory : Path
+        The member's own, as ``fedgrove client --directory``, or a temporary one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.folder = directory / BASES
+
+    def open_all(self, bases: Sequence[FrozenBase], sources: BaseSources) -> dict[str, Path]:
+        """The paths of verified copies by name.
+
+        Raises
+        ------
+        InvalidBase
+            One is nowhere to be had, what is there is not what the terms name, or no base has a name that was given.
+        """
+        known = [base.name for base in bases]
+        for name in sources.given:
+            if name not in known:
+                raise InvalidBase(f"the task has no base {name}; it has {', '.join(known) or 'none'}: correct --base")
+        return {base.name: self.open(base, sources) for base in bases}
+
+    def open(self, base: FrozenBase, sources: BaseSources) -> Path:
+        """The path of a verified copy; made from what was given, or else from the store. Raises as ``open_all``."""
+        place = self.folder / base.cid
+        if self._is_kept(place, base):
+            return place
+        path, store = sources.given.get(base.name), sources.store
+        if path is not None:
+            self._write(place, base, base_files(path, base.size), path)
+        elif store is not None:
+            self._fetch(place, base, store)
+        else:
+            raise InvalidBase(f"the task needs the base {base.name}: give --base {base.name}=PATH")
+        return place
+
+    def _is_kept(self, place: Path, base: FrozenBase) -> bool:
+        """Whether the copy is there and as it was."""
+        if place.is_symlink() or not place.exists():
+            return False
+        try:
+            compare(base, content_of(place, base.size, _nothing), place)
+        except InvalidBase:
+            return False
+        return True
+
+    def _fetch(self, place: Path, base: FrozenBase, store: ContentReader) -> None:
+        advice = f"give --base {base.name}=PATH"
+        try:
+            self._write(place, base, _stored(base, store), "what the store has")
+        except StoreError as fault:
+            raise InvalidBase(f"the store does not have the base {base.name} ({fault}): {advice}") from None
+        except InvalidBundle as fault:
+            raise InvalidBase(f"{base.cid} is not the base {base.name} ({fault}): {advice}") from None
+
+    def _write(self, place: Path, base: FrozenBase, files: Iterable[BaseFile], where: object) -> None:
+        """Write a copy, measure it, and give it its name if it is the base."""
+        part = self.folder / f".{base.cid}.{secrets.token_hex(8)}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._clear(base)
+            try:
+                left = Allowance(where, base.size)
+                for file in files:
+                    _copy(file, part / file.path if file.path else part, left)
+                _close(part)
+                compare(base, content_of(part, base.size, _nothing), where)
+                remove_folder(place)  # what was altered
+                part.rename(place)
+            except BaseException:
+                remove_folder(part)
+                raise
+            sync_directory(self.folder)
+        except OSError as fault:
+            raise InvalidBase(
+                f"cannot keep the base {base.name} in {self.folder}: {fault.strerror}; make room, or give another place"
+            ) from None
+
+    def _clear(self, base: FrozenBase) -> None:
+        """Remove what a killed process left."""
+        for left in self.folder.glob(f".{base.cid}.*"):
+            remove_folder(left)
+
+
+def _stored(base: FrozenBase, store: ContentReader) -> Iterator[BaseFile]:
+    """The files of a base as a store has them; no more bytes than the terms state are fetched."""
+    left = base.size
+    found = dict(_paths(base, store))
+    check_paths(path for path in found if path)
+    for path, cid in sorted(found.items()):
+        pieces = store.stream(cid.digest, left)
+        left -= store.root(cid.digest).size
+        yield BaseFile(path, pieces)
+
+
+def _paths(base: FrozenBase, store: ContentReader) -> Iterator[tuple[str, CID]]:
+    """Path and CID of each file; an empty path where the base is one file."""
+    try:
+        cid = CID.parse(base.cid)
+    except InvalidCID as fault:
+        raise InvalidBundle(str(fault)) from None
+    folder = FolderInStore(store, max(base.size, MAX_DIRECTORY_BYTES))
+    if folder.is_folder(cid):
+        yield from folder.walk(cid)
+    else:
+        yield "", cid
+
+
+def _copy(file: BaseFile, place: Path, left: Allowance) -> None:
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(place, flags, 0o444), "wb") as target:
+        for piece in file.pieces:
+            left.take(len(piece))
+            target.write(piece)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _close(part: Path) -> None:
+    """Close the folders to writers, the innermost first."""
+    for folder, _, _ in os.walk(part, topdown=False):
+        sync_directory(Path(folder))
+        os.chmod(folder, 0o555)
+
+
+def _nothing(name: str) -> bool:
+    """Leave out no file of a copy: whatever is in it would be shown."""
+    return False
