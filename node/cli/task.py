@@ -11,8 +11,9 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.cli.output import CommandError, console, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
 from fedgrove.node.cli.task_check import check
+from fedgrove.node.cli.task_new import new
+from fedgrove.node.methods.training.suggestion import TERMS, suggested_by
 from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
-from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
@@ -34,26 +35,7 @@ Directory = Annotated[Path, typer.Option(help="The client's directory, in which 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 
 
-@app.command("new")
-def new(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
-    as_json: JsonFlag = False,
-) -> int:
-    """Write a folder that runs: a task with model and data, a test, example data, a README.
-
-    Example: fedgrove task new readmission --kind tabular
-    """
-    if kind not in KINDS:
-        raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    names = begin(folder, kind)
-    if as_json:
-        print_json({"folder": str(folder), "kind": kind, "files": names})
-    else:
-        _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
-    return 0
-
-
+app.command("new")(new)
 app.command("check")(check)
 
 
@@ -74,6 +56,12 @@ def pack_task(
     """
     place = _store_name(store, config, needed=False)
     _check_apart(place, source)
+    shipped = suggested_by(source).task.name
+    if shipped:
+        raise CommandError(
+            f"{source} has no code: it names the shipped task {shipped}, so there is nothing to pack; copy the tables "
+            f"of its {TERMS} into the federation's terms"
+        )
     bundle = pack(source, relock)
     if place:
         publish(bundle, open_for_writing(place))

@@ -11,16 +11,14 @@ from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import cluster_terms, membership_for
-from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
-from fedgrove.node.methods.training.suggestion import suggested_by
+from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskProcess
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.sandbox.worker import Worker
-from fedgrove.node.tasks.bundle import Bundle, pack, publish
-from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.bundle import Bundle
 
 TEST = "test"
 """How the name of the coordinator's source begins, next to the clients'."""
@@ -40,7 +38,7 @@ class TaskSubject:
     Parameters
     ----------
     folder : Path
-        The task's.
+        The task's, or one whose ``terms.toml`` names a shipped task.
     source : Path
         What its ``data`` reads: a folder with a source for each client, in the order of their names, and perhaps one
         whose name starts with ``test`` for the coordinator; any other is shared out, each client taking every n-th
@@ -57,33 +55,32 @@ class TaskSubject:
         self, folder: Path, source: Path, mode: Mode, stack: ExitStack, changes: Mapping[str, Any] | None = None
     ) -> None:
         self._source, self._mode, self._stack = source, mode, stack
-        self._bundle = pack(folder)
-        self._suggestion = suggested_by(folder, changes)
+        self._code = read_code(folder, changes)
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))) / "task"
-        write_folder(self._folder, self._bundle.contents)
+        write_code(self._folder, self._code.bundle)
         self._clients = 1
         self._processes: dict[Path | None, TaskProcess] = {}
 
     @property
     def strategy(self) -> str:
         """The local training strategy that suits the task."""
-        return self._suggestion.default_strategy
+        return self._code.suggestion.default_strategy
 
     @property
-    def bundle(self) -> Bundle:
-        """The task, packed."""
-        return self._bundle
+    def bundle(self) -> Bundle | None:
+        """The task, packed; None for a shipped task."""
+        return self._code.bundle
 
     def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
         self._clients = plan.clients
-        suggested = self._suggestion.task
-        task = TaskSettings(str(publish(self._bundle, store)), suggested.keep, suggested.options, suggested.shared)
+        self._code.publish(store)
+        suggested = self._code.suggestion
         common = common_terms(plan, "task")
-        common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
+        common["masking"] = replace(common["masking"], bound=suggested.bound)
         clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
         common |= {"method": clusters or TrainingTerms(), "membership": membership_for(clusters)}
-        config = FederationConfig(task=task, training=self._suggestion.training, **common)
+        config = FederationConfig(task=self._code.settings, training=suggested.training, **common)
         model = self._open(config, self._one_source()).first_model()
         first = method_of(config).first_from(model)
         store.put(first)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.base.nested_tables import merged
-from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
+from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
 from fedgrove.node.base.strict_toml import parse_toml
-from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
 from fedgrove.node.tasks.folder import read_file
 
 TERMS = "terms.toml"
@@ -16,11 +16,19 @@ TERMS = "terms.toml"
 
 @dataclass(frozen=True)
 class SuggestedTable:
-    """The ``[task]`` table of a suggestion: that of the terms, without the bundle."""
+    """The ``[task]`` table of a suggestion: that of the terms, without the bundle.
+
+    ``name`` is that of a shipped task, where the folder has no code.
+    """
 
     keep: tuple[str, ...] = ()
-    options: dict[str, Scalar] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     shared: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name:
+            TaskSettings("", self.keep, self.options, self.shared, self.name)
 
 
 @dataclass(frozen=True)
