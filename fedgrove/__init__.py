@@ -27,12 +27,24 @@ if TYPE_CHECKING:
     from fedgrove.auditing import audit
     from fedgrove.demonstrating import demo
     from fedgrove.history import History, Round
-    from fedgrove.node.learning.tasks import Data, Task
+    from fedgrove.node.learning.tasks import Data, Standardise, Task
     from fedgrove.running import Run, RunRound
     from fedgrove.simulating import simulate
 
 __version__ = version("fedgrove")
-__all__ = ["Data", "History", "Round", "Run", "RunRound", "Task", "__version__", "audit", "demo", "simulate"]
+__all__ = [
+    "Data",
+    "History",
+    "Round",
+    "Run",
+    "RunRound",
+    "Standardise",
+    "Task",
+    "__version__",
+    "audit",
+    "demo",
+    "simulate",
+]
 
 _HOMES = {
     "Data": "fedgrove.node.learning.tasks",
@@ -40,6 +52,7 @@ _HOMES = {
     "Round": "fedgrove.history",
     "Run": "fedgrove.running",
     "RunRound": "fedgrove.running",
+    "Standardise": "fedgrove.node.learning.tasks",
     "Task": "fedgrove.node.learning.tasks",
     "audit": "fedgrove.auditing",
     "demo": "fedgrove.demonstrating",

@@ -14,6 +14,7 @@ from fedgrove.node.lab.simulation.plan import PLACES, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
+from fedgrove.node.learning.tables.settings import Column, TableSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.settings import ProCflSettings
@@ -79,6 +80,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
     "plan": ("simulate.md", plan),
     "task": ("simulate.md", lambda: _fields(SimulatedTask)),
+    "tabular": ("tables.md", lambda: _fields(TableSettings)),
+    "column": ("tables.md", lambda: _fields(Column)),
     "partition": ("simulate.md", lambda: _fields(PartitionSettings)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{
@@ -103,10 +106,15 @@ def _fields(kind: type) -> str:
     """A table of a dataclass's fields; what they mean is taken from the Attributes of its docstring."""
     lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
     for names, meaning in _attributes(kind.__doc__ or ""):
-        defaults = {item.name: item.default for item in dataclasses.fields(kind)}
+        fields = {item.name: item for item in dataclasses.fields(kind)}
         keys = ", ".join(f"`{name}`" for name in names)
-        lines.append(_row([keys, ", ".join(_default(defaults[name]) for name in names), meaning]))
+        lines.append(_row([keys, ", ".join(_default_of(fields[name]) for name in names), meaning]))
     return "\n".join(lines)
+
+
+def _default_of(item: dataclasses.Field) -> str:
+    needed = item.default is item.default_factory is dataclasses.MISSING
+    return "required" if needed else _default(item.default)
 
 
 def _default(value: object) -> str:

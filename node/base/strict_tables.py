@@ -9,7 +9,11 @@ from typing import Any, Literal
 Scalar = bool | int | float | str
 """A value of a table that may be any of these."""
 
+Option = object
+"""A value of a table that somebody else gives a meaning: a scalar, or lists and tables of them."""
+
 _MAX_BITS = 256
+_MAX_DEPTH = 8  # of the lists and tables of an option
 _MAX_SHOWN = 100
 
 
@@ -102,6 +106,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise InvalidConfig(f"{where} must be a table")
         return {str(key): _convert(arguments[1], item, join(where, key)) for key, item in value.items()}
+    if kind is Option:
+        return _option(value, where, _MAX_DEPTH)
     if kind == Scalar:
         if type(value) not in arguments:
             raise InvalidConfig(f"{where} must be text, a number, true or false, not {_shown(value)}")
@@ -109,6 +115,16 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _convert(next(a for a in arguments if a is not type(None)), value, where)
     return _scalar(kind, value, where)
+
+
+def _option(value: Any, where: str, depth: int) -> Option:
+    if depth == 0:
+        raise InvalidConfig(f"{where} must be nested at most {_MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        return {str(key): _option(item, join(where, key), depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_option(item, where, depth - 1) for item in value]
+    return _convert(Scalar, value, where)
 
 
 def _scalar(kind: type, value: Any, where: str) -> Any:

@@ -16,6 +16,7 @@ from fedgrove.node.cli.output import CommandError, console, print_json, read_pas
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
+from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
@@ -23,8 +24,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.sandbox.settings import Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
-from fedgrove.node.tasks.bundle import pack, publish
-from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.bundle import Bundle, pack, publish
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
@@ -91,20 +91,18 @@ def _with_task(
 ) -> FederationConfig:
     """The terms with the digest of the task's first model, which goes to the store with the bundle."""
     assert terms.task is not None
-    if folder is None or not store:
+    if not store or (folder is None and not terms.task.name):
         raise CommandError(
-            "the terms have a [task]: give its folder with --task, and with --store where all can read it"
+            "the terms have a [task]: give its folder with --task (not for a shipped task), and with --store where all "
+            "can read it and its first model"
         )
-    bundle = pack(folder)
-    if str(bundle.cid) != terms.task.bundle:
-        raise CommandError(
-            f"{folder} packs to {bundle.cid}, and the terms name {terms.task.bundle}: correct task.bundle"
-        )
+    bundle = None if folder is None or terms.task.name else _packed(folder, terms.task.bundle)
     content = open_for_writing(store)
-    publish(bundle, content)
+    if bundle is not None:
+        publish(bundle, content)
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as place, ExitStack() as stack:
         code = Path(place) / "task"
-        write_folder(code, bundle.contents)
+        write_code(code, bundle)
         shown = BaseShelf(Path(place)).open_all(terms.task.bases, BaseSources(bases, content))
         process = open_process(choose(sandbox), Visible(code, bases=shown))
         stack.callback(process.close)
@@ -112,6 +110,13 @@ def _with_task(
         first = method_of(terms).first_from(data.first_model())
     content.put(first)
     return with_first_model(terms, first)
+
+
+def _packed(folder: Path, named: str) -> Bundle:
+    bundle = pack(folder)
+    if str(bundle.cid) != named:
+        raise CommandError(f"{folder} packs to {bundle.cid}, and the terms name {named}: correct task.bundle")
+    return bundle
 
 
 def _check_roles(terms: FederationConfig, roles: dict[str, str], one_account: bool) -> None:

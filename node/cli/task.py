@@ -22,8 +22,9 @@ from fedgrove.node.cli.task_bases import (
     store_name,
 )
 from fedgrove.node.cli.task_check import check
+from fedgrove.node.cli.task_new import new
+from fedgrove.node.methods.training.suggestion import TERMS, suggested_by
 from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
-from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
@@ -40,26 +41,7 @@ BundleName = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle's 
 Directory = Annotated[Path, typer.Option(help="The client's directory, in which approvals are kept.")]
 
 
-@app.command("new")
-def new(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
-    as_json: JsonFlag = False,
-) -> int:
-    """Write a folder that runs: a task with model and data, a test, example data, a README.
-
-    Example: fedgrove task new readmission --kind tabular
-    """
-    if kind not in KINDS:
-        raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    names = begin(folder, kind)
-    if as_json:
-        print_json({"folder": str(folder), "kind": kind, "files": names})
-    else:
-        say(f"wrote {', '.join(names)} to {folder}: start with README.md")
-    return 0
-
-
+app.command("new")(new)
 app.command("check")(check)
 
 
@@ -80,6 +62,12 @@ def pack_task(
     """
     place = store_name(store, config, needed=False)
     _check_apart(place, source)
+    shipped = suggested_by(source).task.name
+    if shipped:
+        raise CommandError(
+            f"{source} has no code: it names the shipped task {shipped}, so there is nothing to pack; copy the tables "
+            f"of its {TERMS} into the federation's terms"
+        )
     bundle = pack(source, relock)
     if place:
         publish(bundle, open_for_writing(place))

@@ -16,12 +16,12 @@ from fedgrove.node.sandbox.modes import AUTO, choose
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
-from fedgrove.node.tasks.bundle import Bundle, draft, has_lock
-from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.bundle import has_lock
 from fedgrove.node.tasks.names import BundleError
 
 if TYPE_CHECKING:
     from fedgrove.node.methods.training.task_check import TaskCheck
+    from fedgrove.node.methods.training.task_code import TaskCode
     from fedgrove.node.methods.training.task_probe import TaskProbe
     from fedgrove.node.protocol.terms import FederationConfig
 
@@ -82,16 +82,17 @@ class _Checks:
             TaskCheck,
             TaskTrial,
             check_bases,
-            check_bundle,
+            check_code,
         )
+        from fedgrove.node.methods.training.task_code import draft_code, write_code
 
         try:
-            bundle = draft(self._source)
-            config = _terms(bundle)
+            code = draft_code(self._source)
+            config = _terms(code)
         except (BundleError, InvalidConfig) as fault:
             yield TaskCheck("bundle", CheckResult.FAILED, str(fault))
             return
-        yield check_bundle(bundle, has_lock(self._source))
+        yield check_code(code, has_lock(self._source))
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         assert config.task is not None
         try:
@@ -101,17 +102,17 @@ class _Checks:
             return
         if config.task.bases:
             yield check_bases(config.task.bases)
-        write_folder(place / "task", bundle.contents)
-        data, reason = self._open_data(config, bundle, place)
+        write_code(place / "task", code.bundle)
+        data, reason = self._open_data(config, code, place)
         yield from TaskTrial(config, self._probe(config, place / "task", data), reason).checks()
 
-    def _open_data(self, config: "FederationConfig", bundle: Bundle, place: Path) -> tuple[Path | None, str]:
+    def _open_data(self, config: "FederationConfig", code: "TaskCode", place: Path) -> tuple[Path | None, str]:
         """The data to check with, or why there are none."""
         from fedgrove.node.methods.training.task_data import TaskFailed
 
         if self._data is not None:
             return self._data.resolve(), ""
-        if EXAMPLE not in bundle.contents:
+        if code.bundle is None or EXAMPLE not in code.bundle.contents:
             return None, NO_DATA
         try:
             ending, content = self._probe(config, place / "task", None).example()
@@ -134,17 +135,15 @@ class _Checks:
         return probe
 
 
-def _terms(bundle: Bundle) -> "FederationConfig":
+def _terms(code: "TaskCode") -> "FederationConfig":
     """Terms with the task, as its author suggests them; InvalidConfig if they cannot be."""
-    from fedgrove.node.methods.training.suggestion import TERMS, read_suggestion
     from fedgrove.node.methods.training.terms import TrainingTerms
     from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
 
-    suggestion = read_suggestion(bundle.contents.get(TERMS), f"{TERMS} of the task")
     return FederationConfig(
         method=TrainingTerms(),
-        task=suggestion.task.settings(str(bundle.cid)),
-        training=suggestion.training,
+        task=code.settings,
+        training=code.suggestion.training,
         strategy=StrategySettings("fedavg"),
-        masking=MaskingSettings(bound=suggestion.bound),
+        masking=MaskingSettings(bound=code.suggestion.bound),
     )

@@ -1,5 +1,6 @@
-"""A member's data under a task that it has approved, for the services."""
+"""A member's data under a task that it has approved, or that ships with fedgrove, for the services."""
 
+import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -67,7 +68,10 @@ def approved_data(
     NotApproved, InvalidBundle, InvalidBase, StoreError, SandboxUnavailable
     """
     assert terms.task is not None
-    folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
+    if terms.task.name:  # a shipped task, whose code is fedgrove's own: there is nothing to approve, and no folder
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+    else:
+        folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
     shown = BaseShelf(directory).open_all(terms.task.bases, BaseSources(bases, store))
     visible = Visible(folder, source, shown)
     process = open_process(choose(reach.sandbox), visible, job_limits(terms, reach), private)

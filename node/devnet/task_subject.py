@@ -12,15 +12,14 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import cluster_terms, membership_for
 from fedgrove.node.methods.terms import method_of, with_first_model
-from fedgrove.node.methods.training.suggestion import suggested_by
+from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
-from fedgrove.node.tasks.bundle import Bundle, pack, publish
-from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.bundle import Bundle
 
 TEST = "test"
 """How the name of the coordinator's source begins, next to the clients'."""
@@ -40,7 +39,7 @@ class TaskSubject:
     Parameters
     ----------
     folder : Path
-        The task's.
+        The task's, or one whose ``terms.toml`` names a shipped task.
     source : Path
         What its ``data`` reads: a folder with a source for each client, in the order of their names, and perhaps one
         whose name starts with ``test`` for the coordinator; any other is shared out, each client taking every n-th
@@ -65,34 +64,34 @@ class TaskSubject:
         bases: Mapping[str, Path] | None = None,
     ) -> None:
         self._source, self._mode, self._stack = source, mode, stack
-        self._bundle = pack(folder)
-        self._suggestion = suggested_by(folder, changes)
+        self._code = read_code(folder, changes)
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         self._folder = place / "task"
-        write_folder(self._folder, self._bundle.contents)
-        self._bases = BaseShelf(place).open_all(self._suggestion.task.bases, BaseSources(bases or {}))
+        write_code(self._folder, self._code.bundle)
+        self._bases = BaseShelf(place).open_all(self._code.suggestion.task.bases, BaseSources(bases or {}))
         self._clients = 1
         self._processes: dict[Path | None, TaskProcess] = {}
 
     @property
     def strategy(self) -> str:
         """The local training strategy that suits the task."""
-        return self._suggestion.default_strategy
+        return self._code.suggestion.default_strategy
 
     @property
-    def bundle(self) -> Bundle:
-        """The task, packed."""
-        return self._bundle
+    def bundle(self) -> Bundle | None:
+        """The task, packed; None for a shipped task."""
+        return self._code.bundle
 
     def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """As ``Subject`` says; InvalidConfig or TaskFailed if the task cannot be had under these terms."""
         self._clients = plan.clients
-        task = self._suggestion.task.settings(str(publish(self._bundle, store)))
+        self._code.publish(store)
+        suggested = self._code.suggestion
         common = common_terms(plan, "task")
-        common["masking"] = replace(common["masking"], bound=self._suggestion.bound)
+        common["masking"] = replace(common["masking"], bound=suggested.bound)
         clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
         common |= {"method": clusters or TrainingTerms(), "membership": membership_for(clusters)}
-        config = FederationConfig(task=task, training=self._suggestion.training, **common)
+        config = FederationConfig(task=self._code.settings, training=suggested.training, **common)
         model = self._open(config, self._one_source()).first_model()
         first = method_of(config).first_from(model)
         store.put(first)

@@ -295,10 +295,21 @@ def _check_task(config: FederationConfig, task: TaskSettings) -> None:
     check_value(fine, "shared.digest", "left out where [task] is given: name a file of the bundle as task.shared")
     needs = config.strategy.name in SHARING and not task.shared
     check_value(not needs, "task.shared", f"a file of the bundle where strategy.name is {config.strategy.name}")
+    if task.table is not None and task.table.scale == "federated":
+        _check_sums(config)
     check_value(config.model is None, "model", "left out where [task] is given: the task brings the model")
     for name in ("crop", "flip", "erase"):
         fine = not getattr(config.training, name)
         check_value(fine, f"training.{name}", "left out where [task] is given: the task's data() augments")
+
+
+def _check_sums(config: FederationConfig) -> None:
+    """What terms must say where a first round sums means and second moments of columns, all within ±1."""
+    fine = config.method.name == "training"
+    check_value(fine, "task.options.scale", f"ranges or none with [{config.method.name}]: members train several models")
+    fine = config.privacy is None
+    check_value(fine, "task.options.scale", "ranges or none with [privacy]: sums of columns would have no noise")
+    check_value(config.masking.bound >= 1, "masking.bound", 'at least 1 where task.options.scale is "federated"')
 
 
 def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, strategy: StrategySettings) -> None:

@@ -1,5 +1,6 @@
 """A folder to begin with: a model, a reader of data, a test and a README, for one kind of data."""
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -17,7 +18,11 @@ def begin(folder: Path, kind: str) -> list[str]:
         The folder is not empty, or cannot be written to.
     """
     source = resources.files("fedgrove.node.tasks") / "templates" / kind
-    files = {each.name: each.read_bytes() for each in source.iterdir() if each.is_file()}
+    return write_new(folder, {each.name: each.read_bytes() for each in source.iterdir() if each.is_file()})
+
+
+def write_new(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write files by their names into a folder, made when missing, and return the names; raises as ``begin``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

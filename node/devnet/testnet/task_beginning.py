@@ -26,7 +26,7 @@ class TaskBeginning:
     """The terms, the packed task, the clients' data, and the coordinator's if there are any."""
 
     config: FederationConfig
-    bundle: Bundle
+    bundle: Bundle | None
     parts: list[TaskPart]
     test: Path | None
 
@@ -60,8 +60,13 @@ def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, key
     return TaskBeginning(config, subject.bundle, parts, test)
 
 
-def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: Bundle) -> None:
-    """Approve the task for each participant, in whose name the user, who makes them, decides."""
+def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: Bundle | None) -> None:
+    """Approve the task for each participant, in whose name the user, who makes them, decides.
+
+    Nobody has to approve a shipped task, which has no bundle.
+    """
+    if bundle is None:
+        return
     for name, keys in everyone.items():
         Approvals(layout.participant(name).state, keys.address).approve(keys.account, bundle)
 

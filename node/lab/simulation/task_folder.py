@@ -12,11 +12,12 @@ from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
 from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
 from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
-from fedgrove.node.tasks.folder import remove_folder, write_folder
+from fedgrove.node.tasks.folder import remove_folder
 
 TEST = "test"
 """How the name of a source to evaluate on begins, next to the clients'."""
@@ -67,14 +68,15 @@ def opened_task(plan: Plan, mode: Mode, bases: Mapping[str, Path] | None = None)
     bundle = _packed(task)
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as temporary:
         folder = Path(temporary) / "task"
-        write_folder(folder, bundle.contents)
+        write_code(folder, bundle)
         shown = BaseShelf(Path(temporary)).open_all(task.bases, BaseSources(bases or {}))
         kept = tuple((name, str(path)) for name, path in shown.items())
         place = TaskPlace(str(folder), str(source.resolve()), mode, kept)
         try:
             clients, tests = _shared_out(plan, place, terms_of(plan))
             held_out = tuple(each for each in tests if each.description.held_out)
-            yield OpenedTask(place, _digest(str(bundle.cid), source), clients, held_out)
+            name = task.name if bundle is None else str(bundle.cid)
+            yield OpenedTask(place, _digest(name, source), clients, held_out)
         finally:
             end_process()
             remove_folder(Path(temporary))
@@ -83,12 +85,12 @@ def opened_task(plan: Plan, mode: Mode, bases: Mapping[str, Path] | None = None)
 def terms_of(plan: Plan) -> TaskTerms:
     """What of a plan its task depends on."""
     task, buffers = plan.task or SimulatedTask(), plan.privacy is None
-    learned = (task.options, task.keep, task.shared, buffers, plan.strategy, plan.options)
+    learned = (task.name, task.options, task.keep, task.shared, buffers, plan.strategy, plan.options)
     return TaskTerms(*learned, plan.training, plan.seed)
 
 
 def _given(plan: Plan) -> tuple[SimulatedTask, Path]:
-    if plan.task is None or not plan.task.folder:
+    if plan.task is None or not (plan.task.folder or plan.task.name):
         raise InvalidPlan("task.folder is missing: give --task, the task's folder")
     if not plan.source:
         raise InvalidPlan("data.source is missing: give --data, what the task's data() reads")
@@ -98,13 +100,14 @@ def _given(plan: Plan) -> tuple[SimulatedTask, Path]:
     return plan.task, source
 
 
-def _packed(task: SimulatedTask) -> Bundle:
-    bundle = pack(Path(task.folder))
-    name = str(bundle.cid)
+def _packed(task: SimulatedTask) -> Bundle | None:
+    """The bundle of the folder; None for a shipped task."""
+    bundle = None if task.name else pack(Path(task.folder))
+    name = "" if bundle is None else str(bundle.cid)
     if task.bundle not in ("", name):
         raise InvalidPlan(f"task.bundle is {task.bundle}, and {task.folder} packs to {name}: give the folder of that")
     try:
-        TaskSettings(name, task.keep, dict(task.options), task.shared, task.bases)
+        TaskSettings(name, task.keep, dict(task.options), task.shared, task.bases, task.name)
     except ValueError as fault:
         raise InvalidPlan(f"task: {fault}") from None
     return bundle

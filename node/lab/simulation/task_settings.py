@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fedgrove.node.base.frozen_base import FrozenBase
-from fedgrove.node.base.strict_tables import Scalar
+from fedgrove.node.base.strict_tables import Option
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class SimulatedTask:
         The task's, or its one Python file.
     bundle : str
         CID that the folder must pack to, as a federation's terms state it; empty: whatever it packs to.
+    name : str
+        A shipped task, as ``tabular``, in place of a folder with code.
     keep : tuple of str
         Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
     options : mapping
@@ -29,7 +31,8 @@ class SimulatedTask:
 
     folder: str = ""
     bundle: str = ""
+    name: str = ""
     keep: tuple[str, ...] = ()
-    options: Mapping[str, Scalar] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
     shared: str = ""
     bases: tuple[FrozenBase, ...] = ()

@@ -18,6 +18,7 @@ from fedgrove.node.learning.strategies.base import Strategy
 from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.example import example_data
 from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
     build,
@@ -129,6 +130,9 @@ def _trained(
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
+    """The shipped task that the terms name, or that of the folder."""
+    if header["name"]:
+        return shipped_task(header["name"], header["options"])
     return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
 
 

@@ -18,6 +18,7 @@ from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies import Moon
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from fedgrove.node.learning.tasks.adapter import TaskModel
+from fedgrove.node.learning.tasks.standardise import fill, refuse_at_home
 from fedgrove.node.learning.tasks.strategies import begin, local_data
 from fedgrove.node.learning.tasks.task import InvalidTask, Pairs, Task
 from fedgrove.node.learning.training import DivergedTraining, LocalUpdate, generator_of, reproducible
@@ -56,11 +57,13 @@ def build(task: Task, keep: Sequence[str] = (), buffers: bool = True) -> TaskMod
     Raises
     ------
     InvalidTask
-        ``model`` returns no module, or one without federated tensors.
+        ``model`` returns no module, one without federated tensors, or one that standardises where it cannot.
     """
     module = task.model()
     if not isinstance(module, torch.nn.Module):
         raise InvalidTask(f"model(self) must return a torch module, not {type(module).__name__}")
+    if not buffers:
+        refuse_at_home(module, keep)
     model = TaskModel(module, keep, buffers)
     model.federated.read()
     return model
@@ -107,6 +110,9 @@ def train_task(
 ) -> LocalUpdate:
     """Train the global model on one client's data. As ``node.learning.training.train``, for a task.
 
+    Where the global model standardises by statistics that it does not hold yet, the round sums them instead
+    (``tasks.standardise``).
+
     Parameters
     ----------
     data : dataset
@@ -134,6 +140,7 @@ def train_task(
         _seed("task", seed, client, number)
         model.federated.restore(without_prefix(HOME, kept))
         model.load(tensors)
+        sums = fill(model.module, model.federated.buffers, lambda: _evaluate(task, model, data))
         start = RoundStart(
             number,
             rounds,
@@ -145,7 +152,10 @@ def train_task(
         )
         term = begin(strategy, task, model, start)
         shuffling = generator_of("training", seed, client, number)
-        loss = _descend(task, model, start.samples, term, settings, number, shuffling)
+        if sums:
+            loss = _evaluate(task, model, data)["loss"] / len(data)
+        else:
+            loss = _descend(task, model, start.samples, term, settings, number, shuffling)
         end = term.finish()
         upload = {**model.tensors(), **end.extras}
         home = prefixed(HOME, model.federated.at_home())
@@ -161,18 +171,26 @@ def evaluate_task(
     task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray], device: str = "cpu"
 ) -> Sums:
     """Sum the task's metrics, and its loss, over all samples of a dataset."""
-    totals: dict[str, float] = {}
-    with reproducible(), torch.no_grad(), on_device(model.module, device):
+    with reproducible(), on_device(model.module, device):
         _seed("evaluation", 0, 0, 0)
         model.load(tensors)
-        model.module.eval()
-        for inputs, targets, count in _batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
-            inputs, targets = placed(inputs, model.device), placed(targets, model.device)
-            output = model(inputs)
-            sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
-            for name, value in sums.items():
-                totals[name] = totals.get(name, 0.0) + float(value)
-    return Sums(len(data), totals)
+        return Sums(len(data), _evaluate(task, model, data))
+
+
+@torch.no_grad()
+def _evaluate(task: Task, model: TaskModel, data: Any) -> dict[str, float]:
+    """The sums of the model as it is."""
+    totals: dict[str, float] = {}
+    training = model.module.training
+    model.module.eval()
+    for inputs, targets, count in _batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
+        inputs, targets = placed(inputs, model.device), placed(targets, model.device)
+        output = model(inputs)
+        sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
+        for name, value in sums.items():
+            totals[name] = totals.get(name, 0.0) + float(value)
+    model.module.train(training)
+    return totals
 
 
 def targets_of(task: Task, data: Any) -> torch.Tensor:

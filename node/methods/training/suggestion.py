@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
-from fedgrove.node.base.strict_tables import InvalidConfig, Scalar, build
+from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
 from fedgrove.node.tasks.folder import read_file
@@ -17,19 +17,25 @@ TERMS = "terms.toml"
 
 @dataclass(frozen=True)
 class SuggestedTable:
-    """The ``[task]`` table of a suggestion: that of the terms, without the bundle."""
+    """The ``[task]`` table of a suggestion: that of the terms, without the bundle.
+
+    ``name`` is that of a shipped task, where the folder has no code.
+    """
 
     keep: tuple[str, ...] = ()
-    options: dict[str, Scalar] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     shared: str = ""
     bases: tuple[FrozenBase, ...] = ()
+    name: str = ""
 
     def __post_init__(self) -> None:
         check_bases(self.bases)
+        if self.name:
+            self.settings("")
 
     def settings(self, bundle: str) -> TaskSettings:
-        """The ``[task]`` table of terms that name a bundle."""
-        return TaskSettings(bundle, self.keep, self.options, self.shared, self.bases)
+        """The ``[task]`` table of terms that name a bundle; empty for a shipped task."""
+        return TaskSettings(bundle, self.keep, self.options, self.shared, self.bases, self.name)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
 from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.task_code import TaskCode
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.frames import printable
-from fedgrove.node.tasks.bundle import Bundle
 
 _NAMED = 4  # tensors that a sentence names
 _LONGEST = 500  # characters of a sentence: names of tensors are the task's own
@@ -53,15 +53,18 @@ class _Step:
     needed: bool = False
 
 
-def check_bundle(bundle: Bundle, locked: bool) -> TaskCheck:
+def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     """The files, and whether the packages that the lock names are installed in these versions.
 
     Parameters
     ----------
-    bundle : Bundle
+    code : TaskCode
     locked : bool
         Whether the lock lies next to the sources; if not, packing will write the one in the bundle.
     """
+    bundle = code.bundle
+    if bundle is None:
+        return TaskCheck("bundle", CheckResult.OK, f"the shipped task {code.name}, without code", {"name": code.name})
     differences, packages = bundle.lock.differences(), dict(bundle.lock.packages)
     values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "locked": locked}
     values |= {"packages": packages, "differences": list(differences)}

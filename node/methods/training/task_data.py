@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from fedgrove.node.base.strict_tables import InvalidConfig, Scalar
+from fedgrove.node.base.strict_tables import InvalidConfig, Option
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import TrainingSettings
@@ -51,6 +51,8 @@ class TaskTerms:
 
     Attributes
     ----------
+    name : str
+        Of a shipped task; empty: the task is a folder's.
     options : mapping
         Keyword arguments of the task's class.
     keep : tuple of str
@@ -67,7 +69,8 @@ class TaskTerms:
         Root of all randomness.
     """
 
-    options: Mapping[str, Scalar]
+    name: str
+    options: Mapping[str, Option]
     keep: tuple[str, ...]
     shared: str
     buffers: bool
@@ -82,6 +85,7 @@ class TaskTerms:
         assert config.task is not None
         task, strategy, buffers = config.task, config.strategy, config.privacy is None
         return cls(
+            task.name,
             task.options,
             task.keep,
             task.shared,
@@ -140,6 +144,7 @@ class TaskData:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
         self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
         self._terms: dict[str, Any] = {
+            "name": terms.name,
             "options": dict(terms.options),
             "keep": list(terms.keep),
             "buffers": terms.buffers,
@@ -245,7 +250,8 @@ class TaskData:
             told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
             if told:
                 raise DivergedTraining(told) from None
-            raise TaskFailed(str(fault)) from None
+            # A sentence about a table, which a person wrote who knows of no code: it needs no word about who says it.
+            raise TaskFailed(str(fault).partition("InvalidTable: ")[2] or str(fault)) from None
         except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
             raise TaskFailed(str(fault)) from None
         except OSError as fault:  # closed by another thread, in the middle of a job

@@ -24,13 +24,16 @@ _SLOW = {
 def open_process(
     mode: Mode, visible: Visible, limits: JobLimits | None = None, private: Iterable[Path] = ()
 ) -> TaskProcess:
-    """A process for jobs of the task in ``visible.task``, a packed folder; the other parameters are ``Worker``'s."""
+    """A process for jobs of the task in ``visible.task``, packed or empty; the other parameters are ``Worker``'s."""
     preload = (*PRELOADED, *slow_imports(visible.task))
     return TaskProcess(Worker(mode, visible, limits, preload, private))
 
 
 def slow_imports(folder: Path) -> tuple[str, ...]:
-    """Modules of the well-known packages that a task's lock names, as far as they are installed."""
-    named = dict(PackageLock.from_bytes((folder / LOCK_NAME).read_bytes()).packages)
+    """Modules of the well-known packages that a task's lock names, if installed; a shipped task has no lock."""
+    lock = folder / LOCK_NAME
+    if not lock.exists():
+        return ()
+    named = dict(PackageLock.from_bytes(lock.read_bytes()).packages)
     modules = [module for package, known in _SLOW.items() if package in named for module in known]
     return tuple(module for module in modules if find_spec(module.partition(".")[0]))

@@ -120,7 +120,7 @@ def test_a_federations_task_takes_its_folder_beside_the_bundle(read, tmp_path):
     folder = write_task(tmp_path / "points")
     assert read(terms.replace("[network]", "[strategy]\nname = 'moon'\n[network]")).task.folder == ""
     plan = read(terms + "[strategy]\nname = 'moon'\n", {"task": {"folder": str(folder)}, "data": {"source": "x"}})
-    assert plan.task == SimulatedTask(str(folder), bundle, (), {"hidden": 4})
+    assert plan.task == SimulatedTask(str(folder), bundle, "", (), {"hidden": 4})
     assert (plan.bound, plan.training, plan.strategy) == (4.0, TrainingSettings(), "moon")
 
 

@@ -38,9 +38,14 @@ def test_the_file_gives_task_training_and_bound(suggested):
     ("text", "sentence"),
     [
         ("bound = ", "terms.toml: "),
-        ("[task]\nbundle = 'bafy'", r"terms.toml: unknown key task.bundle; known in task: bases, keep, "),
+        (
+            "[task]\nbundle = 'bafy'",
+            r"terms.toml: unknown key task.bundle; known in task: bases, keep, name",
+        ),
         ("[training]\nepochs = 0", "terms.toml: training: epochs must be"),
-        ("[task.options]\nhidden = [1]", "terms.toml: task.options.hidden must be text, a number, true or false"),
+        ("[task.options]\nborn = 1970-01-01", "terms.toml: task.options.born must be text, a number, true or false"),
+        ("[task]\nname = 'mine'", "terms.toml: task.name must be one of tabular"),
+        ("[task]\nname = 'tabular'", "terms.toml: task.options.columns is missing"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_key(text, sentence, suggested):

@@ -1,0 +1,64 @@
+"""``fedgrove task new``: a folder to begin a task with, of code or of terms for a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.learning.tables.drafting import draft_terms
+from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.methods.training.suggestion import TERMS
+from fedgrove.node.tasks.beginning import KINDS, begin, write_new
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
+    table: Annotated[
+        Path | None, typer.Option(help="A table (CSV, Parquet, npz): write terms for it, and no code.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="With --table, the column that is to be learned.")] = "",
+    separator: Annotated[str, typer.Option(help="With --table, the character between the cells of a CSV file.")] = ",",
+    as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
+) -> int:
+    """Write a folder that runs: a task with model and data, a test, example data, a README.
+
+    With --table and --target the folder holds only terms.toml: the shipped task learns tables without code.
+
+    Example: fedgrove task new readmission --kind tabular
+    Example: fedgrove task new readmission --table train.csv --target readmitted
+    """
+    if table is not None:
+        return _draft(folder, table, target, separator, as_json)
+    if kind not in KINDS:
+        raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    names = begin(folder, kind)
+    if as_json:
+        print_json({"folder": str(folder), "kind": kind, "files": names})
+    else:
+        _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
+    return 0
+
+
+def _draft(folder: Path, table: Path, target: str, separator: str, as_json: bool) -> int:
+    if not target:
+        raise CommandError("--table needs --target: name the column that is to be learned")
+    if len(separator) != 1:
+        raise CommandError(f"--separator must be one character, not {separator!r}")
+    try:
+        text = draft_terms(table, target, separator)
+    except InvalidTable as fault:
+        raise CommandError(str(fault)) from None
+    names = write_new(folder, {TERMS: text.encode()})
+    if as_json:
+        print_json({"folder": str(folder), "kind": "table", "files": names})
+    else:
+        _say(
+            f"wrote {TERMS} to {folder}, drafted from {table.name}: make its ranges and categories hold for every "
+            "member's table, and read it before others do"
+        )
+    return 0
+
+
+def _say(sentence: str) -> None:
+    console.print(sentence, soft_wrap=True, markup=False)

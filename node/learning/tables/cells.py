@@ -1,0 +1,81 @@
+"""One cell of a table as a number, a category or a missing value; strict, as terms are agreed for everybody."""
+
+import re
+from collections.abc import Mapping
+
+from fedgrove.node.learning.tables.settings import Column
+
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "?"})
+"""Texts that stand for a missing value, where the terms do not list them as categories."""
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_MAX_DIGITS = 100
+_LARGEST = 3e38  # what float32 holds
+_SHOWN = 40
+
+
+class InvalidCell(ValueError):
+    """A cell does not hold what the terms say; the message is the sentence's end, behind file, place and column."""
+
+
+class MissingCell(ValueError):
+    """A cell holds no value."""
+
+
+def number(cell: object, column: Column) -> float:
+    """The cell's number, within the column's range.
+
+    Raises
+    ------
+    InvalidCell, MissingCell
+    """
+    value = _value(cell)
+    if column.range and not column.range[0] <= value <= column.range[1]:
+        least, largest = column.range
+        raise InvalidCell(f"{shown(cell)} is outside the range {least:g} to {largest:g} that the terms state")
+    return value
+
+
+def category(cell: object, places: Mapping[str, int]) -> int:
+    """The place of the cell's category among those that the terms list.
+
+    Raises
+    ------
+    InvalidCell, MissingCell
+    """
+    text = text_of(cell)
+    found = places.get(text)
+    if found is None:  # a column of whole numbers with gaps is often written as 1.0, 2.0
+        found = places.get(text.removesuffix(".0"))
+    if found is not None:
+        return found
+    if text in MISSING:
+        raise MissingCell
+    raise InvalidCell(f"{shown(cell)} is none of the categories that the terms list")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in plain notation, with a point, that float32 holds."""
+    return len(text) <= _MAX_DIGITS and _NUMBER.fullmatch(text) is not None and abs(float(text)) < _LARGEST
+
+
+def text_of(cell: object) -> str:
+    """The cell as it stands in a CSV file, without blanks around it."""
+    return "" if cell is None else str(cell).strip()
+
+
+def shown(cell: object) -> str:
+    """A cell, fit for a sentence."""
+    text = repr(text_of(cell))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _value(cell: object) -> float:
+    if isinstance(cell, bool):
+        return float(cell)
+    text = text_of(cell)
+    if text in MISSING:
+        raise MissingCell
+    if not is_number(text):
+        raise InvalidCell(f"{shown(cell)} is not a number")
+    return float(text)

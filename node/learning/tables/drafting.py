@@ -1,0 +1,148 @@
+"""Terms to begin with, out of one member's table: a person reads and changes them before anybody agrees to them."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedgrove.node.learning.tables.cells import MISSING, is_number, text_of
+from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
+
+MAX_CATEGORIES, MAX_CLASSES = 50, 20
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEAD = """\
+# A task without code, drafted from {table}. Everything here will be public in the federation's terms.
+# State what holds for every member's table: ranges that no member's numbers leave, and all categories.
+[task]
+name = "tabular"
+
+[task.options]
+"""
+_MODEL = """\
+scale = "ranges"  # or "federated": means and deviations of all members' data, summed under masks in a first round
+model = "linear"  # or "mlp", with hidden = [32] and norm = "none", "batch" or "layer"
+
+[task.options.columns]
+"""
+_TRAINING = """
+[training]
+batch_size = 32
+learning_rate = 0.1
+"""
+
+
+@dataclass
+class _Seen:
+    """What stands in a column: different texts up to a limit, least and largest number, whether something is missing.
+
+    ``numeric`` says whether all texts are numbers, ``whole`` whether these are whole.
+    """
+
+    texts: set[str] = field(default_factory=set)
+    least: float = math.inf
+    largest: float = -math.inf
+    numeric: bool = True
+    whole: bool = True
+    missing: bool = False
+
+    def take(self, text: str) -> None:
+        """Look at one more cell."""
+        if text in MISSING:
+            self.missing = True
+            return
+        if len(self.texts) <= MAX_CATEGORIES:
+            self.texts.add(text)
+        self.numeric = self.numeric and is_number(text)
+        if self.numeric:
+            value = float(text)
+            self.least, self.largest = min(self.least, value), max(self.largest, value)
+            self.whole = self.whole and value.is_integer()
+
+
+def draft_terms(path: Path, target: str, separator: str = ",") -> str:
+    """The text of a ``terms.toml`` for tables as this one.
+
+    Parameters
+    ----------
+    target : str
+        Name of the column that is to be learned.
+
+    Raises
+    ------
+    InvalidTable
+        The table cannot be read, has no such column, or nothing in it can be learned.
+    """
+    names = names_of(path, separator)
+    if target not in names:
+        raise InvalidTable(f"{path.name} has no column {target!r}: name one of {', '.join(names[:20])} as the target")
+    seen = {name: _Seen() for name in names}
+    for row in rows_of(path, names, separator):
+        for each, cell in zip(seen.values(), row.cells, strict=True):
+            each.take(text_of(cell))
+    learned = list(_target(path, target, seen[target]))
+    columns = [_column(name, each) for name, each in seen.items() if name != target]
+    if all(line.startswith("#") for line in columns):
+        raise InvalidTable(f"{path.name} has no column from which {target!r} could be learned")
+    given = _given(seen.values(), separator)
+    lines = [_HEAD.format(table=path.name).rstrip(), *learned, *given, _MODEL.rstrip()]
+    return "\n".join([*lines, *columns, _TRAINING])
+
+
+def _target(path: Path, name: str, seen: _Seen) -> Iterator[str]:
+    yield f"target = {_text(name)}"
+    if len(seen.texts) < 2:
+        raise InvalidTable(f"{path.name}, column {name}: there is nothing to learn where all rows have one value")
+    if len(seen.texts) <= MAX_CLASSES and (seen.whole or not seen.numeric):
+        yield 'kind = "classification"'
+        yield f"classes = {_list(seen.texts)}"
+    elif seen.numeric:
+        yield 'kind = "regression"'
+        yield f"target_range = {_range(seen)}"
+    else:
+        raise InvalidTable(
+            f"{path.name}, column {name}: it has more than {MAX_CLASSES} different texts, too many for classes"
+        )
+
+
+def _given(seen: Iterable[_Seen], separator: str) -> Iterator[str]:
+    if any(each.missing for each in seen):
+        yield 'missing = "drop"  # rows with missing values are left out; "refuse" stops at the first'
+    if separator != ",":
+        yield f"separator = {_text(separator)}"
+
+
+def _column(name: str, seen: _Seen) -> str:
+    key = name if _BARE.fullmatch(name) else _text(name)
+    if name.lower() == "id" or name.lower().endswith("_id"):
+        return f"# {key} is left out: it seems to name rows"
+    if len(seen.texts) < 2:
+        return f"# {key} is left out: all its cells are alike"
+    if seen.numeric and len(seen.texts) > 2:
+        return f'{key} = {{ kind = "number", range = {_range(seen)} }}'
+    if len(seen.texts) <= MAX_CATEGORIES:
+        return f'{key} = {{ kind = "category", values = {_list(seen.texts)} }}'
+    return f"# {key} is left out: it has more than {MAX_CATEGORIES} different texts"
+
+
+def _range(seen: _Seen) -> str:
+    """The range, half as wide again on both sides and rounded outwards; not below zero where no number is.
+
+    Other members' numbers are not this table's, and its own extremes are nobody else's business.
+    """
+    span = seen.largest - seen.least
+    step = 10.0 ** math.floor(math.log10(span))
+    low = seen.least - span / 2
+    least = math.floor((max(0.0, low) if seen.least >= 0 else low) / step) * step
+    largest = math.ceil((seen.largest + span / 2) / step) * step
+    return f"[{least:.12g}, {largest:.12g}]".replace("e+", "e")
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(map(_text, sorted(texts)))}]"
+
+
+def _text(value: str) -> str:
+    """A text as TOML writes it: as JSON does, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

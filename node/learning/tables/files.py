@@ -1,0 +1,171 @@
+"""The rows of a table's file, one after the other: CSV, npz or Parquet, bounded before much is read."""
+
+import csv
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MAX_FILE_BYTES = 4 << 30
+MAX_ROWS = 20_000_000
+_PARQUET_BATCH = 4096
+
+
+class InvalidTable(ValueError):
+    """A table cannot be read as the terms say; the message is one sentence with file, line or row, and column."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a row, in the order of the columns asked for, and its place for people."""
+
+    place: str
+    cells: Sequence[object]
+
+
+def rows_of(path: Path, columns: Sequence[str], separator: str = ",") -> Iterator[Row]:
+    """The rows of a file, with the cells of ``columns`` only.
+
+    Raises
+    ------
+    InvalidTable
+        Another kind of file, one that is too large or damaged, or one without these columns.
+    """
+    _check(path)
+    for count, row in enumerate(_READERS[path.suffix.lower()](path, columns, separator)):
+        if count == MAX_ROWS:
+            raise InvalidTable(f"{path.name} has more than {MAX_ROWS} rows")
+        yield row
+
+
+def names_of(path: Path, separator: str = ",") -> list[str]:
+    """The names of a file's columns; InvalidTable as ``rows_of``."""
+    kind = path.suffix.lower()
+    _check(path)
+    if kind == ".npz":
+        with _npz(path) as arrays:
+            return list(arrays)
+    if kind == ".parquet":
+        with _parquet(path) as file:
+            return list(file.schema_arrow.names)
+    with _csv(path, separator) as lines:
+        return _header(path, lines)
+
+
+def _check(path: Path) -> None:
+    if path.suffix.lower() not in _READERS:
+        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_READERS))}")
+    try:
+        size = path.stat().st_size
+    except OSError as fault:
+        raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
+    if size > MAX_FILE_BYTES:
+        raise InvalidTable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
+
+
+def _from_csv(path: Path, columns: Sequence[str], separator: str) -> Iterator[Row]:
+    with _csv(path, separator) as lines:
+        header = _header(path, lines)
+        chosen = [_index(path, header, name) for name in columns]
+        for cells in lines:
+            if not cells:
+                continue  # an empty line
+            if len(cells) != len(header):
+                found = f"{len(cells)} cells, and the header names {len(header)} columns"
+                raise InvalidTable(f"{path.name}, line {lines.line_num} has {found}")
+            yield Row(f"line {lines.line_num}", [cells[index] for index in chosen])
+
+
+def _from_npz(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
+    """Arrays by the names of the columns, one value a row."""
+    with _npz(path) as arrays:
+        for name in columns:
+            _index(path, list(arrays), name)
+        chosen = [arrays[name] for name in columns]
+    if len({array.shape for array in chosen}) != 1 or any(array.ndim != 1 for array in chosen):
+        raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, all of one length")
+    for number, cells in enumerate(zip(*chosen, strict=True), 1):
+        yield Row(f"row {number}", [cell.item() for cell in cells])
+
+
+def _from_parquet(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
+    start = 1
+    with _parquet(path) as file:
+        for name in columns:
+            _index(path, file.schema_arrow.names, name)
+        for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns), use_threads=False):
+            chosen = [batch.column(name).to_pylist() for name in columns]
+            rows = enumerate(zip(*chosen, strict=True), start)
+            yield from (Row(f"row {number}", cells) for number, cells in rows)
+            start += len(batch)
+
+
+@contextmanager
+def _csv(path: Path, separator: str) -> Iterator[Any]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            yield lines
+        except csv.Error as fault:
+            raise InvalidTable(f"{path.name}, line {lines.line_num}: {fault}") from None
+        except UnicodeDecodeError:
+            raise InvalidTable(f"{path.name} is not UTF-8 behind line {lines.line_num}: save it as UTF-8") from None
+
+
+@contextmanager
+def _npz(path: Path) -> Iterator[Any]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            _check_unpacked(path, sum(each.file_size for each in file.infolist()))
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except InvalidTable:
+        raise
+    except (zipfile.BadZipFile, ValueError):
+        raise InvalidTable(f"{path.name} is not an npz file of plain arrays") from None
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        advice = "install it, or give CSV or npz"
+        raise InvalidTable(f"{path.name} is Parquet, and pyarrow is not installed: {advice}") from None
+    try:
+        file = parquet.ParquetFile(path)
+        groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+        _check_unpacked(path, sum(group.total_byte_size for group in groups))
+        yield file
+    except (ArrowException, OSError) as fault:
+        raise InvalidTable(f"{path.name} is not a Parquet file that can be read: {fault}") from None
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise InvalidTable(f"{path.name} unpacks to more than {MAX_FILE_BYTES >> 30} GiB")
+
+
+def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
+    header = [name.strip() for name in next(lines, [])]
+    if not header:
+        raise InvalidTable(f"{path.name} is empty: its first line must name the columns")
+    return header
+
+
+def _index(path: Path, header: Sequence[str], name: str) -> int:
+    found = [index for index, each in enumerate(header) if each == name]
+    if len(found) != 1:
+        raise InvalidTable(f"{path.name} has {len(found) or 'no'} columns {name!r}, and the terms ask for one")
+    return found[0]
+
+
+_READERS: dict[str, Callable[[Path, Sequence[str], str], Iterator[Row]]] = {
+    ".csv": _from_csv,
+    ".npz": _from_npz,
+    ".parquet": _from_parquet,
+}

@@ -1,0 +1,145 @@
+"""What terms say of a table, its target and the model that learns it: ``[task.options]`` of the task ``tabular``."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from fedgrove.node.base.strict_tables import check_value
+
+MAX_FEATURES, MAX_WIDTH, MAX_HIDDEN = 100_000, 65_536, 16
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of every member's table.
+
+    Attributes
+    ----------
+    kind : str
+        ``number`` or ``category``.
+    range : tuple of float
+        The least and the largest number that a cell may hold.
+    values : tuple of str
+        The categories, as they stand in the tables. Each becomes a feature of its own, 0 or 1.
+    """
+
+    kind: Literal["number", "category"]
+    range: tuple[float, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def check(self, name: str) -> None:
+        """InvalidConfig, which names the column's key, if it cannot be read."""
+        where = f"task.options.columns.{name}"
+        if self.kind == "number":
+            check_value(not self.values, f"{where}.values", "left out where kind is number")
+            check_value(not self.range or _is_range(self.range), f"{where}.range", "[least, largest]")
+            return
+        check_value(not self.range, f"{where}.range", "left out where kind is category")
+        check_value(_are_different(self.values, 1), f"{where}.values", "a list of different texts, none empty")
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """The options of the task ``tabular``.
+
+    Attributes
+    ----------
+    target : str
+        The column that is learned.
+    columns : dict of Column
+        The columns to learn from, by name. Other columns of a table are not read.
+    kind : str
+        ``classification`` or ``regression``.
+    classes : tuple of str
+        Of a classification: what stands in the target's column.
+    target_range : tuple of float
+        Of a regression: the least and the largest target. Losses are of targets scaled to −1 … 1.
+    model : str
+        ``linear``, or ``mlp`` with ReLU between its layers.
+    hidden : tuple of int
+        Widths of the hidden layers of ``mlp``.
+    norm : str
+        What follows each hidden layer: ``none``, ``batch`` or ``layer`` normalisation.
+    scale : str
+        How numbers reach the model: ``ranges`` maps each column's range to −1 … 1; ``federated`` also standardises
+        by means and deviations of all members' data, which a first round sums; ``none`` leaves them as they are.
+    missing : str
+        A row with a missing value: ``refuse`` stops with its place, ``drop`` leaves the row out.
+    separator : str
+        One character between the cells of a CSV file.
+    """
+
+    target: str
+    columns: dict[str, Column]
+    kind: Literal["classification", "regression"] = "classification"
+    classes: tuple[str, ...] = ()
+    target_range: tuple[float, ...] = ()
+    model: Literal["linear", "mlp"] = "linear"
+    hidden: tuple[int, ...] = (32,)
+    norm: Literal["none", "batch", "layer"] = "none"
+    scale: Literal["ranges", "federated", "none"] = "ranges"
+    missing: Literal["refuse", "drop"] = "refuse"
+    separator: str = ","
+
+    def __post_init__(self) -> None:
+        check_value(bool(self.columns), "task.options.columns", "a table for each column to learn from")
+        for name, column in self.columns.items():
+            column.check(name)
+        check_value(self.target not in self.columns, "task.options.target", "a column that is not in columns")
+        self._check_target()
+        self._check_scale()
+        self._check_model()
+        check_value(len(self.separator) == 1, "task.options.separator", "one character")
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the columns of numbers, sorted: the first features, in this order."""
+        return tuple(sorted(name for name, column in self.columns.items() if column.kind == "number"))
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """Names of the columns of categories, sorted: their values are the features behind the numbers."""
+        return tuple(sorted(name for name, column in self.columns.items() if column.kind == "category"))
+
+    @cached_property
+    def features(self) -> int:
+        """How many numbers enter the model."""
+        return len(self.numbers) + sum(len(self.columns[name].values) for name in self.categories)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers leave it."""
+        return len(self.classes) if self.kind == "classification" else 1
+
+    def _check_target(self) -> None:
+        if self.kind == "regression":
+            check_value(not self.classes, "task.options.classes", "left out where kind is regression")
+            check_value(
+                _is_range(self.target_range), "task.options.target_range", "[least, largest] where kind is regression"
+            )
+            return
+        check_value(not self.target_range, "task.options.target_range", "left out where kind is classification")
+        check_value(_are_different(self.classes, 2), "task.options.classes", "a list of at least two different texts")
+
+    def _check_scale(self) -> None:
+        for name in self.numbers if self.scale != "none" else ():
+            fine = bool(self.columns[name].range)
+            where = f"task.options.columns.{name}.range"
+            check_value(fine, where, f'[least, largest] where scale is "{self.scale}"')
+        fine = self.scale != "federated" or bool(self.numbers)
+        check_value(fine, "task.options.scale", "ranges or none where no column is a number")
+
+    def _check_model(self) -> None:
+        fine = 0 < len(self.hidden) <= MAX_HIDDEN and all(0 < width <= MAX_WIDTH for width in self.hidden)
+        check_value(fine, "task.options.hidden", f"1 to {MAX_HIDDEN} widths, each from 1 to {MAX_WIDTH}")
+        fine = self.model == "mlp" or self.norm == "none"
+        check_value(fine, "task.options.norm", "none where model is linear: there is no hidden layer")
+        check_value(self.features <= MAX_FEATURES, "task.options.columns", f"at most {MAX_FEATURES} features in all")
+
+
+def _is_range(values: tuple[float, ...]) -> bool:
+    return len(values) == 2 and values[0] < values[1] and values[1] - values[0] < float("inf")
+
+
+def _are_different(values: tuple[str, ...], least: int) -> bool:
+    return len(values) >= least and len(set(values)) == len(values) and all(each.strip() == each for each in values)

@@ -1,0 +1,84 @@
+"""Terms drafted from a table: valid, widened, and silent on what names rows."""
+
+import tomllib
+
+import numpy as np
+import pytest
+from fedgrove.node.base.strict_tables import build
+from fedgrove.node.learning.tables.drafting import draft_terms
+from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.tables.reading import read_table
+from fedgrove.node.learning.tables.settings import Column, TableSettings
+
+TABLE = 'id,age,"blood, mmHg",sex,plan,site,score,ill\n' + "".join(
+    f"{n},{21 + n},{100 + 3 * n},{'fm'[n % 2]},{n % 2},here,{n / 7:.3f},{'no' if n < 9 else 'yes'}\n" for n in range(30)
+)
+
+
+@pytest.fixture
+def draft(tmp_path):
+    """Drafts terms for a text as a CSV file; the options, as settings."""
+
+    def of(text, target="ill", separator=","):
+        (tmp_path / "mine.csv").write_text(text)
+        terms = tomllib.loads(draft_terms(tmp_path / "mine.csv", target, separator))
+        assert terms["task"]["name"] == "tabular" and terms["training"]
+        return build(TableSettings, terms["task"]["options"], "task.options")
+
+    return of
+
+
+def test_each_column_gets_the_kind_that_its_cells_have(draft, tmp_path):
+    found = draft(TABLE)
+    assert found.columns == {
+        "age": Column("number", (0, 70)),
+        "blood, mmHg": Column("number", (50, 240)),
+        "sex": Column("category", values=("f", "m")),
+        "plan": Column("category", values=("0", "1")),
+        "score": Column("number", (0, 7)),
+    }
+    assert (found.target, found.kind, found.classes, found.missing) == (
+        "ill",
+        "classification",
+        ("no", "yes"),
+        "refuse",
+    )
+    assert read_table(tmp_path / "mine.csv", found).features.shape == (30, 7)
+
+
+def test_a_target_of_many_numbers_is_a_regression(draft):
+    found = draft(TABLE, "score")
+    assert (found.kind, found.target_range, found.classes) == ("regression", (0, 7), ())
+
+
+def test_missing_values_and_the_separator_are_noted(draft):
+    found = draft("age;ill\n20;no\n;yes\n30;no\n44;no\n", separator=";")
+    assert (found.missing, found.separator, found.columns["age"].range) == ("drop", ";", (0, 60))
+
+
+def test_quotes_and_letters_of_other_alphabets_survive(draft):
+    found = draft('"größe ""m""",ill\n1.5,no\n1.7,yes\n1.9,no\n')
+    assert list(found.columns) == ['größe "m"']
+
+
+def test_an_npz_file_is_drafted_as_well(tmp_path):
+    np.savez(tmp_path / "mine.npz", age=np.arange(40), ill=np.arange(40) % 3)
+    options = tomllib.loads(draft_terms(tmp_path / "mine.npz", "ill"))["task"]["options"]
+    assert options["classes"] == ["0", "1", "2"] and options["columns"]["age"]["range"] == [0, 60]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("age,ill\n1,no\n", "column ill: there is nothing to learn where all rows have one value"),
+        ("age,sick\n1,no\n", "has no column 'ill': name one of age, sick as the target"),
+        ("age,ill\n1,no\n1,yes\n", "has no column from which 'ill' could be learned"),
+        (
+            "age,ill\n" + "".join(f"{n},a{n}\n" for n in range(21)),
+            "it has more than 20 different texts, too many for classes",
+        ),
+    ],
+)
+def test_a_table_with_nothing_to_learn_is_refused(draft, text, sentence):
+    with pytest.raises(InvalidTable, match=sentence):
+        draft(text)
