@@ -130,4 +130,5 @@ def _terms(bundle: Bundle) -> "FederationConfig":
         training=suggestion.training,
         strategy=StrategySettings("fedavg"),
         masking=MaskingSettings(bound=suggestion.bound),
+        evaluation=suggestion.evaluation,
     )
