@@ -141,7 +141,7 @@ def alone(run, tmp_path_factory):
 def training(alone, journal):
     config, store, _, samples, keys = alone
     hold_out = HoldOut(journal, keys, config.evaluation.millionths)
-    return LocalTraining(store, config, NetworkTrainer(store, config, samples, None, hold_out), journal)
+    return LocalTraining(store, config, NetworkTrainer(store, config, samples, None, hold_out=hold_out), journal)
 
 
 def test_metrics_are_in_the_journal_before_the_update_is(alone, tmp_path):
