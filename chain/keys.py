@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from fedgrove.chain import secret_storage, vrf
@@ -70,6 +72,10 @@ class Keys:
     def mailbox_public(self) -> bytes:
         """The X25519 public key, 32 bytes."""
         return X25519PrivateKey.from_private_bytes(self.mailbox).public_key().public_bytes_raw()
+
+    def derived(self, purpose: bytes) -> bytes:
+        """A secret of 32 bytes for one purpose, which tells nothing of the keys or of those for others."""
+        return HKDF(SHA256(), 32, None, purpose).derive(self.storage)
 
     def with_new_vrf(self) -> "Keys":
         """These keys with a fresh VRF key. Save them before the ledger hears of it: a lost VRF key cannot draw."""

@@ -36,7 +36,8 @@ class Round:
     drawn, committed : tuple of int
         Clients (indices on the ledger) that drew, and those whose uploads are listed.
     metrics : Metrics or None
-        What was stated of the model that it closed with; None for a round that did not close.
+        What was stated of the model that it closed with, and of the one that it began with (``members``); None for a
+        round that did not close.
     model_cid : str
         CID of that model, else of the one that it trained from.
     members : int

@@ -10,6 +10,7 @@ from typing import Any
 from fedgrove.chain.records import Record
 from fedgrove.history import History, Round
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 
 ROUNDS = (
     "round",
@@ -27,6 +28,10 @@ ROUNDS = (
     "terms_digest",
     "drawn_clients",
     "committed_clients",
+    "members_samples",
+    "members_accuracy",
+    "members_loss",
+    "members_standard_error",
 )
 RECORDS = (
     "index",
@@ -92,7 +97,14 @@ def _round_row(each: Round) -> tuple[Any, ...]:
         each.terms_digest,
         _joined(each.drawn),
         _joined(each.committed),
+        *_of_members(metrics.members if metrics else None),
     )
+
+
+def _of_members(found: MembersMetrics | None) -> tuple[Any, ...]:
+    if found is None or not found.there:
+        return None, None, None, None
+    return found.samples, found.accuracy, found.loss, found.standard_error
 
 
 def _joined(clients: Iterable[int]) -> str:
@@ -122,7 +134,8 @@ def _metric_rows(rounds: Iterable[Round]) -> Iterator[tuple[int, str, float]]:
 def _table(metrics: Metrics) -> dict[str, Any]:
     common = {"accuracy": metrics.accuracy, "loss": metrics.loss, "samples": metrics.samples}
     privacy = metrics.privacy.to_table() if metrics.privacy is not None else {}
-    return {**common, "privacy": privacy, "stated": dict(metrics.stated or {})}
+    members = metrics.members.to_figures() if metrics.members is not None else {}
+    return {**common, "members": members, "privacy": privacy, "stated": dict(metrics.stated or {})}
 
 
 def _numbers(prefix: str, table: Mapping[str, Any], depth: int) -> Iterator[tuple[str, float]]:

@@ -12,7 +12,7 @@ from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
-from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.learning.tables.settings import Column, TableSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
@@ -70,6 +70,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),
+    "evaluation": ("reference.md", lambda: _fields(EvaluationSettings)),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{
         f"clustering {kind.method}": ("clustering.md", lambda kind=kind: _fields(kind))

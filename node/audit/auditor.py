@@ -116,6 +116,10 @@ class Auditor:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
         return self._content.exhausted()
 
+    def ending(self) -> str:
+        """Why the members' loss lets no further round follow, in one clause; empty where it does."""
+        return self._content.ending()
+
     def _check(self, record: Record) -> None:
         if not self._lawful:
             self._rules.check(record)  # (5)

@@ -43,6 +43,7 @@ from fedgrove.node.protocol.content import (
     Metrics,
     Model,
 )
+from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
 from fedgrove.node.protocol.method import Method
@@ -186,6 +187,14 @@ class ContentRules:
             digest = bytes.fromhex(config.shared.digest)
             self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
         self._method, self._model, self._recovery = method, model, None
+        self._after_the_end(record, MetricsWatch(self.store, config))
+
+    def _after_the_end(self, record: RoundOpened, watch: MetricsWatch) -> None:
+        """Remark that a round was opened that the terms' patience rules out: it spoils nothing unless it closes."""
+        ended = self._get(lambda: watch.ending(self.rounds), "closed.metrics", record.round)
+        if ended and not self._fell(record.round):
+            reason = f"the training had ended before it, as {ended}; opened by {record.at.author}"
+            self._remark("opened", reason, record.round)
 
     def _shares(self, record: Shared) -> None:
         each, graph = self._entry()
@@ -390,6 +399,10 @@ class ContentRules:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
         latest = self.rounds.latest
         return self._spending().exhausted(latest.number + 1) if latest is not None and self._method else ""
+
+    def ending(self) -> str:
+        """Why the terms' patience lets no further round follow, in one clause; empty where it does."""
+        return MetricsWatch(self.store, self._method.config).ending(self.rounds) if self._method else ""
 
     @property
     def _terms(self) -> Method:

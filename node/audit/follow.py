@@ -155,12 +155,12 @@ class Follower:
         """Whether no round is running, and no other can follow by the terms, or by the members' budget."""
         if self._held:
             return False
-        return self._auditor.rounds.all_held(self._terms.rounds, self._terms.repeats) or self._exhausted()
+        return self._auditor.rounds.all_held(self._terms.rounds, self._terms.repeats) or self._over()
 
-    def _exhausted(self) -> bool:
-        """Whether the members' privacy budget affords no further round."""
+    def _over(self) -> bool:
+        """Whether the members' privacy budget affords no further round, or their loss has ended the training."""
         try:
-            return bool(self._auditor.exhausted())
+            return bool(self._auditor.exhausted() or self._auditor.ending())
         except StoreError as fault:
             self.waiting = str(fault)
             return False

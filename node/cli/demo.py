@@ -43,6 +43,14 @@ def demo(
     chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
     store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
     epsilon: Epsilon = 0.0,
+    held_out: Annotated[
+        float,
+        typer.Option(help="Share of its samples on which each client evaluates the model before it trains; 0: none."),
+    ] = 0.0,
+    patience: Annotated[
+        int,
+        typer.Option(min=0, help="End when the loss that they find has not fallen for this many rounds; 0: never."),
+    ] = 0,
     method: Method = TRAINING,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training; keys and masks never depend on it.")] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
@@ -62,7 +70,7 @@ def demo(
     if explorer:
         check_installed()
     masks = cast(Literal["bbtsa", "pairwise"], masking)
-    plan = DemoPlan(clients, rounds, alpha, "", masks, drop, seed, workers, epsilon, method)
+    plan = DemoPlan(clients, rounds, alpha, "", masks, drop, seed, workers, epsilon, method, held_out, patience)
     request = DemoRequest(
         plan,
         strategy,

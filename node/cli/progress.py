@@ -111,11 +111,27 @@ def print_rounds(report: dict) -> None:
             f"{each['seconds']:.1f}",
         )
     console.print(table)
+    _print_members(report["rounds"])
     if "clusters" in report:
         members = [", ".join(map(str, cluster)) or "nobody" for cluster in report["clusters"]["members"]]
         console.print(f"clusters: {' | '.join(members)}", soft_wrap=True)
     if report["rounds"]:
         console.print(f"model: {report['rounds'][-1]['model_cid']}", soft_wrap=True)
+
+
+def _print_members(rounds: list[dict]) -> None:
+    """What the members found, for the model that each round began with; nothing where the terms ask for nothing."""
+    for each in rounds:
+        found = each.get("members")
+        if found is None:
+            continue
+        told = f"void, as {found['void']}" if "void" in found else "nothing: nobody holds a sample out"
+        if found["samples"]:
+            right = f"accuracy {found['accuracy']:.4f}, " if "accuracy" in found else ""
+            told = f"{right}loss {found['loss']:.4f} ± {found['standard_error']:.4f} on {found['samples']} samples"
+        console.print(f"members before round {each['round']}: {told}", soft_wrap=True, markup=False)
+        if "ending" in found:
+            console.print(f"ended after round {each['round']}: {found['ending']}", soft_wrap=True, markup=False)
 
 
 def print_verdict(verdict: Verdict) -> None:

@@ -17,6 +17,7 @@ from fedgrove.chain.keys import Keys, load
 from fedgrove.chain.ledger import Ledger
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.cli.members_look import MembersLook, MembersSight
 from fedgrove.node.cli.membership import ConfigFile, PasswordFile
 from fedgrove.node.cli.output import CommandError, complain, console, print_json, read_password
 from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
@@ -74,6 +75,7 @@ class StatusSnapshot:
     budget: Budget | None
     privacy: PrivacySight
     clusters: ClusterSight
+    members: MembersSight
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
@@ -81,6 +83,7 @@ class StatusSnapshot:
             "budget": self.budget.to_dict() if self.budget else None,
             "privacy": self.privacy.to_dict(),
             "clusters": self.clusters.to_dict(),
+            "evaluation": self.members.to_dict(),
         }
         return self.standing.to_dict() | extra | means
 
@@ -117,6 +120,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
         place = (ledger.chain_id, ledger.address)
+        evaluated = MembersLook(terms, open_store(config, reach)) if terms.evaluation is not None else None
         clustered = isinstance(terms.method, ProCflTerms)
         clusters = ClusterLook(terms, open_store(config, reach), place) if clustered else None
         on_request = method_of(terms).schedule.on_request
@@ -124,12 +128,14 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         def look() -> StatusSnapshot:
             now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
-            if told.over and not now.finished:
-                now = replace(now, finished=True, waiting=f"nobody: {told.over}", until=0)
+            found = evaluated.look(view.rounds) if evaluated else MembersSight()
+            over = told.over or (f"the training has ended, as {found.over}" if found.over else "")
+            if over and not now.finished:
+                now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
             groups = clusters.look(view) if clusters else ClusterSight()
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
-            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups)
+            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found)
 
         yield look
 
@@ -203,7 +209,7 @@ def _rows(sight: StatusSnapshot) -> Rows:
         ("waiting for", _waiting(now, sight.when)),
         *(("disputed", _dispute(each)) for each in now.disputes),
     ]
-    rows += sight.clusters.rows(now.finished) + sight.privacy.rows()
+    rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.members.rows()
     if now.account:
         rows.append(("your account", now.account))
         rows += [("your last round", _last(now.last))] if now.last else []

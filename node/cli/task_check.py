@@ -146,4 +146,5 @@ def _terms(code: "TaskCode") -> "FederationConfig":
         training=code.suggestion.training,
         strategy=StrategySettings("fedavg"),
         masking=MaskingSettings(bound=code.suggestion.bound),
+        evaluation=code.suggestion.evaluation,
     )

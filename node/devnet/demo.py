@@ -24,7 +24,7 @@ from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_r
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.settings import PartitionSettings, default_model, default_settings
+from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, default_model, default_settings
 from fedgrove.node.learning.shared import shared_to_bytes
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -61,7 +61,9 @@ class DemoPlan:
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
     is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
     ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
-    by private intersection in rounds before the ``rounds``, and train in clusters in a part of these.
+    by private intersection in rounds before the ``rounds``, and train in clusters in a part of these. With ``held_out``
+    clients evaluate each round's model on this share of their samples, and ``patience`` ends the run once the loss that
+    they find has not fallen for so many rounds.
     """
 
     clients: int = 8
@@ -74,6 +76,8 @@ class DemoPlan:
     workers: int = 1
     epsilon: float = 0.0
     method: str = TRAINING
+    held_out: float = 0.0
+    patience: int = 0
 
     @property
     def ledger_rounds(self) -> int:
@@ -114,11 +118,14 @@ def common_terms(plan: DemoPlan, name: str) -> dict[str, Any]:
     """The terms that follow from the plan alone, by table."""
     rounds = plan.ledger_rounds
     return {
-        "federation": FederationSettings(name=f"{name} demo", rounds=rounds, repeats=rounds, seed=plan.seed),
+        "federation": FederationSettings(
+            name=f"{name} demo", rounds=rounds, repeats=rounds, seed=plan.seed, patience=plan.patience
+        ),
         "strategy": StrategySettings(plan.strategy),
         "masking": MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
         "ledger": windows(plan.clients),
         "privacy": _privacy(plan),
+        "evaluation": EvaluationSettings(plan.held_out) if plan.held_out else None,
     }
 
 

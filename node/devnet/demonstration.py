@@ -149,6 +149,8 @@ def _check(request: DemoRequest) -> None:
     check_method(plan.method, plan.clients)
     if plan.method != TRAINING and plan.epsilon:
         raise InvalidOption("epsilon", "cannot be combined with method: clusters have no privacy mechanism")
+    if not 0 <= plan.held_out <= 0.9:
+        raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
     if not 0 <= plan.drop < 1:
         raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
     if not 0.001 <= plan.alpha <= 1e6:

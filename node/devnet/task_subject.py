@@ -10,7 +10,8 @@ from typing import Any
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
-from fedgrove.node.devnet.method_option import cluster_terms, membership_for
+from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, membership_for
+from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
@@ -89,6 +90,7 @@ class TaskSubject:
         suggested = self._code.suggestion
         common = common_terms(plan, "task")
         common["masking"] = replace(common["masking"], bound=suggested.bound)
+        common["evaluation"] = self._evaluation(plan)
         clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
         common |= {"method": clusters or TrainingTerms(), "membership": membership_for(clusters)}
         config = FederationConfig(task=self._code.settings, training=suggested.training, **common)
@@ -96,6 +98,13 @@ class TaskSubject:
         first = method_of(config).first_from(model)
         store.put(first)
         return with_first_model(config, first), first
+
+    def _evaluation(self, plan: DemoPlan) -> EvaluationSettings | None:
+        """As the task suggests, with the plan's share if that asks for one."""
+        suggested = self._code.suggestion.evaluation if plan.method == TRAINING else None  # clusters' terms know none
+        if not plan.held_out:
+            return suggested
+        return replace(suggested or EvaluationSettings(), held_out=plan.held_out)
 
     def places(self) -> list[TaskPart]:
         """Where each client's data are."""

@@ -21,7 +21,7 @@ from fedgrove.chain.records import Record
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
 
-VERSION = "4"
+VERSION = "5"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
 _TIMESTAMP = 11  # of the header's fields
 

@@ -39,6 +39,7 @@ CREATE TABLE rounds (
   -- sums, made when the round or what is known of its blobs has changed
   drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0,
   bytes INTEGER NOT NULL DEFAULT 0, accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, ledger_epsilon REAL, delta REAL,
+  members_metrics TEXT,
   -- what followed for the clusters, made likewise: what comes next, the state's head, what models scored
   stage TEXT, clusters BLOB, scores TEXT
 );

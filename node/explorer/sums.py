@@ -1,5 +1,6 @@
 """A round's sums in the index: counts, gas, bytes, what its published metrics say, what it left of the clusters."""
 
+import json
 import sqlite3
 from collections.abc import Iterable
 
@@ -53,8 +54,9 @@ def _state_metrics(database: sqlite3.Connection, number: int) -> None:
         privacy.epsilon if privacy else None,
         getattr(privacy, "ledger_epsilon", None),
         privacy.delta if privacy else None,
+        json.dumps(metrics.members.to_report()) if metrics.members else None,
     )
-    columns = ("accuracy", "loss", "samples", "epsilon", "ledger_epsilon", "delta")
+    columns = ("accuracy", "loss", "samples", "epsilon", "ledger_epsilon", "delta", "members_metrics")
     statement = f"UPDATE rounds SET {', '.join(f'{name} = ?' for name in columns)} WHERE number = ?"
     database.execute(statement, (*values, number))
 

@@ -1,5 +1,6 @@
 """What passes between a client and a round of its training; no torch here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -22,6 +23,22 @@ class RoundPosition(TypedDict):
 
 
 @dataclass(frozen=True)
+class HeldOutSums:
+    """Metrics of the model that a round began with, summed over the samples that a member holds out.
+
+    Attributes
+    ----------
+    samples : int
+        How many.
+    totals : mapping of str to float
+        By name; not finite where the task's metric is not.
+    """
+
+    samples: int
+    totals: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class LocalUpdate:
     """Result of a client's round of training.
 
@@ -35,9 +52,12 @@ class LocalUpdate:
         Mean cross-entropy of the last local epoch.
     state : Tensors
         What the strategy keeps at home until the client's next round.
+    measured : HeldOutSums or None
+        How the model did before the training, where the terms ask for that.
     """
 
     tensors: Tensors
     samples: int
     loss: float
     state: Tensors = field(default_factory=dict)
+    measured: HeldOutSums | None = None

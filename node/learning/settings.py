@@ -95,6 +95,12 @@ class TrainingSettings:
 
 _CID = re.compile("b[a-z2-7]{50,100}")
 _FILE = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_METRIC = re.compile("[A-Za-z_][A-Za-z0-9_]{0,39}")
+RIGHT = "right"
+"""The metric that counts right answers."""
+LOSSES = ("loss", "squared_loss")
+"""Sums that are always there: of the samples' losses, and of their squares."""
+MAX_METRICS = 20
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,38 @@ class TaskSettings:
         check_value(not self.shared, "task.shared", "left out where task.name is given: there is no bundle with a file")
         check_value(not self.bases, "task.bases", "left out where task.name is given: a shipped task has none")
         assert self.table is not None
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How the members evaluate the model that a round begins with, on samples that they hold out.
+
+    Attributes
+    ----------
+    held_out : float
+        Share of a member's samples that it never trains on; 0: those that the task's own data hold out.
+    metrics : tuple of str
+        Names of the metrics that are summed in addition to the loss: ``right``, a count, or others of the task's.
+    """
+
+    held_out: float = 0.2
+    metrics: tuple[str, ...] = (RIGHT,)
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.held_out <= 0.9, "held_out", "from 0 to 0.9", self.held_out)
+        fine = len(set(self.metrics)) == len(self.metrics) <= MAX_METRICS
+        _check(fine, "metrics", f"at most {MAX_METRICS} different names", self.metrics)
+        fine = all(_METRIC.fullmatch(name) and name not in LOSSES for name in self.metrics)
+        _check(fine, "metrics", f"names of letters, digits and _, other than {' and '.join(LOSSES)}", self.metrics)
+
+    def samples_of(self, total: int) -> int | None:
+        """How many of ``total`` samples a member holds out; None where the task's data say."""
+        return self.millionths * total // 1_000_000 if self.held_out else None
+
+    @property
+    def millionths(self) -> int:
+        """The share in parts per million, with which everybody computes."""
+        return round(self.held_out * 1_000_000)
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]

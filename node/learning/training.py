@@ -9,19 +9,19 @@ import hashlib
 import math
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import torch
 from fedgrove.node.learning import devices, plain_descent
 from fedgrove.node.learning.augment import augment
-from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
+from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import LOSSES, RIGHT, ModelSpec, TrainingSettings
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from torch.nn import functional
@@ -35,6 +35,8 @@ __all__ = [
     "TrainingSettings",
     "evaluate",
     "keep_freed_memory",
+    "measure",
+    "measured",
     "prepare",
     "reproducible",
     "train",
@@ -136,6 +138,18 @@ def train(
     return LocalUpdate(upload, len(samples), loss, end.state)
 
 
+def measured(
+    spec: ModelSpec,
+    tensors: Mapping[str, np.ndarray],
+    held_out: Samples,
+    training: Callable[[], LocalUpdate],
+    device: str,
+) -> LocalUpdate:
+    """What ``training`` returns, after an evaluation of the global model on the samples that the member holds out."""
+    found = HeldOutSums(len(held_out), measure(spec, tensors, held_out, device))
+    return replace(training(), measured=found)
+
+
 def prepare(
     spec: ModelSpec,
     tensors: Mapping[str, np.ndarray],
@@ -179,6 +193,26 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
     per_label = np.bincount(samples.y, minlength=spec.classes)
     count = len(samples)
     return Evaluation(int(right.sum()) / count, loss / count, count, tuple(right.tolist()), tuple(per_label.tolist()))
+
+
+def measure(
+    spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu"
+) -> dict[str, float]:
+    """Sum right answers, cross-entropies and their squares over the samples that a member holds out."""
+    sums: dict[str, float] = dict.fromkeys((RIGHT, *LOSSES), 0.0)
+    if not len(samples):
+        return sums  # of a member with few samples
+    _check_fits(spec, samples)
+    with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
+        for start in range(0, len(samples), EVALUATION_BATCH):
+            batch = slice(start, start + EVALUATION_BATCH)
+            x, y = (torch.from_numpy(each[batch].copy()).to(device) for each in (samples.x, samples.y))
+            logits = model(x)
+            losses = functional.cross_entropy(logits, y, reduction="none").double()
+            found = ((logits.argmax(1) == y).sum(), losses.sum(), losses.square().sum())
+            for name, value in zip(sums, found, strict=True):
+                sums[name] += float(value)
+    return sums
 
 
 def _descend(

@@ -11,7 +11,7 @@ from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.coverage import pair_spans
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
-from fedgrove.node.masking.prg import Mask, MaskKey, apply_masks
+from fedgrove.node.masking.prg import Mask, MaskKey, Spans, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.masking.survivors import needed_secrets
@@ -47,6 +47,8 @@ class Aggregate:
         As the clients used.
     group : collection of int, optional
         Sum only these survivors: a group of the graph, as ``summed_groups`` has it.
+    behind : int
+        How many words follow the model's in each update.
 
     Raises
     ------
@@ -67,6 +69,7 @@ class Aggregate:
         *,
         kappa: float = 1.0,
         group: Collection[int] | None = None,
+        behind: int = 0,
     ) -> None:
         if needed_secrets(graph, sharers, survivors).transcript != record.transcript:
             raise ValueError("the recovery record is for another round or list of survivors")
@@ -76,19 +79,20 @@ class Aggregate:
         self._layout = layout
         self._bound = bound
         self._kappa = kappa
-        self._sum = np.zeros(layout.length, WORD)
+        self._behind = behind
+        self._sum = np.zeros(layout.length + behind, WORD)
         self._missing = set(self._survivors)
         self._partial: int | None = None  # the client whose update is in the sum only in part
 
     def add(self, position: int, chunks: Iterable[bytes]) -> None:
-        """Add one survivor's masked update: 4·d bytes, in chunks of any size.
+        """Add one survivor's masked update, 4 bytes a word, in chunks of any size.
 
         After an error, also one that ``chunks`` raised, the sum is spoilt: start a new one.
 
         Raises
         ------
         InvalidUpdate
-            Not a survivor, added before, or not exactly 4·d bytes.
+            Not a survivor, added before, or of another size.
         """
         client = self._graph.client(position)
         self._check_whole()
@@ -132,7 +136,7 @@ class Aggregate:
 
         Returns
         -------
-        uint32 array of shape (layout.length,)
+        uint32 array of shape (layout.length + behind,)
 
         Raises
         ------
@@ -154,10 +158,12 @@ class Aggregate:
 
     def _left_over(self) -> Iterator[Mask]:
         """The masks still in the sum, as masks that take them off."""
-        everything = ((0, self._layout.length),)
+        everything = ((0, len(self._sum)),)
         for each in left_over(self._graph, self._survivors, self._record):
-            spans = pair_spans(*each.pair, self._graph.n, self._layout, self._kappa) if each.pair else everything
-            yield Mask(each.key, each.subtract, spans)
+            yield Mask(each.key, each.subtract, self._spans(each.pair) if each.pair else everything)
+
+    def _spans(self, pair: tuple[int, int]) -> Spans:
+        return pair_spans(*pair, self._graph.n, self._layout, self._kappa, self._behind)
 
 
 def left_over(graph: MaskGraph, survivors: Collection[int], record: RecoveryRecord) -> Iterator[MaskKey]:

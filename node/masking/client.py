@@ -10,7 +10,7 @@ from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
-from fedgrove.node.masking.prg import Mask, MaskKey, apply_masks
+from fedgrove.node.masking.prg import Mask, MaskKey, Spans, apply_masks
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.masking.sealing import MaskingRefused, check_own, seal_shares
 
@@ -74,26 +74,27 @@ def mask_words(
     layout: Layout,
     *,
     kappa: float = 1.0,
+    behind: int = 0,
 ) -> None:
     """Lay the self-mask and all pair masks over integers that are ready to be summed.
 
     Parameters
     ----------
-    words : uint32 array of shape (layout.length,)
+    words : uint32 array of shape (layout.length + behind,)
         Changed in place.
+    behind : int
+        How many words follow the model's; every pair masks them.
 
     The other parameters, and MaskingRefused, are those of ``mask_update``.
     """
     keys = mask_keys(graph, position, secrets, sharers)
     _check_cover(graph, position, sharers, layout, kappa)
-    everything = ((0, layout.length),)
-    apply_masks(
-        words,
-        [
-            Mask(each.key, each.subtract, pair_spans(*each.pair, graph.n, layout, kappa) if each.pair else everything)
-            for each in keys
-        ],
-    )
+    everything = ((0, layout.length + behind),)
+
+    def spans(pair: tuple[int, int] | None) -> Spans:
+        return pair_spans(*pair, graph.n, layout, kappa, behind) if pair else everything
+
+    apply_masks(words, [Mask(each.key, each.subtract, spans(each.pair)) for each in keys])
 
 
 def mask_keys(graph: MaskGraph, position: int, secrets: RoundSecrets, sharers: Collection[int]) -> list[MaskKey]:

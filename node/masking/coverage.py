@@ -26,13 +26,17 @@ def pair_tensors(a: int, b: int, n: int, count: int, kappa: float) -> frozenset[
     return frozenset((start + step) % count for step in range(width))
 
 
-def pair_spans(a: int, b: int, n: int, layout: Layout, kappa: float) -> Spans:
-    """The parameters that a pair masks, as ranges of the flat vector; adjoining ranges are joined."""
+def pair_spans(a: int, b: int, n: int, layout: Layout, kappa: float, behind: int = 0) -> Spans:
+    """The words that a pair masks, as ranges of the flat vector; adjoining ranges are joined.
+
+    Words ``behind`` the model stand on no circle: every pair masks them.
+    """
     chosen = pair_tensors(a, b, n, len(layout.names), kappa)
     ends = list(accumulate(layout.sizes))
+    ranges = [(ends[index] - layout.sizes[index], ends[index]) for index in sorted(chosen)]
+    ranges.append((layout.length, layout.length + behind))
     spans: list[tuple[int, int]] = []
-    for index in sorted(chosen):
-        start, stop = ends[index] - layout.sizes[index], ends[index]
+    for start, stop in ranges:
         if spans and spans[-1][1] == start:
             spans[-1] = (spans[-1][0], stop)
         elif start < stop:

@@ -12,6 +12,7 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
 from fedgrove.node.privacy.records import difference
+from fedgrove.node.protocol import members_metrics
 from fedgrove.node.protocol.aggregation import outcome, overspent, recovery
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault
 from fedgrove.node.protocol.method import Method
@@ -69,6 +70,9 @@ def closing_fault(
     ------
     StoreError
     """
+    before = inputs.stated if inputs.config.federation.patience else None
+    if before is not None and before.members is not None and before.members.ending:
+        return ClosingFault("model", f"the training had ended before this round, as {before.members.ending}")
     if method.model_digest(right.model) != end.model_digest:
         return ClosingFault("model", "it is not the sum of the survivors' updates, bit for bit")
     try:
@@ -77,8 +81,8 @@ def closing_fault(
         return ClosingFault("metrics", str(fault))
     if stated.round != inputs.current.number:
         return ClosingFault("metrics", f"they belong to round {stated.round}")
-    wrong = difference(stated.privacy, right.privacy) or method.statement_fault(right.model, stated)
-    wrong = wrong or head_fault(stated, block_hash, first, end)
+    wrong = difference(stated.privacy, right.privacy) or members_metrics.difference(stated.members, right.members)
+    wrong = wrong or method.statement_fault(right.model, stated) or head_fault(stated, block_hash, first, end)
     if wrong:
         return ClosingFault("metrics", wrong)
     beyond = overspent(method, inputs)

@@ -12,6 +12,7 @@ from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.privacy.records import InvalidPrivacyRecord, PrivacyRecord, record_from
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 
 
 class MethodState(Protocol):
@@ -62,6 +63,8 @@ class Metrics:
     head : (int, bytes) or None
         A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
         for what nobody signed, as which block a record lies in.
+    members : MembersMetrics or None
+        The members' own metrics of the model that the round began with; None where the terms ask for none.
     """
 
     round: int
@@ -71,6 +74,7 @@ class Metrics:
     privacy: PrivacyRecord | None = None
     stated: Mapping[str, Any] | None = None
     head: tuple[int, bytes] | None = None
+    members: MembersMetrics | None = None
 
     def to_bytes(self) -> bytes:
         table: dict[str, Any] = {"round": self.round, "loss": self.loss, "samples": self.samples}
@@ -82,6 +86,8 @@ class Metrics:
             table["stated"] = self.stated
         if self.head is not None:
             table["head"] = [self.head[0], self.head[1].hex()]
+        if self.members is not None:
+            table["members"] = self.members.to_table()
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -95,7 +101,9 @@ class Metrics:
             stated = table.get("stated")
             if not isinstance(stated, dict | None):
                 raise ValueError("the statement is not a table")
-            metrics = cls(*numbers, privacy, stated, _head(table["head"]) if "head" in table else None)
+            head = _head(table["head"]) if "head" in table else None
+            members = MembersMetrics.from_table(table["members"]) if "members" in table else None
+            metrics = cls(*numbers, privacy, stated, head, members)
         except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):

@@ -5,9 +5,9 @@ Files are encrypted in segments, so that a model is never in memory a second tim
 Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
 
-Two things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
-model that it trained (the newest stays until that of a later round is there and that round is over), and the list of
-rounds that an upload was made in, where uploads spend a privacy budget.
+Some things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
+model that it trained (the newest stays until that of a later round is there and that round is over), the list of
+rounds that an upload was made in, where uploads spend a privacy budget, and which samples are held out from training.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the

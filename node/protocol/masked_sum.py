@@ -13,19 +13,29 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.protocol.round_inputs import RoundInputs
 
 
-def masked_bytes(inputs: RoundInputs, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout) -> bytes:
-    """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload."""
-    position = inputs.current.order.index(client)
-    mask_words(inputs.graph, position, secrets, inputs.sharers, words, layout, kappa=inputs.config.masking.kappa)
+def masked_bytes(
+    inputs: RoundInputs, client: int, secrets: RoundSecrets, words: np.ndarray, layout: Layout, behind: int = 0
+) -> bytes:
+    """Lay the client's masks over ``words`` (uint32, changed in place) and return the upload.
+
+    ``behind`` of the words follow those of the layout.
+    """
+    position, kappa = inputs.current.order.index(client), inputs.config.masking.kappa
+    mask_words(inputs.graph, position, secrets, inputs.sharers, words, layout, kappa=kappa, behind=behind)
     return words.astype(WORD, copy=False).tobytes()
 
 
 def unmasked_sum(
-    inputs: RoundInputs, record: RecoveryRecord, layout: Layout, group: Collection[int] | None = None
+    inputs: RoundInputs,
+    record: RecoveryRecord,
+    layout: Layout,
+    group: Collection[int] | None = None,
+    behind: int = 0,
 ) -> np.ndarray:
-    """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length,).
+    """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length + behind,).
 
-    Where groups are summed apart, ``group`` has the positions of one, as ``summed_groups`` gives them.
+    Where groups are summed apart, ``group`` has the positions of one, as ``summed_groups`` gives them. ``behind`` of
+    the words follow those of the layout.
 
     Raises
     ------
@@ -36,14 +46,22 @@ def unmasked_sum(
     """
     current, masking = inputs.current, inputs.config.masking
     aggregate = Aggregate(
-        inputs.graph, inputs.sharers, inputs.survivors, record, layout, masking.bound, kappa=masking.kappa, group=group
+        inputs.graph,
+        inputs.sharers,
+        inputs.survivors,
+        record,
+        layout,
+        masking.bound,
+        kappa=masking.kappa,
+        group=group,
+        behind=behind,
     )
     for client, commit in current.commits.items():
         position = current.order.index(client)
         if group is not None and position not in group:
             continue
         try:
-            aggregate.add(position, inputs.store.stream(commit.digest, WORD.itemsize * layout.length))
+            aggregate.add(position, inputs.store.stream(commit.digest, WORD.itemsize * (layout.length + behind)))
         except (TooLarge, Malformed) as lie:
             raise InvalidUpdate(f"client {client}: {lie}", client) from None
     return aggregate.unmasked()

@@ -11,6 +11,7 @@ from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatt
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -75,7 +76,7 @@ class RoundInputs(Generic[ModelT]):
         return vector
 
     @cached_property
-    def base(self) -> PrivacyRecord | None:
+    def stated(self) -> Metrics | None:
         """Metrics of the round that produced the model; None for the first model.
 
         Raises
@@ -86,7 +87,12 @@ class RoundInputs(Generic[ModelT]):
         current = self.rounds.base_of(self.current.number)
         if current is None:
             return None
-        return Metrics.from_bytes(self.store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES)).privacy
+        return Metrics.from_bytes(self.store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES))
+
+    @property
+    def base(self) -> PrivacyRecord | None:
+        """What that round released; None for the first model. Raises as ``stated``."""
+        return self.stated.privacy if self.stated is not None else None
 
     @property
     def sharers(self) -> tuple[int, ...]:
@@ -106,10 +112,19 @@ class RoundInputs(Generic[ModelT]):
 
 @dataclass(frozen=True)
 class Outcome(Generic[ModelT]):
-    """Outcome of a round: the next global model, and the privacy record of the clients (None: no mechanism).
+    """Outcome of a round.
 
-    A kind leaves ``privacy.epsilon`` open; it depends on all rounds, not on this one (``node.protocol.aggregation``).
+    Attributes
+    ----------
+    model : Model
+        The next global model.
+    privacy : PrivacyRecord or None
+        What the round released of the clients; None without a mechanism. A kind leaves its ``epsilon`` open; it depends
+        on all rounds, not on this one (``node.protocol.aggregation``).
+    members : MembersMetrics or None
+        The members' metrics of the model that the round began with; None where the terms ask for none.
     """
 
     model: ModelT
     privacy: PrivacyRecord | None = None
+    members: MembersMetrics | None = None

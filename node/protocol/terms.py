@@ -13,9 +13,18 @@ from typing import Any, ClassVar, Literal
 from eth_utils import is_checksum_address
 from fedgrove.chain.deployment import Settings as LedgerSettings
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
-from fedgrove.node.learning.settings import SHARING, STRATEGIES, ModelSpec, TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import (
+    RIGHT,
+    SHARING,
+    STRATEGIES,
+    EvaluationSettings,
+    ModelSpec,
+    TaskSettings,
+    TrainingSettings,
+)
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
 PPM = 1_000_000
 
@@ -41,6 +50,9 @@ class FederationSettings:
     checkers : float
         How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
         decides who. When one of them finds it wrong, all do.
+    patience : int
+        The federation ends when the members' loss has not fallen by more than its standard error for this many rounds;
+        0: only ``rounds`` ends it. It needs ``[evaluation]``.
     """
 
     name: str = "fedgrove"
@@ -50,6 +62,7 @@ class FederationSettings:
     seed: int = 0
     max_blob_mib: int = 256
     checkers: float = 5.0
+    patience: int = 0
 
     def __post_init__(self) -> None:
         check_value(
@@ -60,6 +73,7 @@ class FederationSettings:
         check_value(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
         check_value(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
         check_value(0 <= self.checkers <= 65_535, "federation.checkers", "from 0 to 65535")
+        check_value(0 <= self.patience <= 100_000, "federation.patience", "a whole number from 0 to 100000")
         check_value(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
 
 
@@ -185,10 +199,13 @@ class MethodTerms(ABC):
         Of the method, and of its table.
     silent : tuple of str
         Tables of which terms with this method say nothing.
+    evaluates : bool
+        Members can evaluate the model that a round begins with.
     """
 
     name: ClassVar[str]
     silent: ClassVar[tuple[str, ...]] = ()
+    evaluates: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, config: "FederationConfig") -> None:
@@ -219,6 +236,7 @@ class FederationConfig:
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
     task: TaskSettings | None = None
+    evaluation: EvaluationSettings | None = None
 
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum (spec 02, step 3).
@@ -227,6 +245,7 @@ class FederationConfig:
         if self.task is not None:
             _check_task(self, self.task)
         _check_privacy(self.privacy, self.masking, self.strategy)
+        _check_evaluation(self)
 
     def rate_ppm(self, number: int) -> int:
         """The sampling rate of a round in parts per million, as the ledger records it."""
@@ -280,6 +299,8 @@ class FederationConfig:
         own = self.method.to_table()
         if own is not None:
             tables[self.method.name] = own
+        if not self.federation.patience:
+            del tables["federation"]["patience"]
         if self.privacy is not None:
             tables["privacy"]["mechanism"] = self.privacy.mechanism
         return tables
@@ -333,3 +354,21 @@ def _check_privacy(privacy: PrivacySettings | None, masking: MaskingSettings, st
     check_value(
         masking.kappa == 1, "masking.kappa", "1 if privacy.mechanism is client: only the whole sum has enough noise"
     )
+
+
+def _check_evaluation(config: FederationConfig) -> None:
+    """What members can sum under masks of a model that they evaluate."""
+    settings = config.evaluation
+    if settings is None:
+        fine = not config.federation.patience
+        check_value(fine, "federation.patience", "0 without [evaluation]: it waits for the members' loss to fall")
+        return
+    fine = config.method.evaluates
+    check_value(fine, "evaluation", f"left out with a [{config.method.name}] table: there is no one model to evaluate")
+    fine = config.privacy is None
+    check_value(fine, "evaluation", "left out where [privacy] is given: its sums would be told without any noise")
+    fine = config.ledger.max_clients <= MOST_CLIENTS
+    check_value(fine, "ledger.max_clients", f"at most {MOST_CLIENTS} with [evaluation]: words must not overflow")
+    if config.task is None:
+        fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT}
+        check_value(fine, "evaluation", f"a held_out above 0, and metrics {RIGHT} only, where [model] is given")

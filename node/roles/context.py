@@ -1,11 +1,14 @@
 """Context that the phases of a round share, in every role."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.phases import Deadlines
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -68,6 +71,21 @@ class RoleContext:
         """The spent part of the privacy budget."""
         return Spending(self.method, self.store, self.view.rounds, self.parameters)
 
+    def ending(self) -> str:
+        """Why the terms' patience lets no round follow the last one that stands, in one clause; empty when it does."""
+        return self._watch.ending(self.view.rounds)
+
+    @cached_property
+    def _watch(self) -> MetricsWatch:
+        return MetricsWatch(self.store, self.config)
+
+    def members_metrics(self) -> MembersMetrics | None:
+        """What the last round that stands states of the members' metrics; None where it cannot be read now."""
+        try:
+            return self._watch.stated(self.view.rounds)
+        except StoreError:
+            return None  # for people's eyes only: what a role needs of the store, its next step waits for
+
     def over(self) -> str:
         """Why no round follows the latest one, in one clause; empty when one can, or while a round runs."""
         latest, terms = self.view.rounds.latest, self.config.federation
@@ -75,4 +93,7 @@ class RoleContext:
             return ""
         if self.view.rounds.all_held(terms.rounds, terms.repeats):
             return "all rounds have ended"
+        ending = self.ending()
+        if ending:
+            return f"the training has ended, as {ending}"
         return self.spending().exhausted(latest.number + 1)

@@ -3,8 +3,16 @@
 import threading
 from wsgiref.simple_server import WSGIServer
 
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.step import Step
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
+_OF_MEMBERS = {
+    "samples": "Samples of the members' evaluation",
+    "accuracy": "Share of right answers in the members' evaluation",
+    "loss": "Mean loss in the members' evaluation",
+    "standard_error": "Standard error of the mean loss in the members' evaluation",
+}
 
 
 class PortTaken(RuntimeError):
@@ -25,6 +33,10 @@ class ServiceMetrics:
         self._faults = Counter(
             "fedgrove_faults", "Steps that failed because of the chain or the store", ["kind"], registry=own
         )
+        self._members = {
+            name: Gauge(f"fedgrove_members_{name}", f"{what} of the model that the last round began with", registry=own)
+            for name, what in _OF_MEMBERS.items()
+        }
         self._server: tuple[WSGIServer, threading.Thread] | None = None
 
     def step(self, role: str, number: int, block: int, step: Step) -> None:
@@ -35,6 +47,12 @@ class ServiceMetrics:
         if step.acted:
             self._acts.labels(role, step.phase).inc()
             self._gas.labels(role).inc(step.gas)
+
+    def members(self, stated: MembersMetrics | None) -> None:
+        """Show what the members found; nothing changes while that is nothing."""
+        figures = stated.to_figures() if stated is not None and stated.there else {}
+        for name in self._members.keys() & figures.keys():
+            self._members[name].set(figures[name])
 
     def fault(self, kind: str) -> None:
         """Count a step that failed; ``kind`` is the name of its error."""

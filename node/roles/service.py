@@ -131,6 +131,7 @@ class Service:
         member = role.view.rounds.member(role.account)
         self._log.client = member.client if member else 0
         self._metrics.step(name, number, role.view.block, step)
+        self._metrics.members(getattr(role, "members_metrics", None))
         if step.phase == "store":
             self._away(name, "store", step.waiting)
             return False

@@ -91,6 +91,8 @@ class RoundReport:
         Wall time; the one figure that cannot be audited.
     privacy : dict or None
         What the round released, as published; not in the report where the terms have no mechanism.
+    members : dict or None
+        The members' own metrics of the model that the round began with; not in the report where the terms ask for none.
     """
 
     round: int
@@ -104,13 +106,12 @@ class RoundReport:
     gas_used: int
     seconds: float
     privacy: dict | None = None
+    members: dict | None = None
 
     def to_dict(self) -> dict:
         """A JSON-ready form."""
-        table = asdict(self)
-        if self.privacy is None:
-            del table["privacy"]
-        return table
+        optional = ("privacy", "members")
+        return {name: value for name, value in asdict(self).items() if name not in optional or value is not None}
 
 
 def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[int, float]) -> dict:
@@ -214,6 +215,7 @@ def _round_report(
         gas_used=gas.get(current.number, 0),
         seconds=round(seconds.get(current.number, 0.0), 3),
         privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
+        members=metrics.members.to_report() if metrics is not None and metrics.members is not None else None,
     )
 
 

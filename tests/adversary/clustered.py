@@ -80,7 +80,7 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
     ``send`` makes it of the model that it trained, the one that the round began with, and the round of training.
     """
     training = client._context.work._training
-    honest = training.result
+    honest = training.trained
 
     def result(current: RoundRecords, number: int) -> Tensors | None:
         trained, state = honest(current, number), client._context.inputs(current).previous
@@ -88,7 +88,7 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
             return trained
         return send(trained, training._begin(current, number)[0], state.trained + 1)
 
-    training.result = result
+    training.trained = result
 
 
 def reversed_update(trained: Tensors, start: Tensors, times: float) -> Tensors:

@@ -108,7 +108,7 @@ def opened(inputs, secrets, clients) -> bool:
         data = inputs.store.fetch(current.commits[number].digest, 1 << 24)
         found = open_update(graph, position, told, inputs.sharers, record, np.frombuffer(data, WORD))
         if found is not None:
-            bare = flatten(clients[number]._context.work.result(current, number))
+            bare = flatten(clients[number]._context.work.result(current, number).tensors)
             samples = current.draws[number].samples
             assert (found == encode(bare, inputs.layout, samples, graph.total_samples, 8.0)).all()
             return True

@@ -95,7 +95,7 @@ def any_sum(monkeypatch):
     """As it was: whatever words come to is a model, and a member whose training leaves the bound sits out."""
     monkeypatch.setattr(cluster_sums, "_is_within", lambda *_: True)
     monkeypatch.setattr(np, "clip", lambda vector, *_: vector)
-    monkeypatch.setattr(ClusterTraining, "result", LocalTraining.result)
+    monkeypatch.setattr(ClusterTraining, "trained", LocalTraining.trained)
 
 
 def test_if_any_sum_were_a_model_one_word_would_bar_the_cluster(federation, any_sum):

@@ -45,6 +45,12 @@ def test_repr_shows_nothing_secret(keys):
     assert keys.address in shown
 
 
+def test_a_derived_secret_is_for_one_purpose_and_lasts_while_the_keys_do(keys):
+    one = keys.derived(b"one")
+    assert one == keys.with_new_vrf().with_new_mailbox().derived(b"one") and len(one) == 32
+    assert len({one, keys.derived(b"other"), Keys.generate().derived(b"one"), keys.storage}) == 4
+
+
 def test_the_account_opens_as_a_standard_wallet(path, keys):
     assert Account.decrypt(json.loads(path.read_text()), "secret") == keys.account.key
 

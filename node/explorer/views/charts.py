@@ -16,6 +16,7 @@ def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:
         found["Accuracy"] = drawings.lines(scores, last, "Accuracy of the closed models over rounds", "accuracy", 1.0)
     if losses:
         found["Loss"] = drawings.lines(losses, last, "Loss of the closed models over rounds", "loss")
+    found |= _of_members(rounds, last)
     if spent:
         title = "Largest ε spent by a client over rounds"
         found["Privacy spent, ε"] = drawings.lines(spent, last, title, "epsilon")
@@ -23,6 +24,19 @@ def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:
         found["Gas"] = drawings.bars(_stated(rounds, "gas"), last, "Gas of each round", "gas")
         title = "Bytes that clients uploaded in each round"
         found["Uploaded bytes"] = drawings.bars(_stated(rounds, "bytes"), last, title, "bytes")
+    return found
+
+
+def _of_members(rounds: Sequence[RoundRow], last: int) -> dict[str, Markup]:
+    """What the members found, each for the model that a round began with."""
+    scores, losses = (_stated(rounds, name) for name in ("members_accuracy", "members_loss"))
+    found = {}
+    if scores:
+        title = "Accuracy that the members found for the model that each round began with"
+        found["Members’ accuracy"] = drawings.lines(scores, last, title, "accuracy", 1.0)
+    if losses:
+        title = "Loss that the members found for the model that each round began with"
+        found["Members’ loss"] = drawings.lines(losses, last, title, "loss")
     return found
 
 

@@ -1,5 +1,6 @@
 """All rounds in a line each, and one round whole."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ _NOT_ENDED = 1 << 62
 class RoundRow:
     """One round in one line; the fields are those of ``node.status.report.RoundReport``, as far as they are known.
 
-    ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known.
+    ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known. The members' figures
+    are of the model that the round began with; ``ending`` says why the training ended with it.
     """
 
     number: int
@@ -39,6 +41,12 @@ class RoundRow:
     model: str
     stage: str
     check: Check
+    members_samples: int = 0
+    members_accuracy: float | None = None
+    members_loss: float | None = None
+    members_error: float | None = None
+    members_void: str = ""
+    ending: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +192,7 @@ def regrouped(index: Index, number: int, leaves: Sequence[Leaf]) -> tuple[tuple[
 
 def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[int]) -> RoundRow:
     closed = row["status"] == "closed"
+    members = json.loads(row["members_metrics"]) if closed and row["members_metrics"] else {}
     return RoundRow(
         number=row["number"],
         status=row["status"],
@@ -199,6 +208,12 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         model=row["model"].hex() if row["model"] and closed else "",
         stage=stage,
         check=checks.round(row["number"], places),
+        members_samples=members.get("samples", 0),
+        members_accuracy=members.get("accuracy"),
+        members_loss=members.get("loss"),
+        members_error=members.get("standard_error"),
+        members_void=members.get("void", ""),
+        ending=members.get("ending", ""),
     )
 
 

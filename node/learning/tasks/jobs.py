@@ -5,12 +5,13 @@ Runs where the member's own code runs. Nothing that it returns is believed befor
 
 import math
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
+from fedgrove.node.learning.held_out import HoldOutRule, HoldOutSplit, mark_of, split
 from fedgrove.node.learning.local_update import MODEL, STATE
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
@@ -21,10 +22,13 @@ from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
+    HOME,
+    Sums,
     build,
     evaluate_task,
     first_tensors,
     kept_layout,
+    seed_items,
     targets_of,
     train_task,
     weights_of,
@@ -45,9 +49,7 @@ def describe(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     task, strategy = _task(header, folder), _strategy(header)
     model = build(task, header["keep"], header["buffers"])
     tensors = model.tensors() | strategy.initial_extras(weights_of(model))
-    answer = {
-        "samples": 0 if source is None else len(_data(header, task, source, "train")),
-        "held_out": 0 if source is None else _held_out(header, task, source),
+    answer = _counts(header, task, source) | {
         "model": {name: list(value.shape) for name, value in tensors.items()},
         "kept": {name: list(shape) for name, shape in kept_layout(model, strategy).items()},
     }
@@ -94,8 +96,21 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     model: TaskModel = build(task, header["keep"], header["buffers"])
     data = _data(header, task, source, header.get("which", "held_out"))
     sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
-    finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
-    return {"samples": sums.samples, "totals": finite}, {}
+    return {"samples": sums.samples, "totals": _finite(sums)}, {}
+
+
+def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """As ``evaluate``, of a member's own: with what it keeps, the squares of the losses, and all sums' names."""
+    task = _task(header, folder)
+    model: TaskModel = build(task, header["keep"], header["buffers"])
+    model.federated.restore(without_prefix(HOME, without_prefix(STATE, tensors)))
+    data, device = _data(header, task, source, "held_out"), header.get("device", "cpu")
+    sums = evaluate_task(task, model, data, without_prefix(MODEL, tensors), device, squares=True)
+    return {"samples": sums.samples, "totals": _finite(sums), "names": sorted(sums.totals)}, {}
+
+
+def _finite(sums: Sums) -> dict[str, float]:
+    return {name: value for name, value in sums.totals.items() if math.isfinite(value)}
 
 
 def count_labels(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -141,22 +156,58 @@ def _strategy(header: Mapping[str, Any]) -> Strategy:
 
 
 def _data(header: Mapping[str, Any], task: Task, source: Path | None, which: str) -> Any:
-    """The samples of a source, or those of one of several clients that practise on it."""
+    """The samples of a source to train or to evaluate on, or those of one of several clients that practise on it."""
     if source is None:
         raise InvalidTask("there are no data: give the task's data(self, source) a source")
-    whole = _samples(task, source / header.get("inside", ""), which)
-    if which != "train" or header["part"] is None:
+    place, rule = source / header.get("inside", ""), header.get("split")
+    if which == "held_out" and rule is None:
+        return _part(header, _samples(task, place, which), at_least=0)
+    own = _part(header, _samples(task, place, "train"))
+    if rule is None:
+        return own
+    found = _split(own, rule)
+    return _taken(own, found.train if which == "train" else found.held_out)
+
+
+def _part(header: Mapping[str, Any], whole: Any, at_least: int = 1) -> Any:
+    """The samples of one of several clients, where they share a source."""
+    if header["part"] is None:
         return whole
     index, parts = header["part"]
-    if len(whole) < parts:
+    if len(whole) < at_least * parts:
         raise InvalidTask(f"there are {len(whole)} samples for {parts} clients: each needs at least one")
-    chosen = range(index, len(whole), parts)
-    return whole.take(chosen) if isinstance(whole, Pairs) else Subset(whole, chosen)
+    return _taken(whole, range(index, len(whole), parts))
+
+
+def _taken(data: Any, chosen: Sequence[int]) -> Any:
+    return data.take(chosen) if isinstance(data, Pairs) else Subset(data, chosen)
+
+
+def _split(own: Any, rule: dict[str, Any]) -> HoldOutSplit:
+    """Split a member's samples by its rule."""
+    known = HoldOutRule.from_header(rule)
+    marks = []
+    for index in range(len(own)):
+        seed_items()
+        marks.append(mark_of(own[index], known))
+    return split(marks, known)
+
+
+def _counts(header: Mapping[str, Any], task: Task, source: Path | None) -> dict[str, Any]:
+    """How many samples there are, how many of them are held out, and by which boundary."""
+    if source is None:
+        return {"samples": 0, "held_out": 0}
+    if header.get("split") is None:
+        samples = len(_data(header, task, source, "train"))
+        return {"samples": samples, "held_out": _held_out(header, task, source)}
+    own = _part(header, _samples(task, source / header.get("inside", ""), "train"))
+    found = _split(own, header["split"])
+    return {"samples": len(own), "held_out": len(found.held_out), "boundary": found.boundary.hex()}
 
 
 def _held_out(header: Mapping[str, Any], task: Task, source: Path) -> int:
     held_out = getattr(task.data(source / header.get("inside", "")), "held_out", None)
-    return 0 if held_out is None else len(dataset_of(held_out))
+    return 0 if held_out is None else len(_part(header, dataset_of(held_out), at_least=0))
 
 
 def _samples(task: Task, source: Path, which: str) -> Any:

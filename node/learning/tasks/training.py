@@ -168,17 +168,22 @@ def train_task(
 
 
 def evaluate_task(
-    task: Task, model: TaskModel, data: Any, tensors: Mapping[str, np.ndarray], device: str = "cpu"
+    task: Task,
+    model: TaskModel,
+    data: Any,
+    tensors: Mapping[str, np.ndarray],
+    device: str = "cpu",
+    squares: bool = False,
 ) -> Sums:
-    """Sum the task's metrics, and its loss, over all samples of a dataset."""
+    """Sum the task's metrics, and its loss, over all samples of a dataset; the squares of their losses, if asked to."""
     with reproducible(), on_device(model.module, device):
         _seed("evaluation", 0, 0, 0)
         model.load(tensors)
-        return Sums(len(data), _evaluate(task, model, data))
+        return Sums(len(data), _evaluate(task, model, data, squares))
 
 
 @torch.no_grad()
-def _evaluate(task: Task, model: TaskModel, data: Any) -> dict[str, float]:
+def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) -> dict[str, float]:
     """The sums of the model as it is."""
     totals: dict[str, float] = {}
     training = model.module.training
@@ -187,8 +192,11 @@ def _evaluate(task: Task, model: TaskModel, data: Any) -> dict[str, float]:
         inputs, targets = placed(inputs, model.device), placed(targets, model.device)
         output = model(inputs)
         sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
-        for name, value in sums.items():
-            totals[name] = totals.get(name, 0.0) + float(value)
+        added = {name: float(value) for name, value in sums.items()}
+        if squares:
+            added["squared_loss"] = _squares(task, output, targets, count)
+        for name, value in added.items():
+            totals[name] = totals.get(name, 0.0) + value
     model.module.train(training)
     return totals
 
@@ -247,6 +255,32 @@ def _loss(task: Task, output: Any, targets: Any) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         raise InvalidTask("loss(self, output, target) must return a tensor of one number: the mean over the batch")
     return loss.reshape(())
+
+
+def _squares(task: Task, output: Any, targets: Any, count: int) -> float:
+    """The sum of the squares of the samples' losses; of their mean where the loss takes no batch of one."""
+    try:
+        rows = ((row_of(output, index, count), row_of(targets, index, count)) for index in range(count))
+        return math.fsum(float(_loss(task, *row)) ** 2 for row in rows)
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError):
+        mean = float(_loss(task, output, targets))
+        return mean * mean * count if math.isfinite(mean) else math.inf
+
+
+def row_of(batch: Any, index: int, count: int) -> Any:
+    """One sample of a batch, as a batch of one; InvalidTask where it cannot be told which part is whose."""
+    if isinstance(batch, dict):
+        return {name: row_of(value, index, count) for name, value in batch.items()}
+    if isinstance(batch, tuple | list):
+        return tuple(row_of(value, index, count) for value in batch)
+    if not isinstance(batch, torch.Tensor) or not batch.shape or len(batch) != count:
+        raise InvalidTask("the batch has no row for each sample")
+    return batch[index : index + 1]
+
+
+def seed_items() -> None:
+    """Seed what a dataset may draw from, so that each of its items is the same whenever it is asked for."""
+    _seed("items", 0, 0, 0)
 
 
 def _batches(task: Task, data: Any, order: torch.Tensor, size: int) -> Iterator[tuple[Any, Any, int]]:

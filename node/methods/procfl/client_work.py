@@ -117,7 +117,7 @@ class LocalClusters:
             return b""
         if self._committee is not None and self._course.terms.seats and self._committee.opens_uploads:
             self._shown.keep(current.number)
-        return self._training.result(current, client)
+        return self._training.trained(current, client)
 
     def settle(self, client: int) -> None:
         """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""

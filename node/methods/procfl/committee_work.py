@@ -90,7 +90,7 @@ class CommitteeWork:
         self, inputs: RoundInputs[ClusterState], case: Case, current: RoundRecords, client: int
     ) -> bytes | None:
         """A noisy model, as in the paper: trained again, because the paper does not tie it to the upload."""
-        trained = self._training.result(current, client)
+        trained = self._training.trained(current, client)
         if trained is None:
             return None
         start, model = flatten(self._training.began(inputs, case.cluster)), flatten(trained)

@@ -41,14 +41,14 @@ class ClusterTraining(LocalTraining):
         super().__init__(store, config, trainer, journal)
         self._inputs, self._course = inputs, course
 
-    def result(self, current: RoundRecords, client: int) -> Tensors | None:
+    def trained(self, current: RoundRecords, client: int) -> Tensors | None:
         """The trained tensors; what training began with where it leads nowhere, or where masks cannot hide it.
 
         Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
         absent for what they did.
         """
         try:
-            trained = super().result(current, client)
+            trained = super().trained(current, client)
         except Diverged:
             return self._begin(current, client)[0]
         bound = self._config.masking.bound

@@ -20,6 +20,7 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, settings_of
 from fedgrove.node.methods.training.regrouping import half
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import ClientLevelRound, encode_update, fill_up, upload_layout
 from fedgrove.node.privacy.clipping import clip_range
@@ -54,14 +55,14 @@ class ClientLevelUploads(ModelCodec):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
         try:
             grid = self._round(inputs).grid
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
-        words = encode_update(grid, inputs.change(update), os.urandom)
+        words = encode_update(grid, inputs.change(update.tensors), os.urandom)
         return masked_bytes(inputs, client, secrets, words, upload_layout(inputs.layout, grid))
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:

@@ -5,6 +5,7 @@ from typing import ClassVar, TypeVar
 
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.settings import PrivacySettings
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -13,7 +14,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
 
 
-class ModelCodec(Codec[Tensors, Tensors]):
+class ModelCodec(Codec[Tensors, ModelUpdate]):
     """One mechanism's uploads of a model of some layout.
 
     Attributes
@@ -44,8 +45,8 @@ class ModelCodec(Codec[Tensors, Tensors]):
     def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
         return self.upload_bytes(inputs.layout) if inputs.sums(client) else 0
 
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> Tensors | None:
-        return inputs.previous if self.hides_divergence else None
+    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> ModelUpdate | None:
+        return ModelUpdate(inputs.previous) if self.hides_divergence else None
 
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""

@@ -12,6 +12,7 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.methods.training.codec import settings_of
 from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.local import mechanism_for, noisy_model
 from fedgrove.node.privacy.records import LocalRecord
 from fedgrove.node.privacy.settings import LocalSettings
@@ -32,16 +33,16 @@ class LocalUploads(MaskedUploads):
         mechanism_for(self._settings, layout.length)
         return super().upload_bytes(layout)
 
-    def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
+    def vector(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> np.ndarray:
         try:
             mechanism = mechanism_for(self._settings, inputs.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
         masking = self.config.masking
         start = flatten(inputs.previous) if masking.masked == "weights" else np.zeros(1, np.float32)
-        return noisy_model(mechanism, start, inputs.change(update), masking.bound, os.urandom)
+        return noisy_model(mechanism, start, inputs.change(update.tensors), masking.bound, os.urandom)
 
-    def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
+    def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return ""  # what is cut off is noise, and would tell of the update
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:

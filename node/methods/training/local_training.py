@@ -12,10 +12,16 @@ from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
+from fedgrove.node.methods.training.metric_sums import metric_names
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
+
+METRICS = "metrics"
+"""Name of a member's own metrics in its journal."""
 
 
 class Trainer(Protocol):
@@ -62,8 +68,8 @@ class LocalTraining:
         """How many samples there are."""
         return len(self._trainer)
 
-    def result(self, current: RoundRecords, client: int) -> Tensors | None:
-        """The trained tensors of a round; None while training is under way.
+    def result(self, current: RoundRecords, client: int) -> ModelUpdate | None:
+        """The trained tensors of a round, and how its global model did; None while training is under way.
 
         Raises
         ------
@@ -79,6 +85,11 @@ class LocalTraining:
         except InvalidSharedSet as fault:
             raise CannotTakePart(str(fault)) from None
 
+    def trained(self, current: RoundRecords, client: int) -> Tensors | None:
+        """The tensors of ``result`` alone; raises as that does."""
+        found = self.result(current, client)
+        return None if found is None else found.tensors
+
     def settle(self, client: int) -> None:
         """Nothing: a strategy's state is for the client's next round, whichever that is."""
 
@@ -86,10 +97,10 @@ class LocalTraining:
         """A strategy's state is in the files of rounds, which the client destroys."""
         self._journal.forget_state(before=1 << 62)
 
-    def _result(self, current: RoundRecords, client: int) -> Tensors | None:
-        stored = self._journal.read(current.number, "update")
+    def _result(self, current: RoundRecords, client: int) -> ModelUpdate | None:
+        stored = self._stored(current.number)
         if stored is not None:
-            return load(stored)
+            return stored
         if self._running is None or self._running[0] != current.number:
             self._running = (current.number, self._start(current, client))
         future = self._running[1]
@@ -99,8 +110,28 @@ class LocalTraining:
         self._running = None
         if update.state:
             self._journal.write(current.number, STATE, parts(update.state))
+        metrics = self._metrics(update)
+        if metrics is not None:
+            self._journal.write(current.number, METRICS, metrics.to_bytes())
         self._journal.write(current.number, "update", parts(update.tensors))
-        return update.tensors
+        return ModelUpdate(update.tensors, metrics)
+
+    def _stored(self, number: int) -> ModelUpdate | None:
+        """What an earlier process trained and measured in this round; metrics are there before the update is."""
+        update, metrics = (self._journal.read(number, name) for name in ("update", METRICS))
+        if update is None or (metrics is None and self._config.evaluation is not None):
+            return None
+        return ModelUpdate(load(update), None if metrics is None else MetricSums.from_bytes(metrics))
+
+    def _metrics(self, update: LocalUpdate) -> MetricSums | None:
+        """What was measured, of the metrics in the terms; CannotTakePart where the task has none of a name."""
+        if self._config.evaluation is None or update.measured is None:
+            return None
+        names, totals = metric_names(self._config), update.measured.totals
+        lacking = [name for name in names if name not in totals]
+        if lacking and update.measured.samples:
+            raise CannotTakePart(f"the task has no metric {', '.join(lacking)}, which evaluation.metrics asks for")
+        return MetricSums.measured(update.measured.samples, {name: totals.get(name, 0.0) for name in names})
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """Start of a round's training: the model, the round's number, the number of rounds, and the seed."""

@@ -1,4 +1,7 @@
-"""Weights, or updates against the round's global model, as they are, under masks; weighted by sample counts."""
+"""Weights, or updates against the round's global model, as they are, under masks; weighted by sample counts.
+
+Behind the model's words stand those of the member's metrics, where the terms ask for them.
+"""
 
 from collections.abc import Collection
 
@@ -13,7 +16,9 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum, values_beyond
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
 from fedgrove.node.methods.training.regrouping import parts
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
@@ -22,7 +27,7 @@ class MaskedUploads(ModelCodec):
     """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
 
     def upload_bytes(self, layout: Layout) -> int:
-        return WORD.itemsize * layout.length
+        return WORD.itemsize * (layout.length + words_behind(self.config))
 
     def parts(self, n: int) -> Adjacency:
         return parts(n, self.least(n), self.config.masking.assumed)
@@ -30,15 +35,18 @@ class MaskedUploads(ModelCodec):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
-    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
-        vector, layout = self.vector(inputs, update), Layout.of(update)
+        vector, layout = self.vector(inputs, update), Layout.of(update.tensors)
         samples = inputs.current.draws[client].samples
         words = encode(vector, layout, samples, inputs.graph.total_samples, self.config.masking.bound, in_place=True)
-        return masked_bytes(inputs, client, secrets, words, layout)
+        behind = metric_words(self.config, update)
+        if len(behind):
+            words = np.concatenate([words, behind])
+        return masked_bytes(inputs, client, secrets, words, layout, len(behind))
 
-    def vector(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
+    def vector(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> np.ndarray:
         """The vector to sum: float32, the weights or the update, clipped at the bound.
 
         A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
@@ -50,26 +58,27 @@ class MaskedUploads(ModelCodec):
         bare = self._bare(inputs, update)
         return kept_within(bare, bound) if fits else bare
 
-    def remark(self, inputs: RoundInputs[Tensors], update: Tensors) -> str:
+    def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         bare = self._bare(inputs, update)
         beyond = values_beyond(bare, self.config.masking.bound)
         return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
-        words, positions = self._sum(inputs, record)
+        summed, positions = self._sum(inputs, record)
+        words, behind = np.split(summed, [inputs.layout.length])
         bound, total = self.config.masking.bound, inputs.graph.total_samples
         # Rounding may carry a mean of values at the bound a little beyond it.
         mean = decode(words, sum(_samples(inputs, positions)), total, bound, in_place=True)
         vector = kept_within(mean, bound)
         if self.config.masking.masked == "delta":
             add(vector, inputs.previous)
-        return Outcome(unflatten(vector, inputs.layout))
+        return Outcome(unflatten(vector, inputs.layout), members=members_metrics(inputs, behind, positions))
 
     def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
         """The sum, and the positions whose it is: of all survivors, or of the groups that nobody spoilt."""
         if not inputs.graph.groups:
             return self._checked_sum(inputs, record, inputs.survivors, None), inputs.survivors
-        total, summed = np.zeros(inputs.layout.length, WORD), []
+        total, summed = np.zeros(inputs.layout.length + words_behind(self.config), WORD), []
         for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
             if not group:
                 continue
@@ -89,13 +98,13 @@ class MaskedUploads(ModelCodec):
         positions: Collection[int],
         group: Collection[int] | None,
     ) -> np.ndarray:
-        words = unmasked_sum(inputs, record, inputs.layout, group)
-        samples = _samples(inputs, positions)
-        check_sum(words, Limits(largest_sum(samples, inputs.graph.total_samples, self.config.masking.bound)))
+        words = unmasked_sum(inputs, record, inputs.layout, group, words_behind(self.config))
+        samples, model = _samples(inputs, positions), words[: inputs.layout.length]
+        check_sum(model, Limits(largest_sum(samples, inputs.graph.total_samples, self.config.masking.bound)))
         return words
 
-    def _bare(self, inputs: RoundInputs[Tensors], update: Tensors) -> np.ndarray:
-        return inputs.change(update) if self.config.masking.masked == "delta" else flatten(update)
+    def _bare(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> np.ndarray:
+        return inputs.change(update.tensors) if self.config.masking.masked == "delta" else flatten(update.tensors)
 
 
 def _samples(inputs: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:

@@ -15,10 +15,12 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec
+from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
 from fedgrove.node.methods.training.task_data import TaskData, refuse_task
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
@@ -39,7 +41,7 @@ _MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
 }
 
 
-class Training(Method[Tensors, Tensors, Samples | TaskData]):
+class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
     codec: ModelCodec
@@ -109,17 +111,21 @@ class Training(Method[Tensors, Tensors, Samples | TaskData]):
 
         return held_out_samples(self.config, path)
 
-    def work(self, workplace: Workplace[Tensors, Samples | TaskData]) -> LocalWork[Tensors]:
+    def work(self, workplace: Workplace[Tensors, Samples | TaskData]) -> LocalWork[ModelUpdate]:
         from fedgrove.node.methods.training.local_training import LocalTraining
 
         return LocalTraining(workplace.store, self.config, self._trainer(workplace), workplace.journal)
 
     def _trainer(self, workplace: Workplace[Tensors, Samples | TaskData]) -> "Trainer":
+        evaluation, hold_out = self.config.evaluation, None
+        if evaluation is not None:
+            hold_out = HoldOut(workplace.journal, workplace.keys, evaluation.millionths)
         if isinstance(workplace.data, TaskData):
-            return workplace.data
+            return workplace.data if hold_out is None else workplace.data.evaluating(hold_out)
         from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 
-        return NetworkTrainer(workplace.store, self.config, workplace.data, workplace.executor, workplace.device)
+        parts = (workplace.store, self.config, workplace.data, workplace.executor, workplace.device)
+        return NetworkTrainer(*parts, hold_out)
 
     def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
         if isinstance(test, TaskData):

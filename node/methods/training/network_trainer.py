@@ -1,19 +1,29 @@
 """Training of the shipped networks."""
 
 from concurrent.futures import Executor, Future
+from functools import cached_property, partial
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split
 from fedgrove.node.learning.local_update import LocalUpdate, RoundPosition
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import train
+from fedgrove.node.learning.training import measured, train
+from fedgrove.node.methods.training.hold_out import HoldOut
+from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 
 
 class NetworkTrainer:
-    """Trains a shipped network on a member's samples, in an executor, or at once without one."""
+    """Trains a shipped network on a member's samples, in an executor, or at once without one.
+
+    Parameters
+    ----------
+    hold_out : HoldOut, optional
+        Which of the samples are not trained on: the global model is evaluated on them first.
+    """
 
     def __init__(
         self,
@@ -22,23 +32,40 @@ class NetworkTrainer:
         samples: Samples,
         executor: Executor | None,
         device: str = "cpu",
+        hold_out: HoldOut | None = None,
     ) -> None:
         self._store, self._config, self._samples, self._executor = store, config, samples, executor
-        self._device = device
+        self._device, self._hold_out = device, hold_out
 
     def __len__(self) -> int:
         return len(self._samples)
 
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
         """As ``Trainer`` says; StoreError or InvalidSharedSet where the shared set cannot be had."""
-        config = self._config
+        config, (own, held_out) = self._config, self._parts
         strategy = make_strategy(config.strategy.name, config.strategy.options)
-        work = (config.trained, model, self._samples, fetch_shared(self._store, config), strategy, config.training)
+        work = (config.trained, model, own, fetch_shared(self._store, config), strategy, config.training)
+        job = partial(train, *work, **position, client=client, state=state, device=self._device)
+        if held_out is not None:
+            job = partial(measured, config.trained, model, held_out, job, self._device)
         if self._executor is not None:
-            return self._executor.submit(train, *work, **position, client=client, state=state, device=self._device)
+            return self._executor.submit(job)
         done: Future = Future()
-        done.set_result(train(*work, **position, client=client, state=state, device=self._device))
+        done.set_result(job())
         return done
+
+    @cached_property
+    def _parts(self) -> tuple[Samples, Samples | None]:
+        """The samples to train on, and those to evaluate on; all, and None, where the terms ask for no evaluation."""
+        if self._hold_out is None:
+            return self._samples, None
+        rule = self._hold_out.rule
+        try:
+            found = split(marks_of(self._samples, rule), rule)
+        except NothingToTrain as fault:
+            raise CannotTakePart(str(fault)) from None
+        self._hold_out.remember(found.boundary)
+        return self._samples.take(found.train), self._samples.take(found.held_out)
 
 
 def fetch_shared(store: ContentReader, config: FederationConfig) -> Samples | None:

@@ -18,6 +18,7 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.methods.training.codec import ModelCodec, settings_of
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.privacy.signds import (
@@ -46,12 +47,12 @@ class SignDsUploads(ModelCodec):
     def upload_bytes(self, layout: Layout) -> int:
         return self._mechanism(layout.length).upload_bytes
 
-    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: Tensors) -> bytes:
+    def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         try:
             mechanism = self._mechanism(inputs.layout.length)
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        return select(mechanism, inputs.change(update), os.urandom).to_bytes()
+        return select(mechanism, inputs.change(update.tensors), os.urandom).to_bytes()
 
     def outcome(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         mechanism, listed = self._mechanism(inputs.layout.length), inputs.current.commits

@@ -9,7 +9,7 @@ from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
 from fedgrove.node.base.strict_toml import parse_toml
-from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import EvaluationSettings, TaskSettings, TrainingSettings
 from fedgrove.node.tasks.folder import read_file
 
 TERMS = "terms.toml"
@@ -40,11 +40,12 @@ class SuggestedTable:
 
 @dataclass(frozen=True)
 class SuggestedTerms:
-    """A task's ``terms.toml``; ``bound`` is that of ``[masking]``."""
+    """A task's ``terms.toml``; ``bound`` is that of ``[masking]``. Members evaluate only where it says how."""
 
     task: SuggestedTable = field(default_factory=SuggestedTable)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     bound: float = 8.0
+    evaluation: EvaluationSettings | None = None
 
     @property
     def default_strategy(self) -> str:
@@ -52,7 +53,7 @@ class SuggestedTerms:
         return "fedaom" if self.task.shared else "fedavg"
 
     def to_tables(self) -> dict[str, dict[str, Any]]:
-        """The tables of terms, or of a plan, that it suggests."""
+        """The tables that terms and a simulation's plan have in common."""
         own = asdict(self.task) | {"keep": list(self.task.keep), "bases": [asdict(base) for base in self.task.bases]}
         return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
 

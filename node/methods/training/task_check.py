@@ -129,6 +129,7 @@ class TaskTrial:
             _Step("rounds", self._rounds),
             _Step("bound", self._bound),
             _Step("evaluation", self._evaluation),
+            _Step("members", self._members_metrics),
         ]
 
     def _loads(self) -> tuple[str, dict[str, Any]]:
@@ -188,6 +189,16 @@ class TaskTrial:
             "largest": largest,
             "bound": bound,
         }
+
+    def _members_metrics(self) -> tuple[str, dict[str, Any]]:
+        settings = self._config.evaluation
+        if settings is None:
+            raise _Unneeded("terms.toml has no [evaluation] table")
+        names = self._probe.metrics(self._update.tensors, settings)
+        lacking = [name for name in settings.metrics if name not in names]
+        if lacking:
+            raise CheckFailed(f"metrics(self, output, target) gives no {', '.join(lacking)}: see evaluation.metrics")
+        return f"members sum {', '.join(names)}", {"metrics": names}
 
     def _evaluation(self) -> tuple[str, dict[str, Any]]:
         if not self._probe.holds_out:

@@ -1,18 +1,20 @@
 """A member's data under a task of its own: counted, trained on and evaluated by the task's code, in the sandbox."""
 
 import math
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, Option
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
-from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, LocalUpdate, RoundPosition
-from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
+from fedgrove.node.learning.settings import RIGHT, TrainingSettings
+from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
@@ -22,6 +24,7 @@ JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
+_BOUNDARY = re.compile("([0-9a-f]{64})?")
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
 
 
@@ -142,6 +145,8 @@ class TaskData:
         device: str = "cpu",
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
+        self._settled = terms
+        self._hold_out: HoldOut | None = None
         self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
         self._terms: dict[str, Any] = {
             "name": terms.name,
@@ -165,6 +170,8 @@ class TaskData:
         """What the task says of the member's data; TaskFailed if it cannot."""
         answer = self._run("describe").header
         samples, held_out = _count(answer.get("samples")), _count(answer.get("held_out"))
+        if self._splits:
+            self._remember(answer.get("boundary"))
         return Description(samples, held_out, layout_said(answer.get("model")), layout_said(answer.get("kept")))
 
     @property
@@ -202,13 +209,47 @@ class TaskData:
         answer = self._run("evaluate", {"which": "train"}, model).header
         return _sums(answer.get("totals")).get("loss", math.nan) / max(1, _count(answer.get("samples")))
 
+    def evaluating(self, hold_out: HoldOut) -> "TaskData":
+        """The same data, of a member that evaluates each round's model before it trains.
+
+        It evaluates on the samples that its own rule holds out; where that is none, on those that the task does.
+        """
+        found = TaskData(self._settled, self._process)
+        found._terms, found._threads, found._hold_out = self._terms, self._threads, hold_out
+        return found
+
     def close(self) -> None:
         """Train no other round."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:
-        """Train a round; TaskFailed or DivergedTraining if it cannot be."""
-        return self._update(self._training("train", model, position, client, state))
+        """Train a round, after an evaluation where one is due; TaskFailed or DivergedTraining if it cannot be."""
+        measured = None if self._hold_out is None else self._measure(model, state)
+        return replace(self._update(self._training("train", model, position, client, state)), measured=measured)
+
+    def _measure(self, model: Tensors, state: Tensors) -> HeldOutSums:
+        """How the model that a round begins with does on the samples held out."""
+        if not self.description.held_out:
+            return HeldOutSums(0, {})
+        answer = self._run("measure", {}, prefixed(MODEL, model) | prefixed(STATE, state)).header
+        samples, names = _count(answer.get("samples")), answer.get("names")
+        if samples != self.description.held_out or not isinstance(names, list):
+            raise TaskFailed("the task evaluates on other samples than it holds out")
+        totals = _sums(answer.get("totals"))
+        if RIGHT in names and not 0 <= totals.get(RIGHT, math.inf) <= samples:
+            raise TaskFailed("the task counts more right answers than samples")
+        return HeldOutSums(samples, {str(name): float(totals.get(str(name), math.inf)) for name in names})
+
+    @property
+    def _splits(self) -> bool:
+        """Whether the member's own rule says which samples are held out."""
+        return self._hold_out is not None and self._hold_out.rule.millionths > 0
+
+    def _remember(self, boundary: Any) -> None:
+        assert self._hold_out is not None
+        if not isinstance(boundary, str) or not _BOUNDARY.fullmatch(boundary):
+            raise TaskFailed("the task does not say which of its samples are held out")
+        self._hold_out.remember(bytes.fromhex(boundary))
 
     def _training(
         self,
@@ -244,8 +285,9 @@ class TaskData:
         expected: Layout | None = None,
     ) -> Reply:
         """One job of the task, its faults in the words of a client's work."""
+        split = {"split": self._hold_out.rule.to_header()} if self._hold_out is not None and self._splits else {}
         try:
-            return self._process.run(job, self._terms | dict(header or {}), tensors, expected)
+            return self._process.run(job, self._terms | split | dict(header or {}), tensors, expected)
         except JobRaised as fault:
             told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
             if told:

@@ -4,8 +4,10 @@ from base64 import b64decode
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fedgrove.node.base.tensors import Layout, Tensors
-from fedgrove.node.learning.local_update import LocalUpdate, RoundPosition
+from fedgrove.node.base.tensors import Layout, Tensors, prefixed
+from fedgrove.node.learning.held_out import HoldOutRule
+from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPosition
+from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.sandbox.frames import printable
@@ -61,6 +63,15 @@ class TaskProbe(TaskData):
         if not isinstance(seen, dict):
             raise TaskFailed("the task's step was not described")
         return WatchedStep(self._update(reply), {str(name): _shown(value) for name, value in seen.items()})
+
+    def metrics(self, model: Tensors, settings: EvaluationSettings) -> list[str]:
+        """Names of the sums that a member's evaluation of a model gives; TaskFailed if that fails."""
+        rule = HoldOutRule(bytes(32), settings.millionths)
+        split = {"split": rule.to_header()} if settings.held_out else {}
+        names = self._run("measure", split, prefixed(MODEL, model)).header.get("names")
+        if not isinstance(names, list):
+            raise TaskFailed("the task's evaluation was not described")
+        return [_shown(name) for name in names]
 
     def example(self) -> tuple[str, bytes]:
         """The ending of the example file's name, as ``.csv``, and its bytes; TaskFailed if there is none."""

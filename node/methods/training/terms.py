@@ -12,6 +12,7 @@ class TrainingTerms(MethodTerms):
     """One model for everybody, trained as the tables model, training, strategy, shared and privacy say."""
 
     name: ClassVar[str] = "training"
+    evaluates: ClassVar[bool] = True
 
     def check(self, config: FederationConfig) -> None:
         """Raise InvalidConfig without a model."""

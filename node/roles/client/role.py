@@ -17,6 +17,7 @@ from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
@@ -120,6 +121,11 @@ class Client:
         """Alarm for people, in one sentence; empty if there is none."""
         return self._context.twins.alarm
 
+    @property
+    def members_metrics(self) -> MembersMetrics | None:
+        """What the last round states of the members' own metrics; None where there are none."""
+        return self._context.members_metrics()
+
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
         ledger, keys = self._context.ledger, self._context.keys
@@ -185,7 +191,8 @@ class Client:
             return "the coordinator: it opened the round under terms this client did not agree to"
         if self.view.rounds.base is None and current.opened.model_digest != self._first_model:
             return "its members: training does not start from the model in the terms"
-        return ""
+        ending = self._context.ending()
+        return f"the coordinator: it opened the round after the training had ended, as {ending}" if ending else ""
 
 
 def _phases(context: ClientContext) -> dict[ClientPhase, ClientUnit]:

@@ -6,6 +6,7 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.context import Turn
@@ -39,7 +40,7 @@ class Close:
         accuracy, loss, samples = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
         seen = current.recovery.at.block
         head = (seen, self._context.ledger.block_hash(seen))
-        return Metrics(current.number, accuracy, loss, samples, result.privacy, stated, head)
+        return Metrics(current.number, accuracy, loss, samples, result.privacy, stated, head, result.members)
 
     def _close(self, turn: Turn, result: Outcome, metrics: Metrics) -> Step:
         method, store, number = self._context.method, self._context.store, turn.current.number
@@ -51,4 +52,14 @@ class Close:
         receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
         told = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
         reached = (told or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
-        return Step("close", acted=f"closed the round{reached}", gas=receipt.gas_used)
+        told = f"closed the round{reached}{_said_of(metrics.members)}"
+        return Step("close", acted=told, gas=receipt.gas_used)
+
+
+def _said_of(members: MembersMetrics | None) -> str:
+    """What the members' metrics add to what the coordinator tells of a round."""
+    if members is None or members.loss is None:
+        return f"; the members' metrics are void, as {members.void}" if members is not None and members.void else ""
+    right = "" if members.accuracy is None else f"accuracy {members.accuracy:.3f}, "
+    before = f"; the members found {right}loss {members.loss:.4g} for the model before it"
+    return f"{before}; the training ends, as {members.ending}" if members.ending else before

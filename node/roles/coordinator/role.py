@@ -4,11 +4,12 @@ from typing import Protocol
 
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.ledger import Ledger
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.base.tensors import InvalidModel, Layout, load
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
@@ -93,6 +94,11 @@ class Coordinator:
         return self._context.ledger.account
 
     @property
+    def members_metrics(self) -> MembersMetrics | None:
+        """What the last round states of the members' own metrics; None where there are none."""
+        return self._context.members_metrics()
+
+    @property
     def round(self) -> int:
         """Number of the latest round; 0 before the first."""
         return self.view.rounds.latest.number if self.view.rounds.latest else 0
@@ -100,7 +106,11 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """All rounds that the federation can hold have ended and their absences are reported."""
-        return bool(self._context.over()) and not self._report.absent(self.view.rounds.last)
+        try:
+            over = self._context.over()
+        except StoreError:
+            return False  # what ends it cannot be read now; the next step says so
+        return bool(over) and not self._report.absent(self.view.rounds.last)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""

@@ -65,6 +65,7 @@ def checked(place, *options, code=0) -> dict:
 
 def test_a_sound_task_passes_every_check_and_nothing_is_written(place):
     found = checked(place, "--data", "data")
+    assert found.pop("members")["result"] == "not checked"
     assert {each["result"] for each in found.values()} == {"ok"}
     shapes = {"0.bias": [4], "0.weight": [4, 3], "1.bias": [4], "1.weight": [4], "1.running_mean": [4]}
     shapes |= {"1.running_second_moment": [4], "2.bias": [2], "2.weight": [2, 4]}
@@ -80,6 +81,16 @@ def test_what_stays_at_home_is_named_and_is_not_in_an_upload(place):
     found = checked(place, "--data", "data")
     assert found["kept"]["values"]["kept"] == {"2.bias": [2], "2.weight": [2, 4]}
     assert found["tensors"]["values"]["upload_bytes"] == 4 * 32
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.25])
+def test_what_members_are_to_evaluate_is_tried(place, held_out):
+    terms = place / "mine" / "terms.toml"
+    terms.write_text(f"[evaluation]\nheld_out = {held_out}\n")
+    assert checked(place, "--data", "data")["members"]["values"]["metrics"] == ["loss", "right", "squared_loss"]
+    terms.write_text(f'[evaluation]\nheld_out = {held_out}\nmetrics = ["squared_error"]\n')
+    found = checked(place, "--data", "data", code=1)["members"]
+    assert found["result"] == "failed" and "gives no squared_error: see evaluation.metrics" in found["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +114,8 @@ def test_a_fault_fails_the_check_that_looks_for_it(place, fault, check, sentence
 
 def test_each_check_is_a_line(place):
     result = fedgrove("task", "check", "mine", "--data", "data", cwd=place)
-    names = ["bundle", "loads", "tensors", "kept", "data", "step", "determinism", "rounds", "bound", "evaluation"]
+    names = ["bundle", "loads", "tensors", "kept", "data", "step", "determinism", "rounds", "bound"]
+    names += ["evaluation", "members"]
     assert result.returncode == 0 and [line[13:26].strip() for line in result.stdout.splitlines()] == names
 
 

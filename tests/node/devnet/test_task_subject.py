@@ -73,9 +73,15 @@ def run(folder, code, plan, source="data.csv", terms=""):
 
 
 def test_a_regression_is_learned_under_masks_and_audited_without_torch_or_the_task(folder):
-    kept, report = run(folder, REGRESSION, DemoPlan(4, 3, strategy="fedavg"))
+    """The members share out what the task holds out: what they find is what the coordinator found a round before."""
+    terms = '[evaluation]\nheld_out = 0.0\nmetrics = ["squared_error"]\n'
+    kept, report = run(folder, REGRESSION, DemoPlan(4, 3, strategy="fedavg"), terms=terms)
     losses = [each["loss"] for each in report["rounds"]]
     assert losses[2] < losses[0] and all(each["accuracy"] is None for each in report["rounds"])
+    found = [each["members"] for each in report["rounds"]]
+    assert [each["loss"] for each in found[1:]] == pytest.approx(losses[:2], rel=1e-5)
+    assert all(each["samples"] == 90 and "accuracy" not in each for each in found)
+    assert [each["squared_error"] for each in found] == pytest.approx([each["loss"] for each in found], rel=1e-5)
     blocked = "import sys; sys.modules['torch'] = None; sys.modules['fedgrove.node.learning.tasks'] = None; "
     command = [sys.executable, "-c", blocked + "from fedgrove.node.cli.main import run; run()", "audit", str(kept)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -87,10 +93,13 @@ def test_clients_that_drop_out_and_sources_of_their_own(folder):
     for number in range(5):
         write_table(folder / "parts" / f"{number}.csv", 20 + number, number)
     write_table(folder / "parts" / "test.csv", 50, 9)
-    plan = DemoPlan(5, 2, strategy="fedavg", drop=0.2, seed=3)
+    plan = DemoPlan(5, 2, strategy="fedavg", drop=0.2, seed=3, held_out=0.2)
     _, report = run(folder, CLASSIFIER, plan, "parts")
     assert all(each["status"] == "closed" for each in report["rounds"])
     assert any(each["dropped"] for each in report["rounds"]) and report["rounds"][-1]["accuracy"] > 0.2
+    assert [each["members"]["samples"] for each in report["rounds"]] == [
+        4 * each["committed"] for each in report["rounds"]
+    ]
 
 
 def test_the_same_seed_gives_the_same_model(folder, tmp_path):

@@ -46,6 +46,15 @@ def test_spans_are_the_chosen_tensors_joined(pair, kappa):
     assert all(stop < start for (_, stop), (start, _) in pairwise(spans))
 
 
+@given(pairs(), st.floats(0.01, 1), st.integers(1, 9))
+def test_every_pair_masks_the_words_behind_the_model(pair, kappa, behind):
+    n, a, b = pair
+    spans, bare = (pair_spans(a, b, n, LAYOUT, kappa, each) for each in (behind, 0))
+    covered, alone = ([index for start, stop in each for index in range(start, stop)] for each in (spans, bare))
+    assert covered == [*alone, *range(LAYOUT.length, LAYOUT.length + behind)]
+    assert all(stop < start for (_, stop), (start, _) in pairwise(spans))
+
+
 @pytest.mark.parametrize("kappa", [0, -0.5, 1.01, float("nan")])
 def test_an_absurd_fraction_is_refused(kappa):
     with pytest.raises(ValueError, match="kappa"):

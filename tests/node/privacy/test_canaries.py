@@ -17,6 +17,7 @@ from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy import client_level, local, signds
 from fedgrove.node.privacy.accountant import epsilon_of
 from fedgrove.node.privacy.client_level import fill_up, quantise
@@ -132,7 +133,7 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
             words = np.zeros(grid.length, np.uint32)
             for client in inputs.current.commits:
                 own = scene.victims(present, number) if client == 1 else ZEROS
-                words += np.frombuffer(kind.encode(inputs, client, None, own), np.uint32)
+                words += np.frombuffer(kind.encode(inputs, client, None, ModelUpdate(own)), np.uint32)
             if method_of(scene.config).accounting.everybody_spends and not scene.readers:
                 fill_up(grid, words, scene.survivors, lots(32))
             found += float(_signed(words) @ line)
@@ -264,7 +265,7 @@ def a_member_without_noise(patch):
     def encoded(self, number, client, secrets, own):
         if client == 1:
             return encode(self, number, client, secrets, own)
-        return quantise(self._round(number).grid, flatten(own), os.urandom).tobytes()
+        return quantise(self._round(number).grid, flatten(own.tensors), os.urandom).tobytes()
 
     patch.setattr(ClientLevelUploads, "encode", encoded)
 

@@ -10,6 +10,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
@@ -73,7 +74,7 @@ def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     fewer = replace(each, shares={number: share for number, share in each.shares.items() if number != 3})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.masked(fewer, 2, update)
-    other = {name: tensor + np.float32(1) for name, tensor in update.items()}
+    other = ModelUpdate({name: tensor + np.float32(1) for name, tensor in update.tensors.items()})
     assert client._context.disclosure.masked(each, 2, other) == masked
 
 

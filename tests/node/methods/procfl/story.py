@@ -116,7 +116,7 @@ class Story:
 def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: float = math.inf) -> Client:
     """A member that notes what it sends; an attacker reverses what it trained."""
     training = client._context.work._training
-    train = training.result
+    train = training.trained
 
     def result(current, number):
         state, own = client._context.inputs(current).previous, train(current, number)
@@ -127,7 +127,7 @@ def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: 
         sent[(current.number, number)] = own
         return own
 
-    training.result = result
+    training.trained = result
     return client
 
 

@@ -47,7 +47,7 @@ def watched(client, number, updates):
         if (current.number, number) == (2, DIVERGES):
             raise Diverged("the loss is not finite: lower training.learning_rate")
         update = train(current, index)
-        updates[(current.number, number)] = update
+        updates[(current.number, number)] = update and update.tensors
         return update
 
     client._context.work.result = result

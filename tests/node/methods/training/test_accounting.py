@@ -12,6 +12,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, flatten, load
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.closing import Closings
@@ -319,7 +320,8 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     inputs, secrets = client._context.inputs(past), client._context.disclosure.secrets(1)
     update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in inputs.previous.items()}
     codec = client._context.method.codec
-    zero, hostile = (np.frombuffer(codec.encode(inputs, 1, secrets, each), "<u4") for each in (inputs.previous, update))
+    updates = (ModelUpdate(each) for each in (inputs.previous, update))
+    zero, hostile = (np.frombuffer(codec.encode(inputs, 1, secrets, each), "<u4") for each in updates)
     moved = (hostile - zero).view(np.int32).astype(np.float64)
     grid = codec._round(inputs).grid
     reach = float(np.sqrt(moved @ moved)) * grid.unit
@@ -331,8 +333,9 @@ def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing,
     client, each = sharing
     inputs, secrets = client._context.inputs(each), client._context.disclosure.secrets(1)
     codec = client._context.method.codec
-    fresh = [codec.encode(inputs, 1, secrets, inputs.previous) for _ in range(2)]
+    update = ModelUpdate(inputs.previous)
+    fresh = [codec.encode(inputs, 1, secrets, update) for _ in range(2)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    fixed = [codec.encode(client._context.inputs(each), 1, secrets, inputs.previous) for _ in range(2)]
+    fixed = [codec.encode(client._context.inputs(each), 1, secrets, update) for _ in range(2)]
     assert fixed[0] == fixed[1] and len(fixed[0]) == codec.upload_bytes(inputs.layout)

@@ -97,7 +97,7 @@ def test_the_state_of_the_last_round_it_took_part_in_is_what_it_trains_from(conf
         journal.destroy(before=number - 1)
         if number != 2:
             training = training_on(store, config, samples, journal)
-            found.append(training.result(entry(number, model), 1))
+            found.append(training.result(entry(number, model), 1).tensors)
         assert len(states(tmp_path / "journal")) == (1 if number in (1, 2) else 2)
     assert list(map(dump, found)) == list(map(dump, expected))
     journal.destroy(before=4)
@@ -122,7 +122,7 @@ def test_killed_at_any_write_it_comes_to_the_same_updates(
                 update = training_on(store, config, samples, journal).result(entry(number, model), 1)
             except Killed:
                 continue
-        found.append(update)
+        found.append(update.tensors)
     assert list(map(dump, found)) == list(map(dump, expected))
 
 
@@ -133,7 +133,7 @@ def test_a_round_that_ends_between_state_and_update_leaves_its_state(config, sam
     (tmp_path / "journal" / "00000001-update.sealed").unlink()
     journal.destroy(before=1)
     update = training_on(store, config, samples, journal).result(entry(2, model), 1)
-    assert dump(update) == dump(alone(config, samples, (1, 2))[1])
+    assert dump(update.tensors) == dump(alone(config, samples, (1, 2))[1])
 
 
 def test_a_damaged_state_is_named_removed_and_done_without(config, samples, store, model, tmp_path):
@@ -146,7 +146,7 @@ def test_a_damaged_state_is_named_removed_and_done_without(config, samples, stor
     with pytest.raises(StateLost, match=f"{path} was not written with this keystore or has been changed$"):
         training.result(entry(2, model), 1)
     assert not path.exists()
-    assert dump(training.result(entry(2, model), 1)) == dump(alone(config, samples, (2,))[0])
+    assert dump(training.result(entry(2, model), 1).tensors) == dump(alone(config, samples, (2,))[0])
 
 
 def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tmp_path):
@@ -154,10 +154,10 @@ def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tm
     update = training_on(store, config, samples, journal).result(entry(1, model), 1)
     journal.destroy(before=1)
     (path,) = (tmp_path / "journal").glob("*.sealed")
-    assert update["hidden.weight"].tobytes()[:64] not in path.read_bytes()
+    assert update.tensors["hidden.weight"].tobytes()[:64] not in path.read_bytes()
     assert path.stat().st_mode & 0o077 == 0
     kept = load(journal.state(before=2))
-    assert np.array_equal(kept["hidden.weight"], update["hidden.weight"])
+    assert np.array_equal(kept["hidden.weight"], update.tensors["hidden.weight"])
 
 
 def test_a_strategy_that_keeps_nothing_leaves_nothing(config, samples, store, model, tmp_path):

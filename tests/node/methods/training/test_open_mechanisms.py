@@ -12,6 +12,7 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
@@ -251,7 +252,7 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
     bound = federation.config.masking.bound
     for value in (math.nan, math.inf, 3e38, -3e38):
         update = {name: np.full_like(tensor, value) for name, tensor in inputs.previous.items()}
-        vector = client._context.method.codec.vector(inputs, update)
+        vector = client._context.method.codec.vector(inputs, ModelUpdate(update))
         assert np.isfinite(vector).all() and np.abs(vector).max() <= bound
         sigma = local.mechanism_for(LOCAL, len(vector)).sigma
         assert np.sqrt(vector.astype(np.float64) @ vector) < LOCAL.clip + sigma * (math.sqrt(len(vector)) + 5)

@@ -1,25 +1,29 @@
 """A member's data under a task: what comes out of the sandbox is what training in this process gives, or a sentence."""
 
 import csv
+import math
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.node.learning.held_out import HoldOutRule, mark_of, split
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.learning.settings import TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import EvaluationSettings, TaskSettings, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import dataset_of
-from fedgrove.node.learning.tasks.training import build, first_tensors, train_task
+from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
+from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskFailed, TaskProcess
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
 from fedgrove.node.sandbox.limits import JobLimits
 from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.sandbox.worker import Reply, Worker
 
 from tests.node.learning.tasks.examples import table
 
@@ -222,3 +226,116 @@ def test_a_state_of_another_model_is_refused(place, process):
     data = TaskData(terms(keep=("1.*",)), process)
     with pytest.raises(TaskFailed, match="keeps other tensors at home"):
         data.start(data.first_model(), POSITION, 3, {"home/odd": np.zeros(1, np.float32)}).result()
+
+
+class Kept:
+    """A journal in memory, and keys, as far as a member's rule needs them."""
+
+    def __init__(self):
+        self.blobs = {}
+        self.kept, self.keep = self.blobs.get, self.blobs.__setitem__
+
+    def derived(self, purpose):
+        return bytes(range(32))
+
+
+def evaluating(place, process, held_out, metrics=("right",), **options):
+    config = replace(terms(**options), evaluation=EvaluationSettings(held_out, metrics))
+    kept = Kept()
+    return TaskData(config, process).evaluating(HoldOut(kept, kept, config.evaluation.millionths)), kept
+
+
+def test_a_member_evaluates_on_the_share_that_its_rule_holds_out(place, process, monkeypatch):
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    data, kept = evaluating(place, process, 0.25)
+    model = data.first_model()
+    update = data.start(model, POSITION, 3, {}).result()
+    assert len(data) == 60 and data.description.held_out == update.measured.samples == 15
+    task = load_task(place / "task", {})
+    own = dataset_of(task.data(place / "data.csv").train)
+    rule = HoldOutRule(bytes(range(32)), 250_000)
+    found = split([mark_of(own[index], rule) for index in range(60)], rule)
+    assert kept.blobs["held_out"] == rule.secret + found.boundary
+    inner = build(task)
+    sums = evaluate_task(task, inner, own.take(found.held_out), model, squares=True)
+    assert update.measured.totals == pytest.approx(sums.totals) and "squared_loss" in sums.totals
+    strategy = make_strategy("fedavg")
+    expected = train_task(
+        task, build(task), own.take(found.train), model, strategy, terms().training, client=3, **POSITION
+    )
+    assert same(update.tensors, expected.tensors)
+
+
+def test_without_a_rule_a_member_evaluates_on_what_its_task_holds_out(place, process):
+    data, kept = evaluating(place, process, 0.0)
+    model = data.first_model()
+    update = data.start(model, POSITION, 3, {}).result()
+    assert update.measured.samples == 60 and len(kept.blobs["held_out"]) == 32
+    assert same(update.tensors, TaskData(terms(), process).start(model, POSITION, 3, {}).result().tensors)
+
+
+def test_the_squares_are_those_of_the_samples_losses(place, process):
+    data, _ = evaluating(place, process, 0.25)
+    totals = data.start(data.first_model(), POSITION, 3, {}).result().measured.totals
+    assert totals["squared_loss"] > totals["loss"] ** 2 / 15  # equal only where all losses are
+
+
+def test_a_loss_that_is_no_number_is_told_as_one_that_is_as_large_as_words_carry(place, process):
+    data, _ = evaluating(place, process, 0.25, fault="nan")
+    measured = data._measure(data.first_model(), {})
+    assert measured.totals["loss"] == measured.totals["squared_loss"] == math.inf
+    assert MetricSums.measured(15, measured.totals).sums["loss"] == 2**47 - 1
+
+
+def test_a_task_that_raises_while_it_evaluates_is_named(place, process):
+    data, _ = evaluating(place, process, 0.25, fault="raise")
+    with pytest.raises(TaskFailed, match=r"RuntimeError: no luck \(task.py, line"):
+        data.start(data.first_model(), POSITION, 3, {}).result()
+
+
+class Scripted:
+    """A task's process that answers what a test says."""
+
+    def __init__(self, **answers):
+        self.answers = {"describe": DESCRIBED, "measure": MEASURED} | answers
+
+    def run(self, job, *_):
+        return Reply(self.answers[job], {}, 0.0, 0)
+
+
+DESCRIBED = {"samples": 60, "held_out": 15, "boundary": "7f" * 32, "model": {"w": [2]}, "kept": {}}
+MEASURED = {
+    "samples": 15,
+    "totals": {"right": 3.0, "loss": 1.0, "squared_loss": 2.0},
+    "names": ["loss", "right", "squared_loss"],
+}
+
+
+def test_an_answer_that_can_be_is_believed():
+    data, kept = evaluating(None, Scripted(), 0.25)
+    assert data._measure({"w": np.zeros(2, np.float32)}, {}).totals["right"] == 3.0
+    assert kept.blobs["held_out"] == bytes(range(32)) + b"\x7f" * 32
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"describe": DESCRIBED | {"boundary": None}},
+        {"describe": DESCRIBED | {"boundary": "7f" * 33}},
+        {"describe": DESCRIBED | {"boundary": "zz" * 32}},
+        {"measure": MEASURED | {"samples": 16}},
+        {"measure": MEASURED | {"samples": None}},
+        {"measure": MEASURED | {"names": "right"}},
+        {"measure": MEASURED | {"totals": {}}},
+        {"measure": MEASURED | {"totals": [1]}},
+        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": 16}}},
+        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": -1}}},
+        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": math.nan}}},
+    ],
+    ids=str,
+)
+def test_an_answer_that_cannot_be_fails_in_a_sentence(answers):
+    data, kept = evaluating(None, Scripted(**answers), 0.25)
+    with pytest.raises(TaskFailed):
+        data._measure({"w": np.zeros(2, np.float32)}, {})
+    assert len(kept.blobs["held_out"]) in (32, 64)

@@ -1,0 +1,14 @@
+"""What a client's round of training comes to, before it is masked."""
+
+from dataclasses import dataclass
+
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.protocol.metric_words import MetricSums
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    """Trained tensors, and the metrics of the model that the round began with, where the terms ask for them."""
+
+    tensors: Tensors
+    metrics: MetricSums | None = None

@@ -1,0 +1,51 @@
+"""What closed rounds state of the members' metrics, and whether their loss has ended the federation."""
+
+from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics
+from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.terms import FederationConfig
+
+
+class MetricsWatch:
+    """Reads what the last round that stands says of the members' metrics; each statement once.
+
+    Parameters
+    ----------
+    store : ContentReader
+        Where the statements are.
+    config : FederationConfig
+        The terms; without ``[evaluation]`` nothing is read.
+    """
+
+    def __init__(self, store: ContentReader, config: FederationConfig) -> None:
+        self._store, self._config = store, config
+        self._known: dict[bytes, MembersMetrics | None] = {}
+
+    def stated(self, rounds: Rounds) -> MembersMetrics | None:
+        """The members' metrics that the last round that stands states; None where there are none.
+
+        Raises
+        ------
+        StoreError
+        """
+        base = rounds.base
+        if self._config.evaluation is None or base is None:
+            return None
+        digest = base.closing.metrics_digest
+        if digest not in self._known:
+            self._known = {digest: _members(self._store.fetch(digest, MAX_JSON_BYTES))}
+        return self._known[digest]
+
+    def ending(self, rounds: Rounds) -> str:
+        """Why the terms' patience lets no round follow, in one clause; empty where one can. Raises as ``stated``."""
+        stated = self.stated(rounds) if self._config.federation.patience else None
+        return stated.ending if stated is not None else ""
+
+
+def _members(data: bytes) -> MembersMetrics | None:
+    """The part about members; None where the metrics are none, which is for members to dispute."""
+    try:
+        return Metrics.from_bytes(data).members
+    except InvalidBlob:
+        return None

@@ -1,0 +1,200 @@
+"""What the members' own evaluation of a model came to, as a closed round states it, and when a federation ends by it.
+
+The members evaluate the model that a round begins with, so a round's statement is about the model before it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import starmap
+from typing import Any
+
+from fedgrove.node.learning.settings import LOSSES, RIGHT
+from fedgrove.node.protocol.metric_words import UNIT, MetricSums
+
+_MOST_SAMPLES = 1 << 31
+_MOST_REASON = 300
+
+
+@dataclass(frozen=True)
+class LossCourse:
+    """How the members' loss went up to a round, where the terms have a ``federation.patience``.
+
+    Attributes
+    ----------
+    least_loss : float or None
+        What the loss last fell to by more than its standard error; None before the first evaluation.
+    waited : int
+        Rounds since then.
+    ends : bool
+        The terms' patience is over: no round follows.
+    """
+
+    least_loss: float | None = None
+    waited: int = 0
+    ends: bool = False
+
+    def to_table(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {"least_loss": self.least_loss, "waited": self.waited, "ends": self.ends}
+
+
+@dataclass(frozen=True)
+class MembersMetrics:
+    """The members' metrics of the model that a round began with.
+
+    Attributes
+    ----------
+    samples : int
+        On how many samples; 0 where there are no metrics.
+    sums : mapping of str to int
+        By name: ``right`` as it is, ``loss``, ``squared_loss`` and the task's own in units of 2⁻²⁴.
+    void : str
+        Why there are none, in one clause: some member's words cannot be; else empty.
+    course : LossCourse or None
+        The loss over the rounds; None where no patience is in the terms.
+    """
+
+    samples: int
+    sums: Mapping[str, int]
+    void: str = ""
+    course: LossCourse | None = None
+
+    @property
+    def there(self) -> bool:
+        """Whether anything was measured."""
+        return self.samples > 0 and not self.void
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right answers; None where they are not counted."""
+        right = self.sums.get(RIGHT)
+        return right / self.samples if right is not None and self.there else None
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss."""
+        return self.mean("loss")
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of the mean loss."""
+        if not self.there:
+            return None
+        loss, squares = (self.sums[name] for name in LOSSES)
+        spread = self.samples * squares * round(1 / UNIT) - loss * loss  # in integers, as everybody must agree
+        return math.sqrt(max(0, spread)) * UNIT / (self.samples * math.sqrt(self.samples))
+
+    def mean(self, name: str) -> float | None:
+        """The mean of a sum in fixed point."""
+        return self.sums[name] / (self.samples * round(1 / UNIT)) if self.there else None
+
+    @property
+    def ending(self) -> str:
+        """Why no round follows, in one clause; empty where one can."""
+        if self.course is None or not self.course.ends:
+            return ""
+        rounds = f"{self.course.waited} round{'s' if self.course.waited > 1 else ''}"
+        return f"the members' loss has not fallen by more than its standard error for {rounds}"
+
+    def to_figures(self) -> dict[str, Any]:
+        """What people are told, JSON-ready: means and the standard error by name, and why there are none."""
+        if not self.there:
+            return {"samples": self.samples, "void": self.void} if self.void else {"samples": 0}
+        others = {name: self.mean(name) for name in self.sums if name not in (RIGHT, *LOSSES)}
+        figures = {"samples": self.samples, "loss": self.loss, "standard_error": self.standard_error, **others}
+        return figures if self.accuracy is None else {**figures, "accuracy": self.accuracy}
+
+    def to_report(self) -> dict[str, Any]:
+        """The same, and why the training ends with the round, where it does."""
+        return self.to_figures() | ({"ending": self.ending} if self.ending else {})
+
+    def to_table(self) -> dict[str, Any]:
+        """The statement, JSON-ready."""
+        table: dict[str, Any] = {"samples": self.samples, "sums": dict(self.sums)}
+        if self.void:
+            table["void"] = self.void
+        if self.course is not None:
+            table["course"] = self.course.to_table()
+        return table
+
+    @classmethod
+    def from_table(cls, table: Any) -> "MembersMetrics":
+        """Read what ``to_table`` made; ValueError, TypeError or KeyError for anything else."""
+        if not isinstance(table, dict):
+            raise ValueError("not a table")
+        course, void = table.get("course"), table.get("void", "")
+        if not isinstance(void, str) or len(void) > _MOST_REASON:
+            raise ValueError("the reason is not a sentence")
+        samples, sums = table["samples"], table["sums"]
+        found = cls(samples, sums, void, None if course is None else LossCourse(**course))
+        if not (_is_count(samples) and isinstance(sums, dict) and all(starmap(_is_sum, sums.items()))):
+            raise ValueError("not sums")
+        if found.there and not set(LOSSES) <= set(sums):
+            raise ValueError("there is no loss")
+        if found.course is not None and not _is_course(found.course):
+            raise ValueError("not a course")
+        return found
+
+
+def of_sums(found: MetricSums, expected: int | None) -> MembersMetrics:
+    """The statement of a sum over members, void where honest members cannot add up to it.
+
+    Parameters
+    ----------
+    expected : int or None
+        The number of samples, where it is public.
+    """
+    fault = _implausible(found, expected)
+    return MembersMetrics(0, {}, fault) if fault else MembersMetrics(found.samples, found.sums)
+
+
+def with_course(stated: MembersMetrics, before: LossCourse | None, patience: int) -> MembersMetrics:
+    """A statement with the course of the loss, where the terms have a patience.
+
+    Rounds without metrics do not count: else one member that makes them void could end the training.
+    """
+    if not patience:
+        return stated
+    known = before or LossCourse()
+    if stated.loss is None or stated.standard_error is None:
+        return replace(stated, course=known)
+    if known.least_loss is None or stated.loss < known.least_loss - stated.standard_error:
+        return replace(stated, course=LossCourse(stated.loss))
+    waited = known.waited + 1
+    return replace(stated, course=LossCourse(known.least_loss, waited, waited >= patience))
+
+
+def difference(stated: MembersMetrics | None, computed: MembersMetrics | None) -> str:
+    """How a statement differs from the right one, in one clause; empty where it does not."""
+    if stated == computed:
+        return ""
+    if stated is None or computed is None:
+        return "they lack the members' metrics" if stated is None else "they state metrics of members that sent none"
+    if replace(stated, course=None) != replace(computed, course=None):
+        return "the members' metrics are not the sum of what they sent"
+    return "what they state of the members' loss over the rounds, and of the end, does not follow from it"
+
+
+def _implausible(found: MetricSums, expected: int | None) -> str:
+    if expected is not None and found.samples != expected:
+        return f"the members' words count {found.samples} samples, but they hold out {expected}"
+    if found.samples >= _MOST_SAMPLES:
+        return f"the members' words count {found.samples} samples, more than a word may"
+    if not 0 <= found.sums.get(RIGHT, 0) <= found.samples:
+        return f"the members' words count {found.sums[RIGHT]} right answers of {found.samples}"
+    return "the members' squared losses add up to less than nothing" if found.sums["squared_loss"] < 0 else ""
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST_SAMPLES
+
+
+def _is_sum(name: str, value: Any) -> bool:
+    return name.isascii() and name.isidentifier() and type(value) is int and abs(value) < 1 << 64
+
+
+def _is_course(course: LossCourse) -> bool:
+    least = course.least_loss
+    fine = least is None or (type(least) is float and math.isfinite(least))
+    return fine and _is_count(course.waited) and type(course.ends) is bool

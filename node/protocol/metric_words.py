@@ -1,0 +1,105 @@
+"""Metrics as words behind a model's, and back. Integers, so that a sum under masks is exact, whatever its order.
+
+The number of samples and of right answers take a word each. Any other sum is a fixed-point number of 24 fractional
+bits, shifted so that it is not negative, in three words of 16 bits each, lowest first. The sums of up to 65,535 clients
+do not overflow a word.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.node.learning.settings import RIGHT
+from fedgrove.node.masking.ring import WORD
+
+UNIT = 2.0**-24
+"""Of every sum that is no count."""
+MOST_CLIENTS = 65_535
+
+_LIMBS, _LIMB_BITS = 3, 16
+_LIMB = (1 << _LIMB_BITS) - 1
+_SHIFT = 1 << (_LIMBS * _LIMB_BITS - 1)
+
+
+class ImplausibleMetrics(ValueError):
+    """No honest members' metrics add up to these words; the message says why, in one clause."""
+
+
+@dataclass(frozen=True)
+class MetricSums:
+    """Metrics of one model, summed over samples.
+
+    Attributes
+    ----------
+    samples : int
+        How many.
+    sums : mapping of str to int
+        By name: ``right`` as it is, all others in units of 2⁻²⁴.
+    """
+
+    samples: int
+    sums: Mapping[str, int]
+
+    @classmethod
+    def measured(cls, samples: int, totals: Mapping[str, float]) -> "MetricSums":
+        """A member's own, of sums as it measured them; what lies beyond ±2²³, or is no number, ends there."""
+        return cls(samples, {name: round(value) if name == RIGHT else _units(value) for name, value in totals.items()})
+
+    def to_bytes(self) -> bytes:
+        """For the journal."""
+        return json.dumps({"samples": self.samples, "sums": dict(self.sums)}, sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "MetricSums":
+        """What ``to_bytes`` wrote."""
+        table = parse_json(data)
+        return cls(table["samples"], table["sums"])
+
+
+def words_for(names: Sequence[str]) -> int:
+    """How many words the number of samples and the sums of these names take."""
+    return 1 + sum(_width(name) for name in names)
+
+
+def to_words(metrics: MetricSums, names: Sequence[str]) -> np.ndarray:
+    """A member's metrics as words: uint32 array of shape (words_for(names),)."""
+    words = [metrics.samples]
+    for name in names:
+        words += [metrics.sums[name]] if name == RIGHT else _split(metrics.sums[name] + _SHIFT)
+    return np.array(words, WORD)
+
+
+def from_words(words: np.ndarray, names: Sequence[str], clients: int) -> MetricSums:
+    """The metrics behind the sum of so many clients' words.
+
+    Raises
+    ------
+    ImplausibleMetrics
+        A word is larger than these clients can have made it.
+    """
+    left = iter(words.tolist())
+    samples = next(left)
+    return MetricSums(samples, {name: next(left) if name == RIGHT else _joined(left, name, clients) for name in names})
+
+
+def _width(name: str) -> int:
+    return 1 if name == RIGHT else _LIMBS
+
+
+def _units(value: float) -> int:
+    most = (_SHIFT - 1) * UNIT
+    return round(min(max(value, -most), most) / UNIT) if not math.isnan(value) else _SHIFT - 1
+
+
+def _split(shifted: int) -> list[int]:
+    return [(shifted >> (_LIMB_BITS * place)) & _LIMB for place in range(_LIMBS)]
+
+
+def _joined(words: Iterator[int], name: str, clients: int) -> int:
+    limbs = [next(words) for _ in range(_LIMBS)]
+    if max(limbs) > clients * _LIMB:
+        raise ImplausibleMetrics(f"a word of {name} is {max(limbs)}, but at most {clients * _LIMB} are possible")
+    return sum(limb << (_LIMB_BITS * place) for place, limb in enumerate(limbs)) - clients * _SHIFT

@@ -1,0 +1,258 @@
+"""Members and coordinators that lie about how well a model does, to end the training early, or to keep it going.
+
+Under masks nobody sees a member's own metrics, but everybody sees the sum. What honest members cannot add up to makes
+the metrics void, and the model stands. What a coordinator states of the sum, and of the end that follows from it, is
+recomputed by members and audit. What remains: a member that lies within what is possible moves the mean, which the
+threat model says.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
+from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.protocol import closing, members_metrics
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.members_metrics import LossCourse
+from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.context import RoleContext
+from fedgrove.node.roles.coordinator import Coordinator
+
+from tests.node.federation import Federation
+
+STALLED = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-6)
+LIAR, WORDS = 4, 8
+"""Index of the lying member; how many words its metrics take: samples, right answers, two sums in three words each."""
+
+
+@pytest.fixture
+def attacked(tmp_path):
+    """``attacked(...)``: a federation of four whose loss does not fall, with a patience of two rounds, that has run."""
+    with embedded() as network:
+
+        def run(member=None, coordinator=Coordinator, clients=Client, checkers=5.0, patience=2, rounds=3, repeats=0):
+            terms = FederationSettings(rounds=rounds, patience=patience, checkers=checkers)
+            parts = {"training": STALLED, "evaluation": EvaluationSettings(), "federation": terms, "repeats": repeats}
+            made = Federation.found(network, tmp_path, 4, **parts)
+            made.register()
+            members = {number: made.client(number, clients) for number in range(1, 5)}
+            if member is not None:
+                members[LIAR] = made.client(LIAR, LyingMember)
+                members[LIAR].word = member
+            made.run(made.coordinator(coordinator), members)
+            return made
+
+        yield run
+
+
+def of_kind(federation, kind):
+    return [record for record in federation.history().records() if isinstance(record, kind)]
+
+
+def stated(federation):
+    ends = of_kind(federation, Closed)
+    return [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)).members for end in ends]
+
+
+class LyingMember(Client):
+    """Adds to one word of its metrics, in round 1."""
+
+    word = (0, 0)
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        encode = self._context.disclosure._method.codec.encode
+
+        def lying(inputs, *rest):
+            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
+            place, more = self.word
+            if inputs.current.number == 1:
+                words[len(words) - WORDS + place :][:1] += np.uint32(more % 2**32)
+            return words.tobytes()
+
+        self._context.disclosure._method.codec.encode = lying
+
+
+IMPOSSIBLE = {
+    "one sample more": (0, 1, "49 samples, but they hold out 48"),
+    "samples below zero": (0, -49, "samples, but they hold out 48"),
+    "more right than samples": (1, 1000, "right answers of 48"),
+    "fewer right than none": (1, -1000, "right answers of 48"),
+    "a limb beyond 16 bits": (2, 1 << 31, "a word of loss is"),
+    "a high limb beyond 16 bits": (4, 1 << 20, "a word of loss is"),
+    "a limb of the squares": (6, 1 << 20, "a word of squared_loss is"),
+}
+
+
+@pytest.mark.parametrize("lie", IMPOSSIBLE)
+def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, lie):
+    place, more, said = IMPOSSIBLE[lie]
+    federation = attacked((place, more), patience=0, rounds=2)
+    first, second = stated(federation)
+    assert said in first.void and first.sums == {} and first.samples == 0
+    assert second.there and second.samples == 48
+    assert federation.audit().verdict == "verified"
+    assert all("cut off" not in step.acted for _, step in federation.log)
+
+
+def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypatch):
+    monkeypatch.setattr(members_metrics, "_implausible", lambda found, expected: "")
+    federation = attacked((1, 1000), patience=0, rounds=1)
+    assert stated(federation)[0].accuracy > 1
+
+
+def test_one_liar_within_what_is_possible_moves_the_mean(attacked):
+    """As the threat model says: it may claim any loss for its own samples, and every answer of others as wrong."""
+    federation = attacked((4, 1), patience=0, rounds=1)
+    assert stated(federation)[0].loss > 2.0**8 / 48 and federation.audit().verdict == "verified"
+
+
+def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_members(attacked):
+    """The liar spoils the model's last word: the round fails, and the next one sums three of the four."""
+    federation = attacked((-1, round(1.95 * 2**30)), patience=0, rounds=1, repeats=3)
+    assert [record.round for record in of_kind(federation, Failed)] == [1]
+    (found,) = stated(federation)
+    assert found.there and found.samples == 36
+    assert federation.audit().verdict == "verified"
+
+
+def test_void_metrics_do_not_end_the_training(attacked):
+    federation = attacked((0, 1), rounds=4)
+    assert [each.course.waited for each in stated(federation)] == [0, 0, 1, 2]
+    assert stated(federation)[-1].ending and federation.audit().verdict == "verified"
+
+
+class Misstating(Coordinator):
+    """Closes rounds with other metrics than they came to: what ``lie`` makes of the true ones."""
+
+    @staticmethod
+    def lie(members):
+        """Everything was right."""
+        return replace(members, sums={**members.sums, "right": members.samples})
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        honestly = self._context.outcomes.of
+
+        def outcome(inputs, record):
+            true = honestly(inputs, record)
+            return replace(true, members=self.lie(true.members))
+
+        self._context.outcomes.of = outcome
+
+
+class Hiding(Misstating):
+    """Says that the metrics are void."""
+
+    @staticmethod
+    def lie(members):
+        return members_metrics.MembersMetrics(0, {}, "nobody knows", members.course)
+
+
+class Silent(Misstating):
+    """States no metrics."""
+
+    @staticmethod
+    def lie(members):
+        return None
+
+
+class Stopping(Misstating):
+    """Ends the training although the loss has not yet stood still for long enough."""
+
+    @staticmethod
+    def lie(members):
+        return replace(members, course=LossCourse(members.course.least_loss, 2, True))
+
+
+class Dragging(Misstating):
+    """Never ends it."""
+
+    @staticmethod
+    def lie(members):
+        return replace(members, course=replace(members.course, ends=False))
+
+
+LIES = {
+    Misstating: "the members' metrics are not the sum of what they sent",
+    Hiding: "the members' metrics are not the sum of what they sent",
+    Silent: "they lack the members' metrics",
+    Stopping: "and of the end, does not follow from it",
+    Dragging: "and of the end, does not follow from it",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_audit_names_a_statement_that_does_not_follow(attacked, lie):
+    federation = attacked(coordinator=lie, checkers=0.0, rounds=4 if lie is Dragging else 2)
+    found = federation.audit()
+    number = 3 if lie is Dragging else 1
+    assert found.verdict == "bad record" and LIES[lie] in found.reason
+    assert (found.first_bad_record.round, found.first_bad_record.field) == (number, "closed.metrics")
+
+
+@pytest.mark.parametrize("lie", [Misstating, Stopping])
+def test_members_dispute_it_before_they_train_on(attacked, lie):
+    federation = attacked(coordinator=lie, rounds=2, repeats=1)
+    assert [record.round for record in of_kind(federation, Voided)][:1] == [1]
+    assert any("disputed round 1: its metrics are wrong" in said for said in federation.said("client 1"))
+
+
+@pytest.mark.parametrize("lie", [Misstating, Stopping])
+def test_without_the_comparison_it_would_be_verified(attacked, lie, monkeypatch):
+    monkeypatch.setattr(closing.members_metrics, "difference", lambda *_: "")
+    assert attacked(coordinator=lie, checkers=0.0, rounds=2).audit().verdict == "verified"
+
+
+class Restless(Coordinator):
+    """Opens rounds after the training has ended."""
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        never_ending(self._context)
+
+
+class Follower(Client):
+    """Takes part in them."""
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        never_ending(self._context)
+
+
+def never_ending(context: RoleContext) -> None:
+    vars(context)["ending"] = lambda: ""
+
+
+def test_members_take_no_part_in_a_round_after_the_end(attacked):
+    federation = attacked(coordinator=Restless, rounds=4)
+    assert [record.round for record in of_kind(federation, Closed)] == [1, 2, 3]
+    assert [record.round for record in of_kind(federation, Skipped)] == [4]
+    found = federation.audit()
+    assert found.verdict == "verified"
+    assert [(each.round, each.field) for each in found.remarks] == [(4, "opened")]
+    assert federation.coordinator_keys.address in found.remarks[0].reason
+
+
+def colluding(attacked):
+    return attacked(coordinator=Restless, clients=Follower, checkers=0.0, rounds=4)
+
+
+def test_the_audit_names_a_round_that_closed_after_the_end(attacked):
+    federation = colluding(attacked)
+    assert len(of_kind(federation, RoundOpened)) == len(of_kind(federation, Closed)) == 4
+    found = federation.audit()
+    assert found.verdict == "bad record" and "had ended before this round" in found.reason
+    assert (found.first_bad_record.round, found.first_bad_record.field) == (4, "closed.model")
+
+
+def test_with_the_patience_kept_nobody_is_named(attacked):
+    federation = attacked(rounds=6)
+    assert len(of_kind(federation, RoundOpened)) == len(of_kind(federation, Closed)) == 3
+    found = federation.audit()
+    assert (found.verdict, found.remarks) == ("verified", ())
+    assert "the training ends, as the members' loss has not fallen" in federation.said("coordinator")[-1]
