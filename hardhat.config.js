@@ -23,7 +23,7 @@ module.exports = {
     version: "0.8.37",
     settings: {
       viaIR: true,
-      optimizer: { enabled: true, runs: 8_000 },
+      optimizer: { enabled: true, runs: 1_500 },
       evmVersion: "cancun",
       metadata: { appendCBOR: false, bytecodeHash: "none" },
     },

@@ -11,15 +11,17 @@ from typing import Any
 
 from fedgrove.chain import tree
 from fedgrove.chain.abi import functions
-from fedgrove.chain.calldata import WORD, byte_argument
+from fedgrove.chain.calldata import WORD, byte_argument, list_length
 from fedgrove.chain.deployment import Deployment, created_address, creation_data
 from fedgrove.chain.draws import SignedDraw, batched_draw, batched_draws, is_signed
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,
+    CommitEnded,
     Committed,
     Disputed,
+    DrawEnded,
     Drawn,
     DrawRejected,
     Failed,
@@ -37,6 +39,7 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
     Skipped,
     Voided,
     VrfKeyRotated,
@@ -57,11 +60,14 @@ _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
     SeedFixed: ("fixSeed", "draw", "drawBatch"),
     Drawn: ("draw", "drawBatch"),
     DrawRejected: ("drawBatch",),
+    DrawEnded: ("draw", "drawBatch"),
     Sealed: ("seal", "sealChunk"),
     SealChunk: ("sealChunk",),
     Skipped: ("skip",),
     Shared: ("share",),
+    ShareEnded: ("share",),
     Committed: ("commit",),
+    CommitEnded: ("commit",),
     Released: ("release",),
     Recovered: ("recover",),
     Closed: ("close",),
@@ -72,8 +78,10 @@ _FUNCTIONS: dict[type[Record], tuple[str, ...]] = {
 """The functions whose calls leave a record."""
 
 _LEAVES = {
-    "draw": "(SeedFixed )?Drawn ",
-    "drawBatch": "(SeedFixed )?((Drawn|DrawRejected) )*",
+    "draw": "(SeedFixed )?Drawn (DrawEnded )?",
+    "drawBatch": "(SeedFixed )?((Drawn|DrawRejected) )*(DrawEnded )?(DrawRejected )*",
+    "share": "Shared (ShareEnded )?",
+    "commit": "Committed (CommitEnded )?",
     "sealChunk": "SealChunk (Sealed )?",
     "disputeRound": "Disputed (Voided ){0,2}",
     "reportAbsences": "(AbsenceRecorded )*",
@@ -111,6 +119,8 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
         return _batched(record, batched_draw(transaction.data, item), transaction, deployment)
     if not _says(record, words, transaction.sender):
         raise ValueError("its calldata differs from the record")
+    if isinstance(record, RoundOpened) and list_length(transaction.data, 1) != record.barred:
+        raise ValueError("its calldata names another number of barred clients")
     if name == "seal" and isinstance(record, Sealed) and not _orders(record, transaction.data):
         raise ValueError("its calldata gives a different order")
     return transaction.sender
@@ -126,7 +136,7 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
         name, expected = "a constructor", "(RegistryFounded |LedgerFounded )?"
     if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
         return f"a transaction that took effect did not leave the records of a call of {name or 'another contract'}"
-    if name == "drawBatch" and sum(kind is not SeedFixed for kind in kinds) != batched_draws(transaction.data):
+    if name == "drawBatch" and sum(kind in (Drawn, DrawRejected) for kind in kinds) != batched_draws(transaction.data):
         return "a batch did not leave a record of each draw"
     return ""
 

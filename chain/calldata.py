@@ -20,3 +20,8 @@ def byte_string(data: bytes, place: int) -> bytes:
 def byte_argument(data: bytes, index: int) -> bytes:
     """The argument of a call at this index, which is a byte string."""
     return byte_string(data, ARGUMENTS + word(data, ARGUMENTS + WORD * index))
+
+
+def list_length(data: bytes, index: int) -> int:
+    """How many items the argument of a call at this index has, which is a list."""
+    return word(data, ARGUMENTS + word(data, ARGUMENTS + WORD * index))

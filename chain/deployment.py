@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import asdict, astuple, dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
@@ -26,7 +26,7 @@ class Settings:
     seed_delay : int
         Blocks from the opening to the block whose hash seeds the round.
     draw_window, seal_window, share_window, commit_window, recover_window, close_window : int
-        Length of each phase.
+        Length of each phase at most: it ends earlier once nobody is missing.
     order_delay : int
         Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
         once that block has passed.
@@ -219,14 +219,15 @@ def _registry_immutables(deployment: Deployment) -> dict[str, int]:
 
 def _ledger_immutables(deployment: Deployment) -> dict[str, int]:
     s, terms = deployment.settings, deployment.terms
-    windows = (s.seed_delay, s.draw_window, s.order_delay, s.seal_window, s.share_window, s.commit_window)
-    windows += (s.recover_window, s.close_window)
-    offsets = ("seedOffset", "drawOffset", "orderOffset", "sealOffset", "shareOffset", "commitOffset")
-    offsets += ("recoverOffset", "closeOffset")
-    ends = dict(zip(offsets, accumulate(windows), strict=True))
-    return ends | {
-        "commitFirst": ends["shareOffset"] + 1,
-        "commitLength": s.commit_window,
+    return {
+        "seedDelay": s.seed_delay,
+        "drawWindow": s.draw_window,
+        "orderDelay": s.order_delay,
+        "sealWindow": s.seal_window,
+        "shareWindow": s.share_window,
+        "commitWindow": s.commit_window,
+        "recoverWindow": s.recover_window,
+        "closeWindow": s.close_window,
         "coordinatorGrace": s.coordinator_grace,
         "quorum": s.quorum,
         "maxClients": s.max_clients,

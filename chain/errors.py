@@ -111,7 +111,7 @@ _SENTENCES = {
     "NotLedger": "Only the ledger records absences; use the ledger's reportAbsences instead of calling as {caller}.",
     "MembershipIsOpen": "Membership of this federation is open to all; there is nothing to approve or revoke.",
     "ZeroAddress": "The {parameter} address must not be zero; give a valid address.",
-    "ActivationDelayTooLong": "An activation delay of {blocks} blocks is too long; give at most 2^32 - 1.",
+    "ActivationDelayOutOfRange": "An activation delay of {blocks} blocks is out of range; give 1 to 2^32 - 1.",
     # deployment
     "ZeroCoordinator": "The coordinator's address must not be zero; give a valid address.",
     "WrongRegistry": "Registry {registry} serves ledger {itsLedger}; deploy the registry and the ledger together.",
@@ -129,6 +129,8 @@ _SENTENCES = {
     "DrawStillOpen": "Clients can draw in round {round} until block {drawEnd}; wait for the block after.",
     "QuorumReached": "Round {round} has {drawn} clients, which is the quorum of {quorum}; seal it instead.",
     "QuorumMissed": "Round {round} has {drawn} clients and needs {quorum}; skip it instead.",
+    "NotBarred": "Account {account} may draw in round {round}; leave it out of the barred ones.",
+    "BarredNotAscending": "Account {account} is out of order; sort the barred accounts by address.",
     "NotLatestClosed": (
         "Absences can be reported only of the latest ended round, {latest}, if it closed; not of round {round}."
     ),
@@ -159,6 +161,7 @@ _SENTENCES = {
         "Account {account} is active from block {activeFrom}, after the opening in {openedAt}; wait for the next round."
     ),
     "SittingOut": "Client {client} was absent too often; wait until round {untilRound} is over.",
+    "HasLeft": "Account {account} took back all its data and left for good; register another account to take part.",
     "KeyMismatch": "This is not the VRF key that {account} registered; use the registered key or rotate it.",
     "AlreadyDrawn": "Client {client} has already drawn in round {round}; go on with the next step.",
     "RoundFull": "Round {round} is full with {maxClients} clients; wait for the next round.",

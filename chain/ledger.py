@@ -43,8 +43,9 @@ GAS = {
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
+OPEN_GAS_PER_BARRED = 15_000
 REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 60_000
-MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT = 1_000, 500, 32, 250
+MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT, MAX_BARRED = 1_000, 500, 32, 250, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class ClientView:
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """One round as the ledger sees it; each ``…_end`` is the last block of its window. All zero when there is none."""
+    """One round as the ledger sees it; the blocks are those of ``phases.Deadlines``. All zero when there is none."""
 
     phase: Phase
     opened_at: int
@@ -146,9 +147,15 @@ class Ledger:
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
-    def open(self, model_digest: bytes) -> Receipt:
-        """Open the next round, which trains from the model in force."""
-        return self._transact(self._ledger, "open", model_digest)
+    def open(self, model_digest: bytes, barred: Sequence[str] = ()) -> Receipt:
+        """Open the next round, which trains from the model in force.
+
+        ``barred`` are accounts of registered clients that may not draw in it, at most ``MAX_BARRED``: where everyone is
+        drawn, the draws end when all others have drawn.
+        """
+        ordered = sorted(barred, key=lambda account: int(account, 16))
+        data = self._ledger.data("open", model_digest, ordered)
+        return self._send(self._ledger, data, GAS["open"] + OPEN_GAS_PER_BARRED * len(ordered))
 
     def fix_seed(self, number: int) -> Receipt:
         """Fix the round's seed; the first draw also does this."""

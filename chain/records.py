@@ -150,7 +150,7 @@ class AbsenceRecorded(Record):
 
 @dataclass(frozen=True, slots=True)
 class RoundOpened(Record):
-    """A round was opened. ``sampling_rate`` is in parts per million."""
+    """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients that were named as such."""
 
     round: int
     model_digest: bytes
@@ -158,6 +158,28 @@ class RoundOpened(Record):
     sampling_rate: int
     opened_at: int
     seed_block: int
+    barred: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrawEnded(Record):
+    """The draws ended with this block, as everyone has drawn who may."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareEnded(Record):
+    """The share phase ended with this block, as everyone has shared who drew."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEnded(Record):
+    """The commit phase ended with this block, as everyone has committed who shared."""
+
+    round: int
 
 
 @dataclass(frozen=True, slots=True)

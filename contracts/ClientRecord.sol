@@ -10,9 +10,11 @@ pragma solidity 0.8.37;
 /// | 192-231 | activeFrom | block from which the client may be drawn                                        |
 /// | 232-247 | absences   | absences counted; saturates                                                     |
 /// | 248     | approved   | whether the account may take part                                               |
+/// | 249     | left       | whether the client took back all its data, for good                             |
 type ClientRecord is uint256;
 
 uint256 constant APPROVED = 1 << 248;
+uint256 constant LEFT = 1 << 249;
 uint256 constant MAX_ABSENCES = type(uint16).max;
 
 using {
@@ -21,10 +23,12 @@ using {
     activeFrom,
     absences,
     approved,
+    hasLeft,
     withKey,
     withApproval,
     withoutApproval,
-    withAbsence
+    withAbsence,
+    withLeave
 } for ClientRecord global;
 
 function newRecord(uint160 tag, uint32 index, uint256 from, bool isApproved) pure returns (ClientRecord) {
@@ -61,6 +65,10 @@ function approved(ClientRecord record) pure returns (bool) {
     return ClientRecord.unwrap(record) & APPROVED != 0;
 }
 
+function hasLeft(ClientRecord record) pure returns (bool) {
+    return ClientRecord.unwrap(record) & LEFT != 0;
+}
+
 function withKey(ClientRecord record, uint160 tag, uint256 from) pure returns (ClientRecord) {
     uint256 rest = ClientRecord.unwrap(record) & ~((uint256(type(uint40).max) << 192) | type(uint160).max);
     return ClientRecord.wrap(rest | tag | (from << 192));
@@ -80,4 +88,8 @@ function withoutApproval(ClientRecord record) pure returns (ClientRecord) {
 function withAbsence(ClientRecord record) pure returns (ClientRecord) {
     if (record.absences() == MAX_ABSENCES) return record;
     return ClientRecord.wrap(ClientRecord.unwrap(record) + (1 << 232));
+}
+
+function withLeave(ClientRecord record) pure returns (ClientRecord) {
+    return ClientRecord.wrap(ClientRecord.unwrap(record) | LEFT);
 }

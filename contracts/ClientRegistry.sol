@@ -34,11 +34,14 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     /// @param openMembership_ whether everybody may take part
     /// @param admin_ who approves; may be zero only where membership is open
     /// @param ledger_ address of the TrainingLedger, computed before its deployment
-    /// @param activationDelay_ blocks, at most 2³²−1
+    /// @param activationDelay_ blocks, 1 to 2³²−1
     constructor(bool openMembership_, address admin_, address ledger_, uint64 activationDelay_) {
         if (ledger_ == address(0)) revert ZeroAddress("ledger");
         if (admin_ == address(0) && !openMembership_) revert ZeroAddress("admin");
-        if (activationDelay_ > type(uint32).max) revert ActivationDelayTooLong(activationDelay_);
+        // Whoever registers in the block in which a round opens must not be in it: the round counts on those before.
+        if (activationDelay_ == 0 || activationDelay_ > type(uint32).max) {
+            revert ActivationDelayOutOfRange(activationDelay_);
+        }
         openMembership = openMembership_;
         admin = admin_;
         ledger = ledger_;
@@ -92,7 +95,9 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
 
     /// @inheritdoc IClientRegistry
     function withdraw(uint32 points, bytes32 digest) external direct {
-        emit Withdrawn(msg.sender, _registered(msg.sender).client(), points, digest);
+        ClientRecord record = _registered(msg.sender);
+        if (points == 0) _records[msg.sender] = record.withLeave();
+        emit Withdrawn(msg.sender, record.client(), points, digest);
     }
 
     /// @inheritdoc IClientRegistry

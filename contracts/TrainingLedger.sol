@@ -8,7 +8,7 @@ import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol
 import {DisputePhase} from "./ledger/DisputePhase.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
 import {RoundClock} from "./ledger/RoundClock.sol";
-import {newRoundState, RoundState, Status} from "./ledger/RoundState.sol";
+import {COMMIT_END, newRoundState, RoundState, SHARE_END, Status} from "./ledger/RoundState.sol";
 import {RoundStore} from "./ledger/RoundStore.sol";
 import {SealPhase} from "./ledger/SealPhase.sol";
 
@@ -25,14 +25,14 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         RoundStore(registry_, coordinator_, terms_)
     {}
 
-    function open(bytes32 modelDigest) external direct returns (uint64 round) {
+    function open(bytes32 modelDigest, address[] calldata barred) external direct returns (uint64 round) {
         uint64 previous = currentRound;
         if (previous == 0) {
             if (msg.sender != coordinator) revert OnlyCoordinator(msg.sender, type(uint256).max);
         } else {
             RoundState ended = _round(previous).state;
             if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
-            _onlyCoordinator(ended.changedAt());
+            _onlyCoordinator(ended.endedAt());
         }
         uint32 closed = closedRounds;
         if (closed == rounds || previous >= uint256(rounds) + repeats) revert FederationOver(previous, closed);
@@ -41,24 +41,28 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         uint32 samplingRate = _nextRate(round);
         currentRound = round;
         _round(round).model = modelDigest;
-        _round(round).state = newRoundState(block.number, samplingRate, previous != 0 && previous == lastClosed);
+        bool follows = previous != 0 && previous == lastClosed;
+        uint256 awaited = _awaited(round, samplingRate, barred);
+        _round(round).state = newRoundState(block.number, samplingRate, follows, awaited);
+        uint64 seedBlock = uint64(block.number + seedDelay);
         emit RoundOpened(
-            round, modelDigest, config, samplingRate, uint64(block.number), uint64(block.number + seedOffset)
+            round, modelDigest, config, samplingRate, uint64(block.number), seedBlock, uint32(barred.length)
         );
     }
 
     function skip(uint64 round) external direct {
         RoundState state = _running(round);
-        uint256 drawEnd = state.openedAt() + drawOffset;
+        uint256 drawEnd = state.openedAt() + _drawEnd(state);
         if (block.number <= drawEnd) revert DrawStillOpen(round, drawEnd);
         if (state.drawn() >= quorum) revert QuorumReached(round, state.drawn(), quorum);
-        _round(round).state = state.withStatus(Status.Skipped, block.number);
+        _round(round).state = state.ended(Status.Skipped, block.number);
         emit Skipped(round, state.drawn());
     }
 
     function share(uint64 round, bytes32 digest) external direct {
-        RoundState roundState = _round(round).state;
-        if (!_isBetween(roundState, Status.Sealed, 0, shareOffset)) {
+        Round storage entry = _round(round);
+        RoundState roundState = entry.state;
+        if (!_isBetween(roundState, Status.Sealed, 0, _shareEnd(roundState))) {
             _wrongPhase(round, roundState, Phase.Share);
         }
         Client storage client = _client(msg.sender);
@@ -68,13 +72,17 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
             revert AlreadyShared(round, state.client());
         }
         client.state = state.withFlag(SHARED);
+        roundState = roundState.withShare();
+        bool isLast = roundState.shared() == roundState.drawn();
+        entry.state = isLast ? roundState.withEnd(SHARE_END, block.number) : roundState;
         emit Shared(round, state.client(), digest);
+        if (isLast) emit ShareEnded(round);
     }
 
     function commit(uint64 round, bytes32 digest, bytes32 seedHash) external direct {
         Round storage entry = _round(round);
         RoundState roundState = entry.state;
-        if (!roundState.isWithin(Status.Sealed, commitFirst, commitLength, block.number)) {
+        if (!_isBetween(roundState, Status.Sealed, _shareEnd(roundState), _commitEnd(roundState))) {
             _wrongPhase(round, roundState, Phase.Commit);
         }
         Client storage client = _client(msg.sender);
@@ -85,8 +93,11 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
             revert NotShared(round, state.client());
         }
         client.state = state.withFlag(COMMITTED);
-        entry.state = roundState.withCommit();
+        roundState = roundState.withCommit();
+        bool isLast = roundState.committed() == roundState.shared();
+        entry.state = isLast ? roundState.withEnd(COMMIT_END, block.number) : roundState;
         emit Committed(round, state.client(), digest, seedHash);
+        if (isLast) emit CommitEnded(round);
     }
 
     function release(uint64 round, bytes32 digest) external direct {
@@ -102,18 +113,18 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     function recover(uint64 round, bytes32 digest) external direct {
         Round storage entry = _recovering(round);
         RoundState state = entry.state;
-        _onlyCoordinator(state.openedAt() + commitOffset);
-        entry.state = state.withStatus(Status.Recovered, block.number);
+        _onlyCoordinator(state.openedAt() + _commitEnd(state));
+        entry.state = state.withRecovery(block.number);
         emit Recovered(round, digest, state.committed());
     }
 
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external direct {
         Round storage entry = _round(round);
         RoundState state = entry.state;
-        if (!_isBetween(state, Status.Recovered, 0, closeOffset)) _wrongPhase(round, state, Phase.Close);
-        _onlyCoordinator(state.changedAt());
+        if (_phaseOf(state) != Phase.Close) _wrongPhase(round, state, Phase.Close);
+        _onlyCoordinator(state.openedAt() + _recoverEnd(state));
         if (modelDigest == 0) revert ZeroDigest(round);
-        entry.state = state.withStatus(Status.Closed, block.number);
+        entry.state = state.ended(Status.Closed, block.number);
         currentModel = modelDigest;
         lastClosed = round;
         ++closedRounds;
@@ -127,10 +138,10 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
             reason = FailureReason.Deadline;
         } else {
             if (current != Phase.Recover && current != Phase.Close) revert WrongPhase(round, current, Phase.Overdue);
-            _onlyCoordinator(current == Phase.Recover ? state.openedAt() + commitOffset : state.changedAt());
+            _onlyCoordinator(state.openedAt() + (current == Phase.Recover ? _commitEnd(state) : _recoverEnd(state)));
             if (reason <= FailureReason.Deadline) revert ReasonNotAllowed(reason);
         }
-        _round(round).state = state.withStatus(Status.Failed, block.number);
+        _round(round).state = state.ended(Status.Failed, block.number);
         emit Failed(round, reason, evidence);
     }
 
@@ -141,7 +152,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         uint64 latest = newest.status() < Status.Closed && current != 0 ? current - 1 : current;
         if (round != latest || state.status() != Status.Closed) revert NotLatestClosed(round, latest);
         // A report may make clients sit out, from the next round on: nobody is taken out of a round that still draws.
-        uint256 drawEnd = newest.openedAt() + drawOffset;
+        uint256 drawEnd = newest.openedAt() + _drawEnd(newest);
         if (latest != current && block.number <= drawEnd) revert DrawStillOpen(current, drawEnd);
         uint256 absent = state.drawn() - state.committed();
         if (accounts_.length != absent) revert ReportIncomplete(accounts_.length, absent);
@@ -188,7 +199,7 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     function _recovering(uint64 round) private view returns (Round storage entry) {
         entry = _round(round);
         RoundState state = entry.state;
-        if (!_isBetween(state, Status.Sealed, commitOffset, recoverOffset)) _wrongPhase(round, state, Phase.Recover);
+        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
     }
     // slither-disable-end shadowing-local
 }

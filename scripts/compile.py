@@ -22,7 +22,7 @@ SHIPPED = {
 }
 SETTINGS = {
     "viaIR": True,
-    "optimizer": {"enabled": True, "runs": 8_000},
+    "optimizer": {"enabled": True, "runs": 1_500},
     "evmVersion": "cancun",
     # The bytecode then depends on the code alone, not on comments or paths.
     "metadata": {"appendCBOR": False, "bytecodeHash": "none"},

@@ -64,7 +64,7 @@ interface IClientRegistry {
     /// @dev Approval and revocation exist only where membership is not open.
     error MembershipIsOpen();
     error ZeroAddress(bytes32 parameter);
-    error ActivationDelayTooLong(uint64 blocks);
+    error ActivationDelayOutOfRange(uint64 blocks);
 
     /// @notice Registers the caller. For an account that registered with the same keys it returns the index, changes
     /// nothing and emits nothing, so that a client may call it at every start.
@@ -86,7 +86,8 @@ interface IClientRegistry {
     function rotateMailboxKey(bytes32 mailboxKey) external;
 
     /// @notice Takes back the consent to the use of some of the caller's data, or of all.
-    /// NOTE: nothing but the record; what follows from it is for the federation's terms, and for its audit, to say.
+    /// NOTE: but that a client that took back everything draws no more, nothing but the record: what else follows from
+    /// it is for the federation's terms, and for its audit, to say.
     /// @param points how many points, 0: all that it has; it then leaves for good
     /// @param digest a commitment to which ones
     function withdraw(uint32 points, bytes32 digest) external;

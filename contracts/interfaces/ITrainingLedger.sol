@@ -83,7 +83,8 @@ enum FailureReason {
     InvalidRelease
 }
 
-/// @notice One round. Each `…End` is the last block of its window; zero in all fields for a round that does not exist.
+/// @notice One round; zero in all fields for a round that does not exist. Each `…End` is the last block of a phase: the
+/// recorded one or, as long as there is none, the end of the phase before and the window. `closeEnd` is always the latter.
 /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
 /// @param seed zero until fixed
 /// @param orderRoot zero until sealed
@@ -126,8 +127,10 @@ struct SignedDraw {
 /// model came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
 ///
 /// A round is open → (seed fixed) draw → seal → share → commit → recover → close. Everything is accepted only in its
-/// window of blocks. A round that misses a deadline, or draws fewer clients than the quorum, ends as failed or skipped,
-/// and the model of the round before stands. One round runs at a time.
+/// phase. A phase ends with the block in which the last of those acts who may: draw (where everyone is drawn) with the
+/// last eligible client, share with the last drawn one, commit with the last that shared. Otherwise its window ends it;
+/// in either case the next phase begins with the block after. A round that misses a deadline, or draws fewer clients
+/// than the quorum, ends as failed or skipped, and the model of the round before stands. One round runs at a time.
 ///
 /// The clients that committed in a round may dispute its closing until another round closes. When more than half of
 /// them did, the round is void, as is the round that runs on its model, and the model that it trained from stands again.
@@ -144,13 +147,15 @@ interface ITrainingLedger {
     /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
     /// @param openedAt block of the opening
     /// @param seedBlock block whose hash seeds the round
+    /// @param barred how many registered clients were named that may not draw in the round
     event RoundOpened(
         uint64 indexed round,
         bytes32 modelDigest,
         bytes32 configDigest,
         uint32 samplingRate,
         uint64 openedAt,
-        uint64 seedBlock
+        uint64 seedBlock,
+        uint32 barred
     );
     event SeedFixed(uint64 indexed round, bytes32 blockHash, bytes32 seed);
     /// @param samples sample count nᵢ that the client states. NOTE: unchecked but for its bounds
@@ -172,6 +177,12 @@ interface ITrainingLedger {
     /// @param placed how many tickets the transaction's sender has placed so far
     event SealChunk(uint64 indexed round, uint32 placed);
     event Skipped(uint64 indexed round, uint32 drawn);
+    /// @dev The draws ended with the block of this event, as everyone has drawn who may.
+    event DrawEnded(uint64 indexed round);
+    /// @dev The share phase ended with the block of this event, as everyone has shared who drew.
+    event ShareEnded(uint64 indexed round);
+    /// @dev The commit phase ended with the block of this event, as everyone has committed who shared.
+    event CommitEnded(uint64 indexed round);
     event Shared(uint64 indexed round, uint32 indexed client, bytes32 digest);
     event Committed(uint64 indexed round, uint32 indexed client, bytes32 digest, bytes32 seedHash);
     event Released(uint64 indexed round, uint32 indexed client, bytes32 digest);
@@ -198,6 +209,9 @@ interface ITrainingLedger {
     error FederationOver(uint64 opened, uint64 closed);
     error RoundEnded(uint64 round, Phase current);
     error RoundRunning(uint64 round, Phase current);
+    /// @dev The account may draw in the round that is to open.
+    error NotBarred(uint64 round, address account);
+    error BarredNotAscending(address account);
     error DrawStillOpen(uint64 round, uint256 drawEnd);
     error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
@@ -234,6 +248,8 @@ interface ITrainingLedger {
     error NotApproved(address account);
     error NotYetActive(address account, uint256 activeFrom, uint256 openedAt);
     error SittingOut(uint32 client, uint256 untilRound);
+    /// @dev The account took back all its data.
+    error HasLeft(address account);
     error KeyMismatch(address account, uint160 keyTag);
     error AlreadyDrawn(uint64 round, uint32 client);
     error RoundFull(uint64 round, uint32 maxClients);
@@ -256,7 +272,9 @@ interface ITrainingLedger {
     /// @notice Opens the next round at the rate of the terms. For the coordinator; after `coordinatorGrace` blocks without
     /// a running round, for any active client, but for the first round.
     /// @param modelDigest the global model to train from, which must be {currentModel}
-    function open(bytes32 modelDigest) external returns (uint64 round);
+    /// @param barred registered accounts that may not draw in the round, ascending. NOTE: who leaves one out makes the
+    /// draws last their window, and nothing else.
+    function open(bytes32 modelDigest, address[] calldata barred) external returns (uint64 round);
 
     /// @notice Fixes the seed in the draw window; the first draw does it by itself.
     /// WARNING: the hash must still be at hand, from the history contract of EIP-2935 (8,191 blocks) or, where there is

@@ -35,7 +35,7 @@ abstract contract DisputePhase is RoundStore {
     function _void(uint64 round, uint32 disputes) private {
         Round storage entry = _round(round);
         bytes32 model = entry.model;
-        entry.state = entry.state.withStatus(Status.Voided, block.number);
+        entry.state = entry.state.ended(Status.Voided, block.number);
         currentModel = model;
         lastClosed = 0;
         --closedRounds;
@@ -43,7 +43,7 @@ abstract contract DisputePhase is RoundStore {
         uint64 current = currentRound;
         RoundState running = _round(current).state;
         if (running.status() >= Status.Closed) return;
-        _round(current).state = running.withStatus(Status.Voided, block.number);
+        _round(current).state = running.ended(Status.Voided, block.number);
         emit Voided(current, model, 0);
     }
     // slither-disable-end shadowing-local

@@ -37,8 +37,9 @@ abstract contract DrawPhase is RoundStore {
         ClientState before = client.state;
         (uint128 ticket, bytes memory proof) =
             _check(round, state, before, msg.sender, vrfX, vrfY, samples, _alpha(round, seed), message);
-        _enter(round, entry, state, client, before, msg.sender, ticket);
+        bool isLast = _enter(round, entry, state, client, before, msg.sender, ticket);
         emit Drawn(round, uint32(ticket), samples, maskKey, sealKey, proof);
+        if (isLast) emit DrawEnded(round);
     }
 
     function drawBatch(uint64 round, SignedDraw[] calldata items) external direct {
@@ -74,6 +75,33 @@ abstract contract DrawPhase is RoundStore {
         return _alpha(round, seed);
     }
 
+    /// @dev At how many draws everybody has drawn who may in `round`, which opens now; 0 where the draw window ends the
+    /// draws, as nobody can know who is in the sample. Whoever registers later is active only later; a client that may
+    /// not draw now may not later in the round.
+    function _awaited(uint64 round, uint256 rate, address[] calldata barred) internal view returns (uint256) {
+        if (rate != EVERYONE) return 0;
+        address before = address(0);
+        for (uint256 i = 0; i < barred.length; ++i) {
+            if (barred[i] <= before) revert BarredNotAscending(barred[i]);
+            before = barred[i];
+            if (_mayDraw(round, before)) revert NotBarred(round, before);
+        }
+        uint256 eligible = registry.clientCount() - barred.length;
+        return eligible < maxClients ? eligible : maxClients;
+    }
+
+    /// @dev What {_check} asks of a registered account, for a round that opens now.
+    function _mayDraw(uint64 round, address account) private view returns (bool) {
+        // In a loop, as the list is short; the registry is trusted since the deployment.
+        // slither-disable-next-line calls-loop
+        ClientRecord member = registry.packedClientOf(account);
+        if (member.client() == 0) revert AccountNotRegistered(account);
+        // slither-disable-next-line calls-loop
+        bool isApproved = member.approved() || registry.revokedAt(account) >= block.number;
+        return isApproved && !member.hasLeft() && member.activeFrom() <= block.number
+            && _client(account).state.sitsOutUntil() < round;
+    }
+
     /// @dev Draws one client of a batch. Returns 0, or the selector of the error with which the check ended.
     /// The check is a call to this contract, so that its revert ends there.
     function _drawSigned(uint64 round, Round storage entry, SignedDraw calldata item) private returns (bytes4) {
@@ -83,8 +111,9 @@ abstract contract DrawPhase is RoundStore {
             uint128 ticket, bytes memory proof
         ) {
             Client storage client = _client(item.account);
-            _enter(round, entry, entry.state, client, client.state, item.account, ticket);
+            bool isLast = _enter(round, entry, entry.state, client, client.state, item.account, ticket);
             emit Drawn(round, uint32(ticket), item.samples, item.maskKey, item.sealKey, proof);
+            if (isLast) emit DrawEnded(round);
             return 0;
         } catch (bytes memory reason) {
             return reason.length < 4 ? DrawNotChecked.selector : bytes4(reason);
@@ -130,6 +159,7 @@ abstract contract DrawPhase is RoundStore {
     {
         ClientRecord member = registry.packedClientOf(account);
         if (member.client() == 0) revert AccountNotRegistered(account);
+        if (member.hasLeft()) revert HasLeft(account);
         // A revocation acts from the next round on: nobody is taken out of a round that runs.
         if (!member.approved() && registry.revokedAt(account) < state.openedAt()) revert NotApproved(account);
         if (member.activeFrom() > state.openedAt()) {
@@ -139,7 +169,7 @@ abstract contract DrawPhase is RoundStore {
         return member.client();
     }
 
-    /// @dev Records a draw that was checked.
+    /// @dev Records a draw that was checked. Returns whether nobody is left to draw.
     function _enter(
         uint64 round,
         Round storage entry,
@@ -148,10 +178,12 @@ abstract contract DrawPhase is RoundStore {
         ClientState before,
         address account,
         uint128 ticket
-    ) private {
+    ) private returns (bool isLast) {
         if (before.client() == 0) accounts[uint32(ticket)] = account;
         client.state = before.withDraw(round, ticket, _madeModel(round, state, before));
-        entry.state = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
+        RoundState next = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
+        isLast = next.drawn() == next.awaited();
+        entry.state = isLast ? next.withDrawEnd(block.number) : next;
     }
 
     /// @dev Whether the client, whose state before its draw this is, committed in the round from whose model `round`
@@ -169,7 +201,7 @@ abstract contract DrawPhase is RoundStore {
     function _drawing(uint64 round) private view returns (Round storage entry, RoundState state) {
         entry = _round(round);
         state = entry.state;
-        if (!_isBetween(state, Status.Open, seedOffset, drawOffset)) _wrongPhase(round, state, Phase.Draw);
+        if (!_isBetween(state, Status.Open, seedDelay, seedDelay + drawWindow)) _wrongPhase(round, state, Phase.Draw);
     }
 
     function _fixSeed(uint64 round, Round storage entry) private returns (bytes32 seed) {
@@ -181,7 +213,7 @@ abstract contract DrawPhase is RoundStore {
 
     /// @dev keccak256(abi.encode(blockhash(seedBlock), order root of the last sealed round))
     function _seed(uint64 round, RoundState state) private view returns (bytes32 seed, bytes32 blockHash) {
-        uint256 seedBlock = state.openedAt() + seedOffset;
+        uint256 seedBlock = state.openedAt() + seedDelay;
         if (state.status() == Status.None || block.number <= seedBlock) revert SeedBlockNotPast(round, seedBlock);
         blockHash = _blockHash(round, seedBlock);
         seed = keccak256(abi.encode(blockHash, _round(lastSealed).orderRoot));

@@ -2,24 +2,19 @@
 pragma solidity 0.8.37;
 
 import {ITrainingLedger, Phase, Settings} from "../interfaces/ITrainingLedger.sol";
-import {RoundState, Status} from "./RoundState.sol";
+import {COMMIT_END, RECOVER_END, RoundState, SEAL_END, SHARE_END, Status} from "./RoundState.sol";
 
 /// @title RoundClock
 /// @notice The settings of a federation, and the phase of a round as a function of its state and the block number.
 abstract contract RoundClock is ITrainingLedger {
-    // Last block of each window, counted from the opening.
-    uint256 internal immutable seedOffset;
-    uint256 internal immutable drawOffset;
-    // Block whose randomness orders the drawn clients, counted from the opening.
-    uint256 internal immutable orderOffset;
-    uint256 internal immutable sealOffset;
-    uint256 internal immutable shareOffset;
-    uint256 internal immutable commitOffset;
-    uint256 internal immutable recoverOffset;
-    uint256 internal immutable closeOffset;
-    // The commit window again, as a commitment needs it.
-    uint256 internal immutable commitFirst;
-    uint256 internal immutable commitLength;
+    uint256 internal immutable seedDelay;
+    uint256 internal immutable drawWindow;
+    uint256 internal immutable orderDelay;
+    uint256 internal immutable sealWindow;
+    uint256 internal immutable shareWindow;
+    uint256 internal immutable commitWindow;
+    uint256 internal immutable recoverWindow;
+    uint256 internal immutable closeWindow;
 
     uint16 internal immutable coordinatorGrace;
     uint16 internal immutable quorum;
@@ -32,16 +27,14 @@ abstract contract RoundClock is ITrainingLedger {
     uint32 internal immutable repeats;
 
     constructor(Settings memory s) {
-        seedOffset = _atLeastOne("seedDelay", s.seedDelay);
-        drawOffset = seedOffset + _atLeastOne("drawWindow", s.drawWindow);
-        orderOffset = drawOffset + _atLeastOne("orderDelay", s.orderDelay);
-        sealOffset = orderOffset + _atLeastOne("sealWindow", s.sealWindow);
-        shareOffset = sealOffset + _atLeastOne("shareWindow", s.shareWindow);
-        commitOffset = shareOffset + _atLeastOne("commitWindow", s.commitWindow);
-        recoverOffset = commitOffset + _atLeastOne("recoverWindow", s.recoverWindow);
-        closeOffset = recoverOffset + _atLeastOne("closeWindow", s.closeWindow);
-        commitFirst = shareOffset + 1;
-        commitLength = s.commitWindow;
+        seedDelay = _atLeastOne("seedDelay", s.seedDelay);
+        drawWindow = _atLeastOne("drawWindow", s.drawWindow);
+        orderDelay = _atLeastOne("orderDelay", s.orderDelay);
+        sealWindow = _atLeastOne("sealWindow", s.sealWindow);
+        shareWindow = _atLeastOne("shareWindow", s.shareWindow);
+        commitWindow = _atLeastOne("commitWindow", s.commitWindow);
+        recoverWindow = _atLeastOne("recoverWindow", s.recoverWindow);
+        closeWindow = _atLeastOne("closeWindow", s.closeWindow);
         coordinatorGrace = s.coordinatorGrace;
         quorum = _atLeastOne("quorum", s.quorum);
         if (s.maxClients < s.quorum) revert SettingOutOfRange("maxClients", s.maxClients);
@@ -59,14 +52,14 @@ abstract contract RoundClock is ITrainingLedger {
     /// @inheritdoc ITrainingLedger
     function settings() external view returns (Settings memory) {
         return Settings({
-            seedDelay: uint16(seedOffset),
-            drawWindow: uint16(drawOffset - seedOffset),
-            orderDelay: uint16(orderOffset - drawOffset),
-            sealWindow: uint16(sealOffset - orderOffset),
-            shareWindow: uint16(shareOffset - sealOffset),
-            commitWindow: uint16(commitOffset - shareOffset),
-            recoverWindow: uint16(recoverOffset - commitOffset),
-            closeWindow: uint16(closeOffset - recoverOffset),
+            seedDelay: uint16(seedDelay),
+            drawWindow: uint16(drawWindow),
+            orderDelay: uint16(orderDelay),
+            sealWindow: uint16(sealWindow),
+            shareWindow: uint16(shareWindow),
+            commitWindow: uint16(commitWindow),
+            recoverWindow: uint16(recoverWindow),
+            closeWindow: uint16(closeWindow),
             coordinatorGrace: coordinatorGrace,
             quorum: quorum,
             maxClients: maxClients,
@@ -85,28 +78,63 @@ abstract contract RoundClock is ITrainingLedger {
         if (status == Status.None) return Phase.None;
         if (status >= Status.Closed) return _ended(status);
         uint256 elapsed = block.number - state.openedAt();
-        if (status == Status.Open) {
-            if (elapsed <= seedOffset) return Phase.Seeding;
-            if (elapsed <= drawOffset) return Phase.Draw;
-            return elapsed <= sealOffset ? Phase.Seal : Phase.Overdue;
+        if (status < Status.Sealed) {
+            if (elapsed <= seedDelay) return Phase.Seeding;
+            if (status == Status.Open && elapsed <= _drawEnd(state)) return Phase.Draw;
+            return elapsed <= _sealEnd(state) ? Phase.Seal : Phase.Overdue;
         }
         if (status == Status.Sealed) {
-            if (elapsed <= shareOffset) return Phase.Share;
-            if (elapsed <= commitOffset) return Phase.Commit;
-            return elapsed <= recoverOffset ? Phase.Recover : Phase.Overdue;
+            if (elapsed <= _shareEnd(state)) return Phase.Share;
+            if (elapsed <= _commitEnd(state)) return Phase.Commit;
+            return elapsed <= _recoverEnd(state) ? Phase.Recover : Phase.Overdue;
         }
-        return elapsed <= closeOffset ? Phase.Close : Phase.Overdue;
+        return elapsed <= _closeEnd(state) ? Phase.Close : Phase.Overdue;
+    }
+
+    // The last block of each phase, counted from the opening: the recorded one, else the end of the phase before and
+    // the window. Python has the same in chain/phases.py.
+
+    function _drawEnd(RoundState state) internal view returns (uint256) {
+        uint256 recorded = state.drawEnd();
+        return recorded != 0 ? recorded : seedDelay + drawWindow;
+    }
+
+    /// @dev The block whose randomness orders the drawn clients.
+    function _orderBlock(RoundState state) internal view returns (uint256) {
+        return _drawEnd(state) + orderDelay;
+    }
+
+    function _sealEnd(RoundState state) internal view returns (uint256) {
+        uint256 recorded = state.recordedEnd(SEAL_END);
+        return recorded != 0 ? recorded : _orderBlock(state) + sealWindow;
+    }
+
+    function _shareEnd(RoundState state) internal view returns (uint256) {
+        uint256 recorded = state.recordedEnd(SHARE_END);
+        return recorded != 0 ? recorded : _sealEnd(state) + shareWindow;
+    }
+
+    function _commitEnd(RoundState state) internal view returns (uint256) {
+        uint256 recorded = state.recordedEnd(COMMIT_END);
+        return recorded != 0 ? recorded : _shareEnd(state) + commitWindow;
+    }
+
+    function _recoverEnd(RoundState state) internal view returns (uint256) {
+        uint256 recorded = state.recordedEnd(RECOVER_END);
+        return recorded != 0 ? recorded : _commitEnd(state) + recoverWindow;
+    }
+
+    function _closeEnd(RoundState state) internal view returns (uint256) {
+        return _recoverEnd(state) + closeWindow;
     }
 
     /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of
     /// this status.
     function _isBetween(RoundState state, Status status, uint256 opens, uint256 ends) internal view returns (bool) {
-        unchecked {
-            return state.isWithin(status, opens + 1, ends - opens, block.number);
-        }
+        return state.isWithin(status, opens, ends, block.number);
     }
 
-    /// @dev What a transaction reverts with whose round is not {isWithin} the window of the phase it needs.
+    /// @dev What a transaction reverts with whose round is not in the phase that it needs.
     function _wrongPhase(uint64 round_, RoundState state, Phase required) internal view {
         revert WrongPhase(round_, _phaseOf(state), required);
     }

@@ -5,7 +5,7 @@ import {BlockHeader} from "../BlockHeader.sol";
 import {CooperationTree, Frontier} from "../CooperationTree.sol";
 import {Phase} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
-import {RoundState, Status} from "./RoundState.sol";
+import {RoundState} from "./RoundState.sol";
 import {RoundStore} from "./RoundStore.sol";
 
 /// @title SealPhase
@@ -66,7 +66,7 @@ abstract contract SealPhase is RoundStore {
 
     function _seal(uint64 round, Round storage entry, bytes32 orderSeed, bytes32 orderRoot) private {
         RoundState state = entry.state;
-        entry.state = state.withStatus(Status.Sealed, block.number);
+        entry.state = state.withSeal(block.number);
         entry.orderRoot = orderRoot;
         lastSealed = round;
         emit Sealed(round, state.drawn(), orderSeed, orderRoot);
@@ -76,7 +76,7 @@ abstract contract SealPhase is RoundStore {
     function _sealable(uint64 round) private view returns (Round storage entry) {
         entry = _round(round);
         RoundState state = entry.state;
-        if (!_isBetween(state, Status.Open, drawOffset, sealOffset)) _wrongPhase(round, state, Phase.Seal);
+        if (_phaseOf(state) != Phase.Seal) _wrongPhase(round, state, Phase.Seal);
         if (state.drawn() < quorum) revert QuorumMissed(round, state.drawn(), quorum);
     }
 
@@ -84,7 +84,7 @@ abstract contract SealPhase is RoundStore {
     /// block's hash or, where the federation runs on a chain with RANDAO, the mix in its header: whoever makes a block
     /// can try many hashes, but of the mix it can only withhold its own contribution.
     function _orderSeed(uint64 round, RoundState state, bytes calldata header) private view returns (bytes32) {
-        uint256 orderBlock = state.openedAt() + orderOffset;
+        uint256 orderBlock = state.openedAt() + _orderBlock(state);
         if (block.number <= orderBlock) revert OrderBlockNotPast(round, orderBlock);
         bytes32 randomness = _blockHash(round, orderBlock);
         if (randao) {

@@ -16,8 +16,10 @@ from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,
+    CommitEnded,
     Committed,
     Disputed,
+    DrawEnded,
     Drawn,
     DrawRejected,
     Failed,
@@ -35,12 +37,16 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
     Skipped,
     Voided,
     VrfKeyRotated,
     Withdrawn,
 )
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
+
+PhaseEnd = DrawEnded | ShareEnded | CommitEnded
+"""The records that everybody has acted."""
 
 WithinRound = (
     SeedFixed
@@ -50,6 +56,7 @@ WithinRound = (
     | SealChunk
     | Shared
     | Committed
+    | PhaseEnd
     | Released
     | Recovered
     | Closed
@@ -131,6 +138,7 @@ class LedgerRules:
     _standing: int = 0
     _to_be_voided: list[tuple[int, int]] = field(default_factory=list)
     _to_be_absent: list[int] = field(default_factory=list)
+    _to_be_ended: tuple[type[PhaseEnd], bytes] | None = None
 
     def __post_init__(self) -> None:
         self._model = bytes.fromhex(self.facts.deployment.terms.model)
@@ -145,6 +153,9 @@ class LedgerRules:
         if self._to_be_absent and not isinstance(record, AbsenceRecorded):
             client = self._to_be_absent[0]
             raise bad("absence", "the client was left out of the report", self.rounds.ended()[-1].number, client)
+        if self._to_be_ended is not None and not isinstance(record, self._to_be_ended[0]):
+            number = self.rounds.last.number
+            raise bad("phase end", "everybody had acted, but the end of the phase was not recorded", number)
         match record:
             case RegistryFounded() | LedgerFounded():
                 pass  # checked above
@@ -160,12 +171,17 @@ class LedgerRules:
                 self._voided(record)
             case SeedFixed() | Drawn() | DrawRejected() | Sealed() | SealChunk() | Shared() | Committed() | Released():
                 self._within_round(record)
-            case Recovered() | Closed() | Skipped() | Failed():
+            case DrawEnded() | ShareEnded() | CommitEnded() | Recovered() | Closed() | Skipped() | Failed():
                 self._within_round(record)
+
+    def barred_from(self, number: int, block: int) -> list[str]:
+        """Accounts of registered clients that may not draw in a round of this number, opened up to this block."""
+        members = self.rounds.members.values()
+        return [member.account for member in members if self._bar(member, number, block)]
 
     def barred(self, member: Member, current: RoundRecords) -> str:
         """Why the ledger takes no draw of an active member in a round, in one clause; empty when it does."""
-        if not self._approved_by(member, current):
+        if not self._approved_by(member, current.opened.opened_at):
             return "the federation's admin: this client is not approved"
         until = self._skipped_until.get(member.client, 0)
         return f"this client: absent too often, it sits out until round {until}" if until >= current.number else ""
@@ -270,18 +286,28 @@ class LedgerRules:
     def _draws(self, block: int) -> bool:
         """Whether a round may still take draws in this block."""
         latest = self.rounds.last
-        return latest.end is None and block <= Deadlines.of(latest.opened.opened_at, self.facts.settings).draw_end
+        return latest.end is None and block <= latest.deadlines(self.facts.settings).draw_end
 
     def _absent(self, current: RoundRecords) -> list[int]:
         """Clients to name in a report on a closed round: all that did not commit, by ascending account."""
         uncommitted = (client for client in current.order if client not in current.commits)
         return sorted(uncommitted, key=lambda client: int(self.rounds.members[client].account, 16))
 
-    def _approved_by(self, member: Member, current: RoundRecords) -> bool:
-        """Whether the member was approved, and for long enough, when the round was opened."""
+    def _bar(self, member: Member, number: int, opened_at: int) -> str:
+        """Why a member may not draw in a round, given the block of its opening; empty if it may."""
+        if member.active_from > opened_at:
+            return "the client was not active yet"
+        if not self._approved_by(member, opened_at):
+            return "the client was not approved"
+        if self._skipped_until.get(member.client, 0) >= number:
+            return "the client sits out because of its absences"
+        return "the client had taken back all its data" if self.rounds.left(member.client) else ""
+
+    def _approved_by(self, member: Member, opened_at: int) -> bool:
+        """Whether the member was approved, and for long enough, when a round was opened."""
         if self.facts.deployment.open_membership:
             return True
-        opened_at, account = current.opened.opened_at, member.account
+        account = member.account
         if account in self._approved:
             return self._approved[account] <= opened_at
         revoked, since = self._revoked.get(account, (-1, 0))
@@ -335,6 +361,9 @@ class LedgerRules:
             raise bad("opened.seed block", "it is not the seed delay after the opening", number)
         if record.sampling_rate != terms.rate_of(number):
             raise bad("opened.sampling rate", "it is not the rate of the federation's terms", number)
+        barred = sum(bool(self._bar(each, number, record.opened_at)) for each in self.rounds.members.values())
+        if record.barred > barred:
+            raise bad("opened.barred", f"{record.barred} were named, but {barred} may not draw", number)
 
     def _within_round(self, record: WithinRound) -> None:
         number = record.round
@@ -343,7 +372,7 @@ class LedgerRules:
             raise bad(_name(record), "the round was not open", number)
         if current.end is not None:
             raise bad(_name(record), "the round had ended", number)
-        deadlines = Deadlines.of(current.opened.opened_at, self.facts.settings)
+        deadlines = current.deadlines(self.facts.settings)
         match record:
             case SeedFixed():
                 self._seed(record, current, deadlines)
@@ -353,6 +382,8 @@ class LedgerRules:
                 self._sealed(record, current, deadlines)
             case Shared() | Committed() | Released():
                 self._member_record(record, current, deadlines)
+            case DrawEnded() | ShareEnded() | CommitEnded():
+                self._phase_ended(record)
             case Recovered():
                 self._recovered(record, current, deadlines)
             case Closed() | Skipped() | Failed():
@@ -375,20 +406,19 @@ class LedgerRules:
             raise bad("draw", "the client drew twice, or the round was full", number, client)
         if current.seed is None:
             raise bad("draw", "the seed was not fixed", number, client)
-        if not deadlines.seed_block < record.at.block <= deadlines.draw_end:
+        if not deadlines.seed_block < record.at.block <= deadlines.draw_end or current.draw_end is not None:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
-        if member.active_from > current.opened.opened_at:
-            raise bad("draw.client", "the client was not active yet", number, client)
-        if not self._approved_by(member, current):
-            raise bad("draw.client", "the client was not approved", number, client)
-        if self._skipped_until.get(client, 0) >= number:
-            raise bad("draw.client", "the client sits out because of its absences", number, client)
+        bar = self._bar(member, number, current.opened.opened_at)
+        if bar:
+            raise bad("draw.client", bar, number, client)
         if not 0 < record.samples <= self.facts.settings.max_samples:
             raise bad("draw.samples", f"{record.samples} samples", number, client)
         alpha = tree.draw_alpha(*self.facts.place, number, current.seed.seed)
         beta = self._proof(record, alpha, "draw.proof", number)
         if not tree.is_drawn(beta, current.opened.sampling_rate):
             raise bad("draw.proof", "the client's output is above the sampling threshold", number, client)
+        if len(current.draws) + 1 == current.awaited(self.facts.settings.max_clients):
+            self._to_be_ended = (DrawEnded, record.at.transaction)
 
     def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
         if current.sealed is not None or not deadlines.order_block < record.at.block <= deadlines.seal_end:
@@ -423,6 +453,15 @@ class LedgerRules:
             raise bad(
                 f"{_name(record)}.block", f"block {record.at.block} is outside its window", record.round, record.client
             )
+        ending = {Shared: ShareEnded, Committed: CommitEnded}.get(type(record))
+        if ending is not None and len(present) + 1 == len(allowed):
+            self._to_be_ended = (ending, record.at.transaction)
+
+    def _phase_ended(self, record: PhaseEnd) -> None:
+        """It follows in the transaction of the last who acted, and nowhere else."""
+        if self._to_be_ended != (type(record), record.at.transaction):
+            raise bad("phase end", "not everybody had acted in the phase, or it had ended before", record.round)
+        self._to_be_ended = None
 
     def _recovered(self, record: Recovered, current: RoundRecords, deadlines: Deadlines) -> None:
         if current.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:

@@ -8,6 +8,8 @@ from fedgrove.chain.records import Record
 from fedgrove.node.protocol.ledger_rules import ChainFacts, LedgerRules, RuleBroken
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
+_UNTIL_OPEN = 3  # blocks in which a round is open that is to be opened now
+
 
 class LedgerView:
     """Reads new records up to the confirmed block, holds them to the ledger's rules, and keeps them sorted by round.
@@ -60,8 +62,12 @@ class LedgerView:
         self._last = record
 
     def deadlines(self, current: RoundRecords) -> Deadlines:
-        """The windows of a round."""
-        return Deadlines.of(current.opened.opened_at, self.settings)
+        """The ends of a round's phases."""
+        return current.deadlines(self.settings)
+
+    def barred(self, number: int) -> list[str]:
+        """Accounts of clients that may not draw in a round that is to be opened now, also some blocks later."""
+        return self.rules.barred_from(number, self.block + self._confirmations + _UNTIL_OPEN)
 
     def previous_root(self, current: RoundRecords) -> bytes:
         """Order root of the last sealed round before this one (32 zero bytes when there is none)."""

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from fedgrove.chain import tree, vrf
+from fedgrove.chain.deployment import Settings
+from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
+    CommitEnded,
     Committed,
     Disputed,
+    DrawEnded,
     Drawn,
     Failed,
     FailureReason,
@@ -25,6 +29,7 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
     Skipped,
     Voided,
     VrfKeyRotated,
@@ -59,19 +64,24 @@ class Member:
 class RoundRecords:
     """Everything the ledger says of one round; mappings are keyed by client index, in order of arrival.
 
-    ``members`` counts the clients that were active when the round was opened. ``order`` holds the client indices along
-    the leaves of the cooperation tree, once the round is sealed. A closed round that its members disputed keeps its end
-    and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds before it were spoilt,
-    so it is not summed as a whole (``node.methods.training.regrouping``).
+    ``members`` counts the clients that were active when the round was opened, ``registered`` all that there were.
+    ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
+    client indices along the leaves of the cooperation tree, once the round is sealed. A closed round that its members
+    disputed keeps its end and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds
+    before it were spoilt, so it is not summed as a whole (``node.methods.training.regrouping``).
     """
 
     opened: RoundOpened
     members: int = 0
+    registered: int = 0
     seed: SeedFixed | None = None
     draws: dict[int, Drawn] = field(default_factory=dict)
+    draw_end: DrawEnded | None = None
     sealed: Sealed | None = None
     shares: dict[int, Shared] = field(default_factory=dict)
+    share_end: ShareEnded | None = None
     commits: dict[int, Committed] = field(default_factory=dict)
+    commit_end: CommitEnded | None = None
     releases: dict[int, Released] = field(default_factory=dict)
     recovered: Recovered | None = None
     end: Closed | Skipped | Failed | Voided | None = None
@@ -89,6 +99,18 @@ class RoundRecords:
     def stands(self) -> bool:
         """The round closed, and no majority of its members disputed it."""
         return isinstance(self.end, Closed) and self.voided is None
+
+    def deadlines(self, settings: Settings) -> Deadlines:
+        """The ends of its phases, with these windows where they are not on record."""
+        ends = (self.draw_end, self.sealed, self.share_end, self.commit_end, self.recovered)
+        recorded = Ends(*(end.at.block if end is not None else 0 for end in ends))
+        return Deadlines.of(self.opened.opened_at, settings, recorded)
+
+    def awaited(self, max_clients: int) -> int:
+        """How many draws end the draw phase: those of all who may; 0 where nobody can know who is in the sample."""
+        if self.opened.sampling_rate != tree.EVERYONE:
+            return 0
+        return min(self.registered - self.opened.barred, max_clients)
 
     # The next five are for where the rules of the ledger say that the record is there; AttributeError if it is not.
 
@@ -250,13 +272,20 @@ def _place(history: Rounds, record: Record) -> None:
         case AbsenceRecorded():
             history.ended()[-1].absences.add(record.client)
         case RoundOpened():
-            active = (member for member in history.members.values() if member.active_from <= record.opened_at)
+            members = history.members.values()
+            active = sum(member.active_from <= record.opened_at for member in members)
             regrouped = is_regrouped(history.rounds.values(), record.round)
-            history.rounds[record.round] = RoundRecords(record, members=sum(1 for _ in active), regrouped=regrouped)
+            history.rounds[record.round] = RoundRecords(record, active, len(members), regrouped=regrouped)
         case SeedFixed():
             history.rounds[record.round].seed = record
         case Drawn():
             history.rounds[record.round].draws[record.client] = record
+        case DrawEnded():
+            history.rounds[record.round].draw_end = record
+        case ShareEnded():
+            history.rounds[record.round].share_end = record
+        case CommitEnded():
+            history.rounds[record.round].commit_end = record
         case Shared():
             history.rounds[record.round].shares[record.client] = record
         case Committed():

@@ -187,7 +187,7 @@ class MembershipSettings:
         check_value(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
         fine = not self.members or self.mode == "approved"
         check_value(fine, "membership.members", "left out if membership.mode is open: anybody could spoil the rounds")
-        check_value(0 <= self.activation_delay <= 100_000, "membership.activation_delay", "0 to 100000 blocks")
+        check_value(1 <= self.activation_delay <= 100_000, "membership.activation_delay", "1 to 100000 blocks")
 
 
 class MethodTerms(ABC):

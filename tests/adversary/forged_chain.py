@@ -118,13 +118,26 @@ class ForgedChain(Network):
 
     def alter(self, at: Position, data: bytes | None = None, topics: Sequence[bytes] | None = None) -> None:
         """Give a log other data or topics."""
+        logs, place = self._logs(at)
+        address, old_topics, old_data = logs[place]
+        logs[place] = [address, list(topics) if topics is not None else old_topics, old_data if data is None else data]
+        self._relog(at, logs)
+
+    def omit(self, at: Position) -> None:
+        """Leave a log out."""
+        logs, place = self._logs(at)
+        self._relog(at, logs[:place] + logs[place + 1 :])
+
+    def _logs(self, at: Position) -> tuple[list, int]:
+        """The logs of a record's transaction, and which of them is the record's."""
+        number, index = self._find(at.transaction)
+        receipts = self.body(number).receipts
+        before = sum(len(logs_of(receipt)) for receipt in receipts[:index])
+        return logs_of(receipts[index]), at.log_index - before
+
+    def _relog(self, at: Position, logs: list) -> None:
         number, index = self._find(at.transaction)
         body = self.body(number)
-        before = sum(len(logs_of(receipt)) for receipt in body.receipts[:index])
-        logs = logs_of(body.receipts[index])
-        address, old_topics, old_data = logs[at.log_index - before]
-        changed = [address, list(topics) if topics is not None else old_topics, old_data if data is None else data]
-        logs[at.log_index - before] = changed
         receipts = list(body.receipts)
         receipts[index] = with_logs(receipts[index], logs)
         self.put(number, Body(body.transactions, tuple(receipts)))

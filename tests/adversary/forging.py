@@ -23,13 +23,14 @@ from fedgrove.chain.block_rlp import decode_header, decode_receipt, trie_root
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
 from fedgrove.chain.history import Block, Body, LedgerHistory
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
     Closed,
     Committed,
     Disputed,
+    DrawEnded,
     Drawn,
     Failed,
     Log,
@@ -310,6 +311,7 @@ class _Mending:
         self._opened: dict[int, int] = {}
         self._tickets: dict[int, dict[int, int]] = {}
         self._commits: dict[int, int] = {}
+        self._ends: dict[int, Ends] = {}
         self._root = bytes(32)
 
     def mend(self, number: int, sheet: Sheet) -> None:
@@ -335,18 +337,20 @@ class _Mending:
             case Drawn():
                 ticket = tree.ticket(vrf.proof_to_hash(record.proof), record.client)
                 self._tickets.get(record.round, {})[record.client] = ticket
+            case DrawEnded():
+                self._ends[record.round] = Ends(draw=number)
             case Committed():
                 self._commits[record.round] = self._commits.get(record.round, 0) + 1
             case Recovered():
                 return replace(record, survivors=self._commits.get(record.round, 0))
             case SeedFixed() if record.round in self._opened:
-                block = Deadlines.of(self._opened[record.round], d.settings).seed_block
+                block = Deadlines.of(self._opened[record.round], d.settings, Ends()).seed_block
                 old = record.block_hash
                 new = self.hashes.get(block, old)
                 if tree.seed(old, self._root) == record.seed or new != old:
                     return replace(record, block_hash=new, seed=tree.seed(new, self._root))
             case Sealed() if record.round in self._opened:
-                block = Deadlines.of(self._opened[record.round], d.settings).order_block
+                block = self._order_block(record.round)
                 if block in self.hashes:
                     seed = tree.order_seed(d.chain_id, d.ledger, record.round, self.hashes[block])
                     tickets = tuple(self._tickets[record.round].values())
@@ -354,6 +358,10 @@ class _Mending:
                     record = replace(record, drawn=len(tickets), order_seed=seed, order_root=root)
                 self._root = record.order_root
         return record
+
+    def _order_block(self, number: int) -> int:
+        ends = self._ends.get(number, Ends())
+        return Deadlines.of(self._opened[number], self._deployment.settings, ends).order_block
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

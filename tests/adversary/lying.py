@@ -13,8 +13,8 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines
-from fedgrove.chain.records import Committed, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
+from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.records import Committed, DrawEnded, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD, encode
@@ -22,6 +22,7 @@ from fedgrove.node.masking.sealing import Kind, open_shares, parse_shares
 from fedgrove.node.masking.shamir import combine
 from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 
 from tests.adversary.forged_chain import ForgedChain
@@ -124,10 +125,13 @@ class MadeUp(ForgedChain):
     def shown_order(self, sealed: Sealed) -> tuple[bytes, list[int]]:
         """The seed of the order, and the tickets as drawn."""
         shown = [
-            record for record in self.seen() if isinstance(record, RoundOpened | Drawn) and record.round == sealed.round
+            record
+            for record in self.seen()
+            if isinstance(record, RoundOpened | Drawn | DrawEnded) and record.round == sealed.round
         ]
-        opened, *draws = shown
-        block = Deadlines.of(opened.opened_at, self.deployment.settings).order_block
+        opened, *draws = (record for record in shown if not isinstance(record, DrawEnded))
+        ends = Ends(draw=next((record.at.block for record in shown if isinstance(record, DrawEnded)), 0))
+        block = Deadlines.of(opened.opened_at, self.deployment.settings, ends).order_block
         seed = tree.order_seed(self.chain_id, self.deployment.ledger, sealed.round, self.block_hash(block))
         return seed, [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in draws]
 
@@ -160,7 +164,11 @@ class SwappedKeys(MadeUp):
 
 
 class OmittedMembers(MadeUp):
-    """Leaves out all that some members do in rounds. The coordinator fixes the seed before they draw."""
+    """Leaves out all that some members do in rounds. The coordinator fixes the seed before they draw.
+
+    That everyone has drawn is left out, too, as it does not follow from the draws that are shown. A colluder draws as
+    late as it can, so that the draws end in the same block without that.
+    """
 
     def __init__(self, truth: Network, deployment: Deployment, omitted: set[int]) -> None:
         super().__init__(truth, deployment)
@@ -169,6 +177,22 @@ class OmittedMembers(MadeUp):
     def lie(self, record: Record) -> None:
         if isinstance(record, Drawn | Shared | Committed | Released) and record.client in self.omitted:
             self.drop(record.at.transaction)
+        elif isinstance(record, DrawEnded):
+            self.omit(record.at)
+
+
+class Late:
+    """A colluder that draws in the last block of the window, and acts after all others."""
+
+    def __init__(self, client: Client, ledger: Ledger, network: Network) -> None:
+        self._client, self._ledger, self._network = client, ledger, network
+
+    def step(self) -> Step:
+        number = self._ledger.current_round()
+        last = self._ledger.round(number).draw_end - 1 if number else 1
+        if self._network.block_number() < last:
+            return Step.wait("draw", "nobody: it is to be the last", last)
+        return self._client.step()
 
 
 @dataclass
@@ -197,17 +221,21 @@ def victim_of(federation: Federation, network: Network, number: int = 1) -> Watc
     return federation.client(number, Watched, ledger=Ledger(network, federation.deployment, keys.account))
 
 
-def live(federation: Federation, victim: Watched, turns: int = 60) -> Story:
-    """Let all act, the first member as the victim, until the commit phase of round 1 is over."""
+def live(federation: Federation, victim: Watched, late: int = 0, turns: int = 60) -> Story:
+    """Let all act, the first member as the victim and one ``late``, until the victim has acted in round 1's commits."""
     coordinator, clients = federation.coordinator(), federation.clients()
     del clients[1]
     story = Story(victim, clients)
     ledger, network = federation.ledger(federation.coordinator_keys), federation.network
+    others = [client for number, client in clients.items() if number != late]
+    last = [Late(clients[late], ledger, network)] if late else []
     for _ in range(turns):
         if ledger.current_round() and network.block_number() >= ledger.round(1).commit_end:
+            story.turn()  # it may have committed as the last one, and publishes now
             return story
         block = network.block_number()
-        waits = [coordinator.step().until, *(client.step().until for client in clients.values()), story.turn()]
+        waits = [coordinator.step().until, *(client.step().until for client in others), story.turn()]
+        waits += [client.step().until for client in last]
         if network.block_number() == block:
             network.advance_to(min((until for until in waits if until > block), default=block + 1))
     raise AssertionError(f"the round does not end: {story.did[-3:]} {story.faults[-3:]}")

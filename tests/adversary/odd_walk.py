@@ -197,7 +197,8 @@ class Walk:
     def _open(self) -> None:
         if self.random.random() < 0.5:
             self.network.mine(3)
-        self._send(self._anybody, LEDGER, "open", self.federation.coordinator.current_model())
+        barred = [self._member.address] if self.random.random() < 0.3 else []
+        self._send(self._anybody, LEDGER, "open", self.federation.coordinator.current_model(), barred)
 
     def _fix_seed(self) -> None:
         self._send(self._anybody, LEDGER, "fixSeed", self._round)

@@ -18,7 +18,7 @@ import pytest
 from eth_abi import encode as abi_encode
 from fedgrove.chain.abi import functions
 from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -193,7 +193,7 @@ def test_an_end_that_anybody_may_write_is_refused_by_a_later_head_alone(runs, tm
     call = copy.deepcopy(tape.call(tape.last(Closed)))
     place = tape.last(Closed)
     tape.cut(tape.number(tape.last(Committed)))
-    tape.go_on(Deadlines.of(opened.opened_at, tape.deployment.settings).recover_end + 1)
+    tape.go_on(Deadlines.of(opened.opened_at, tape.deployment.settings, Ends()).recover_end + 1)
     tape.insert(len(tape.sheets) - 1, call)
     failed = Failed(place.record.at, opened.round, FailureReason.DEADLINE, bytes(32))
     function = functions("TrainingLedger")["fail"]

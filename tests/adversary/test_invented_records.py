@@ -85,7 +85,7 @@ def invented(federation) -> dict[str, tuple[str, str, tuple, type, tuple]]:
         "a model": (LEDGER, "close", (1, DIGEST, DIGEST), Closed, (1, DIGEST, DIGEST)),
         "a failure": (LEDGER, "fail", (1, 3, DIGEST), Failed, (1, 3, DIGEST)),
         "a dispute": (LEDGER, "disputeRound", (1, DIGEST), Disputed, (1, 2, DIGEST)),
-        "a round": (LEDGER, "open", (DIGEST,), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100)),
+        "a round": (LEDGER, "open", (DIGEST, []), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100, 0)),
     }
 
 

@@ -149,6 +149,9 @@ def is_read_by_some(federation, victim, stolen) -> bool:
 
 # --- a fork without others' draws -------------------------------------------------------------------------------------
 
+LATE = 5
+"""The colluder that is the last to act in each phase."""
+
 
 def pinned(network, directory, monkeypatch, least: float) -> Federation:
     """Five members that the terms name and the admin approved."""
@@ -182,7 +185,7 @@ def test_one_endpoint_and_two_colluders_isolate_a_member_as_far_as_its_terms_let
     federation = pinned(network, tmp_path, monkeypatch, least)
     lying = OmittedMembers(network, federation.deployment, {2, 3})
     victim = victim_of(federation, lying)
-    story = live(federation, victim)
+    story = live(federation, victim, LATE)
     assert not story.faults
     current = victim.view.rounds.latest
     assert set(current.draws) == {1, 4, 5} and current.sealed.at.author == lying.account.address
@@ -202,7 +205,7 @@ class UnsignedOrder(OmittedMembers):
 
 def test_an_order_that_nobody_signed_is_refused(network, tmp_path, monkeypatch):
     federation = pinned(network, tmp_path, monkeypatch, least=0.5)
-    story = live(federation, victim_of(federation, UnsignedOrder(network, federation.deployment, {2, 3})))
+    story = live(federation, victim_of(federation, UnsignedOrder(network, federation.deployment, {2, 3})), LATE)
     assert "Sealed does not follow from its transaction: its calldata gives a different order" in story.faults[-1]
     assert "shared" not in story.did
 
@@ -214,7 +217,7 @@ def test_a_fork_that_only_one_of_several_shows_is_not_followed(network, tmp_path
     stack, connection = beside_honest(federation, lying, honest)
     with stack:
         victim = victim_of(federation, connection)
-        story = live(federation, victim)
+        story = live(federation, victim, LATE)
         if honest == 1:
             assert PUBLISHED not in story.did and "do not agree on block" in story.faults[-1]
         else:
@@ -228,7 +231,7 @@ def test_a_client_that_asks_for_no_agreement_follows_the_first_it_asks(network, 
     stack, connection = beside_honest(federation, lying, honest=2, quorum=1)
     with stack:
         victim = victim_of(federation, connection)
-        story = live(federation, victim)
+        story = live(federation, victim, LATE)
         assert PUBLISHED in story.did and is_read(federation, victim, colluders(story))
 
 
@@ -270,9 +273,8 @@ class OwnWorld:
         did, judge = [], self.ledger(self.keys[0])
         view = LedgerView(judge)
         current = view.refresh()
-        deadlines = view.deadlines(current)
-        while PUBLISHED not in did and self.chain.block_number() <= deadlines.commit_end:
-            block = self.chain.block_number()
+        while PUBLISHED not in did and self.chain.block_number() <= view.deadlines(current).commit_end:
+            block, deadlines = self.chain.block_number(), view.deadlines(current)
             if block > deadlines.seed_block and not self.stolen:
                 for keys in self.keys:
                     self.draw(keys, view)

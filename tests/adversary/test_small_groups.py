@@ -59,7 +59,7 @@ def read_an_update(directory) -> bool:
         secrets: dict[tuple[int, int], RoundSecrets] = {}
         leaves, corners = set(), 0
         while federation.turn(coordinator, {number: each for number, each in clients.items() if number not in leaves}):
-            current = coordinator.view.rounds.latest
+            current = coordinator.view.refresh()  # before anybody commits
             if current is None:
                 continue
             if current.number > MOST_ROUNDS:

@@ -1,6 +1,6 @@
 """The facade against the shipped contracts on the embedded chain: a whole round, and the refusals that matter."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from federations import CONFIG, EVERYONE, MODEL, SETTINGS, TERMS, found
@@ -11,12 +11,13 @@ from fedgrove.chain.errors import ChainError, ContractRevert, InsufficientFunds,
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import embedded
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
     Disputed,
+    DrawEnded,
     Drawn,
     DrawRejected,
     Failed,
@@ -33,6 +34,7 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
     Skipped,
     Voided,
     VrfKeyRotated,
@@ -72,14 +74,21 @@ def test_a_whole_round(federation):
     ledger.report_absences(number, [federation.keys[3].address])
 
     records = ledger.records()
-    kinds = [RegistryFounded, LedgerFounded] + [Registered] * 4 + [RoundOpened, SeedFixed] + [Drawn] * 4 + [Sealed]
-    kinds += [Shared] * 4 + [Committed] * 3 + [Released] * 4 + [Recovered, Closed, AbsenceRecorded]
+    kinds = [RegistryFounded, LedgerFounded] + [Registered] * 4 + [RoundOpened, SeedFixed] + [Drawn] * 4
+    kinds += (
+        [DrawEnded, Sealed]
+        + [Shared] * 4
+        + [ShareEnded]
+        + [Committed] * 3
+        + [Released] * 4
+        + [Recovered, Closed, AbsenceRecorded]
+    )
     assert [type(record) for record in records] == kinds
     assert [(record.at.block, record.at.log_index) for record in records] == sorted(
         (record.at.block, record.at.log_index) for record in records
     )
     opened, seed, sealed = (next(filter(kind, records)) for kind in map(of_kind, (RoundOpened, SeedFixed, Sealed)))
-    assert opened == RoundOpened(opened.at, 1, MODEL, CONFIG, EVERYONE, opened.at.block, opened.at.block + 1)
+    assert opened == RoundOpened(opened.at, 1, MODEL, CONFIG, EVERYONE, opened.at.block, opened.at.block + 1, 0)
     assert seed.block_hash == network.block_hash(opened.seed_block)
     assert seed.seed == tree.seed(seed.block_hash, bytes(32))
     assert sealed.order_seed == tree.order_seed(*federation.place, 1, network.block_hash(ledger.round(1).order_block))
@@ -93,11 +102,11 @@ def test_a_whole_round(federation):
     by_founder = (RegistryFounded, LedgerFounded, RoundOpened, SeedFixed, Sealed, Recovered, Closed)
     assert all(signers[kind] == {federation.founder.address} for kind in by_founder)
     view = ledger.round(number)
-    deadlines = Deadlines.of(opened.opened_at, SETTINGS)
+    ends = {kind: next(filter(of_kind(kind), records)).at.block for kind in (DrawEnded, Sealed, ShareEnded, Recovered)}
+    recorded = Ends(ends[DrawEnded], ends[Sealed], ends[ShareEnded], 0, ends[Recovered])
+    deadlines = Deadlines.of(opened.opened_at, SETTINGS, recorded)
     assert (view.phase, view.drawn, view.committed) == (Phase.CLOSED, 4, 3)
-    assert (view.seed_block, view.draw_end, view.close_end) == (
-        deadlines.seed_block, deadlines.draw_end, deadlines.close_end,
-    )  # fmt: skip
+    assert all(getattr(view, name) == block for name, block in asdict(deadlines).items())
     assert ledger.client_of(federation.keys[3].address).absences == 1
 
     second = federation.sealed()
@@ -283,6 +292,7 @@ def test_refusals_after_the_seal(federation):
     number = federation.sealed(range(3))
     first, second, _, fourth = federation.clients
     first.share(number, b"x" * 32)
+    federation.clients[2].share(number, b"x" * 32)
     refused("AlreadyShared", first.share, number, b"x" * 32)
     refused("NotDrawn", fourth.share, number, b"x" * 32)
     federation.network.advance_to(ledger.round(number).share_end)
@@ -393,11 +403,11 @@ def test_a_batch_passes_over_bad_draws(federation):
     items = [sign_draw(deployment, number, keys, alpha, b"m" * 32, b"s" * 32, 5) for keys in federation.keys]
     forged = sign_draw(deployment, number + 1, federation.keys[0], alpha, b"m" * 32, b"s" * 32, 5)
     ledger.draw_batch(number, [forged, *items, items[0]])
-    last = ledger.records()[-6:]
-    assert [type(record) for record in last] == [DrawRejected] + [Drawn] * 4 + [DrawRejected]
-    assert [error_name(last[0].reason), error_name(last[-1].reason)] == ["BadSignature", "AlreadyDrawn"]
-    assert [record.at.author for record in last[1:-1]] == [keys.address for keys in federation.keys]
-    assert last[0].at.author == last[-1].at.author == federation.founder.address
+    last = ledger.records()[-7:]
+    assert [type(record) for record in last] == [DrawRejected] + [Drawn] * 4 + [DrawEnded, DrawRejected]
+    assert [error_name(last[0].reason), error_name(last[-1].reason)] == ["BadSignature", "WrongPhase"]
+    assert [record.at.author for record in last[1:-2]] == [keys.address for keys in federation.keys]
+    assert {record.at.author for record in (last[0], *last[-2:])} == {federation.founder.address}
     with pytest.raises(ValueError, match="batch"):
         ledger.draw_batch(number, [])
 

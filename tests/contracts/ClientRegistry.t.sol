@@ -244,7 +244,9 @@ contract ClientRegistryTest is Federation {
         _deployRegistry(true, ADMIN, address(0), 0);
         vm.expectRevert(abi.encodeWithSelector(IClientRegistry.ZeroAddress.selector, bytes32("admin")));
         _deployRegistry(false, address(0), address(1), 0);
-        vm.expectRevert(abi.encodeWithSelector(IClientRegistry.ActivationDelayTooLong.selector, 1 << 32));
+        vm.expectRevert(abi.encodeWithSelector(IClientRegistry.ActivationDelayOutOfRange.selector, 0));
+        _deployRegistry(true, ADMIN, address(1), 0);
+        vm.expectRevert(abi.encodeWithSelector(IClientRegistry.ActivationDelayOutOfRange.selector, 1 << 32));
         _deployRegistry(true, ADMIN, address(1), 1 << 32);
     }
 

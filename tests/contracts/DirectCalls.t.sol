@@ -65,7 +65,7 @@ contract DirectCallsTest is Federation {
 
     function _ledgerCalls() private view returns (bytes[] memory calls) {
         calls = new bytes[](15);
-        calls[0] = abi.encodeCall(ITrainingLedger.open, (MODEL));
+        calls[0] = abi.encodeCall(ITrainingLedger.open, (MODEL, _nobody()));
         calls[1] = abi.encodeCall(ITrainingLedger.fixSeed, (1));
         calls[2] = abi.encodeCall(
             ITrainingLedger.draw, (1, members[0].vrfX, members[0].vrfY, MASK_KEY, SEAL_KEY, 10, "")

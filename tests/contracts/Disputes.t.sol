@@ -146,9 +146,9 @@ contract DisputesTest is Federation {
         bytes32 void = keccak256(abi.encode("model", uint64(2)));
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongModel.selector, void, standing));
         _as(COORDINATOR);
-        ledger.open(void);
+        ledger.open(void, _nobody());
         _as(COORDINATOR);
-        _equal(ledger.open(standing), 3, "round");
+        _equal(ledger.open(standing, _nobody()), 3, "round");
         _equal(ledger.round(3).modelDigest, standing, "the model trained from");
     }
 
@@ -256,10 +256,10 @@ contract DisputesTest is Federation {
         vm.roll(until);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[0].account, until));
         _as(members[0].account);
-        ledger.open(model);
+        ledger.open(model, _nobody());
         vm.roll(until + 1);
         _as(members[0].account);
-        _equal(ledger.open(model), 3, "round");
+        _equal(ledger.open(model, _nobody()), 3, "round");
     }
 
     function test_TheNextSeed_StillFollowsFromTheLatestOrder() public {

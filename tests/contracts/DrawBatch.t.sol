@@ -102,13 +102,13 @@ contract DrawBatchTest is Federation {
         ledger.drawBatch(round, items);
     }
 
-    function test_AnItemBeyondTheMaximum_IsSkipped() public {
+    function test_AnItemBeyondTheLastDraw_IsSkipped() public {
         _joinQuietly();
         SignedDraw[] memory items = new SignedDraw[](5);
         for (uint256 i = 0; i < 5; ++i) {
             items[i] = _signedDraw(i, round);
         }
-        _expectRejection(members[4].account, ITrainingLedger.RoundFull.selector);
+        _expectRejection(members[4].account, ITrainingLedger.WrongPhase.selector);
         _as(STRANGER);
         ledger.drawBatch(round, items);
         _equal(ledger.round(round).drawn, 4, "drawn");

@@ -210,7 +210,8 @@ contract DrawsTest is Federation {
     }
 
     function test_AFullRound_TakesNoMoreDraws() public {
-        _join(2);
+        _redeploy(true, _settings(), _termsAt(EVERYONE - 1));
+        _join(5);
         uint64 round = _openAndDraw(4);
         _refuses(4, round, abi.encodeWithSelector(ITrainingLedger.RoundFull.selector, round, 4));
     }

@@ -142,7 +142,7 @@ contract EndingsTest is Federation {
     }
 
     function test_TheCoordinator_Cannot_FailARoundInWhichClientsStillAct() public {
-        uint64 round = _openAndDraw(3);
+        uint64 round = _openAndDraw(2);
         _refusesFail(round, Phase.Draw);
         _seal(round);
         _refusesFail(round, Phase.Share);

@@ -55,7 +55,7 @@ contract Handler is Federation {
         bytes32 model = wrongModel ? MODEL : ledger.currentModel();
         Phase before = ledger.phase(lastRound);
         _as(_actor(who));
-        try ledger.open(model) returns (uint64 round) {
+        try ledger.open(model, _nobody()) returns (uint64 round) {
             require(lastRound == 0 || _isEnded(before), "opened while a round runs");
             require(round == lastRound + 1, "rounds are not consecutive");
             require(closed < ROUNDS && round <= ROUNDS + REPEATS, "opened after the federation's end");

@@ -29,8 +29,8 @@ contract OrdersTest is Federation {
     function test_Seal_IsAcceptedInItsWindowOnlyAndOnce() public {
         uint64 round = _openAndDraw(4);
         RoundView memory view_ = ledger.round(round);
-        vm.roll(view_.drawEnd);
-        _refuses(round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Draw, Phase.Seal));
+        vm.roll(view_.orderBlock);
+        _refuses(round, abi.encodeWithSelector(ITrainingLedger.OrderBlockNotPast.selector, round, view_.orderBlock));
         uint256 before = vm.snapshotState();
         vm.roll(view_.sealEnd + 1);
         _refuses(round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Overdue, Phase.Seal));

@@ -18,10 +18,10 @@ contract RecordsTest is Federation {
 
     function test_Share_IsAcceptedInItsWindowOnly() public {
         uint64 round = _openAndDraw(3);
-        RoundView memory view_ = ledger.round(round);
-        vm.roll(view_.drawEnd + 1);
+        vm.roll(ledger.round(round).drawEnd + 1);
         _refusesShare(round, Phase.Seal);
         _seal(round);
+        RoundView memory view_ = ledger.round(round);
         _share(0, round); // in the very block of the order
         vm.roll(view_.shareEnd);
         _share(1, round);
@@ -31,10 +31,10 @@ contract RecordsTest is Federation {
 
     function test_Commit_IsAcceptedInItsWindowOnly() public {
         uint64 round = _sealed(3);
-        RoundView memory view_ = ledger.round(round);
         _share(0, round);
         _share(1, round);
         _share(2, round);
+        RoundView memory view_ = ledger.round(round);
         vm.roll(view_.shareEnd);
         _refusesCommit(round, Phase.Share);
         vm.roll(view_.shareEnd + 1);

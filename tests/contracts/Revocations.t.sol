@@ -164,9 +164,9 @@ contract RevocationsTest is Federation {
         bytes32 model = ledger.currentModel();
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, members[0].account));
         _as(members[0].account);
-        ledger.open(model);
+        ledger.open(model, _nobody());
         _as(members[1].account);
-        ledger.open(model);
+        ledger.open(model, _nobody());
     }
 
     // --- between rounds ---

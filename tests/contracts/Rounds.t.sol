@@ -110,11 +110,11 @@ contract RoundsTest is Federation {
         _redeploy(true, _settings(), _termsAt(500_000));
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongModel.selector, DIGEST, MODEL));
         _as(COORDINATOR);
-        ledger.open(DIGEST);
+        ledger.open(DIGEST, _nobody());
         vm.expectEmit(address(ledger));
-        emit ITrainingLedger.RoundOpened(1, MODEL, CONFIG, 500_000, uint64(block.number), uint64(block.number + 2));
+        emit ITrainingLedger.RoundOpened(1, MODEL, CONFIG, 500_000, uint64(block.number), uint64(block.number + 2), 0);
         _as(COORDINATOR);
-        _equal(ledger.open(MODEL), 1, "round");
+        _equal(ledger.open(MODEL, _nobody()), 1, "round");
         _equal(ledger.currentModel(), MODEL, "model");
         _equal(ledger.currentRound(), 1, "current round");
         RoundView memory view_ = ledger.round(1);
@@ -142,7 +142,7 @@ contract RoundsTest is Federation {
         uint64 round = _open();
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundRunning.selector, round, Phase.Seeding));
         _as(COORDINATOR);
-        ledger.open(MODEL);
+        ledger.open(MODEL, _nobody());
     }
 
     function test_ARound_OpensOnlyOnTheCurrentModel() public {
@@ -151,7 +151,7 @@ contract RoundsTest is Federation {
         _equal(ledger.currentModel(), current, "model");
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongModel.selector, MODEL, current));
         _as(COORDINATOR);
-        ledger.open(MODEL);
+        ledger.open(MODEL, _nobody());
     }
 
     // --- rates ---
@@ -162,7 +162,7 @@ contract RoundsTest is Federation {
         for (uint64 round = 1; round <= 5; ++round) {
             vm.expectEmit(address(ledger));
             emit ITrainingLedger.RoundOpened(
-                round, MODEL, CONFIG, expected[round - 1], uint64(vm.getBlockNumber()), uint64(vm.getBlockNumber() + 2)
+                round, MODEL, CONFIG, expected[round - 1], uint64(vm.getBlockNumber()), uint64(vm.getBlockNumber() + 2), 0
             );
             _equal(_open(), round, "round");
             _equal(ledger.round(round).samplingRate, expected[round - 1], "rate");
@@ -257,7 +257,7 @@ contract RoundsTest is Federation {
         vm.roll(1_000_000);
         _refusesAllButTheCoordinator(type(uint256).max);
         _as(COORDINATOR);
-        _equal(ledger.open(MODEL), 1, "round");
+        _equal(ledger.open(MODEL, _nobody()), 1, "round");
     }
 
     function test_AStranger_MayNeverOpen() public {
@@ -266,7 +266,7 @@ contract RoundsTest is Federation {
         vm.roll(vm.getBlockNumber() + 4);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, STRANGER));
         _as(STRANGER);
-        ledger.open(model);
+        ledger.open(model, _nobody());
     }
 
     function test_AMember_MayOpenTheNextRoundAfterTheGrace() public {
@@ -278,10 +278,10 @@ contract RoundsTest is Federation {
             abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[0].account, until)
         );
         _as(members[0].account);
-        ledger.open(model);
+        ledger.open(model, _nobody());
         vm.roll(until + 1);
         _as(members[0].account);
-        _equal(ledger.open(model), 2, "round");
+        _equal(ledger.open(model, _nobody()), 2, "round");
     }
 
     function test_AMember_MayRecoverAndCloseAfterTheGrace() public {
@@ -365,7 +365,7 @@ contract RoundsTest is Federation {
         bytes32 model = ledger.currentModel();
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.FederationOver.selector, opened, closed));
         _as(COORDINATOR);
-        ledger.open(model);
+        ledger.open(model, _nobody());
     }
 
     function _refusedRates(Terms memory t, uint256 index) private {
@@ -394,6 +394,6 @@ contract RoundsTest is Federation {
         address member = members[0].account;
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, member, until));
         _as(member);
-        ledger.open(MODEL);
+        ledger.open(MODEL, _nobody());
     }
 }

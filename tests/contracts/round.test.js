@@ -102,7 +102,7 @@ describe("A round", () => {
     chainId = Number(await rpc("eth_chainId"));
     const nonce = Number(await rpc("eth_getTransactionCount", coordinator, "latest")) + 1;
     const ledgerAddress = getContractAddress({ from: coordinator, nonce });
-    registry = await deploy(coordinator, "ClientRegistry", [true, coordinator, ledgerAddress, 0]);
+    registry = await deploy(coordinator, "ClientRegistry", [true, coordinator, ledgerAddress, 1]);
     ledger = await deploy(coordinator, "TrainingLedger", [registry.address, coordinator, SETTINGS, TERMS]);
     assert.equal(ledger.address.toLowerCase(), ledgerAddress.toLowerCase());
   });
@@ -120,7 +120,7 @@ describe("A round", () => {
   });
 
   it("draws, seals, shares, commits, recovers and closes", async () => {
-    await ledger.send(coordinator, "open", [digest("model 0")]);
+    await ledger.send(coordinator, "open", [digest("model 0"), []]);
     let view = await ledger.read("round", [1]);
     await mineTo(view.seedBlock);
     await ledger.send(coordinator, "fixSeed", [1]);
@@ -136,6 +136,7 @@ describe("A round", () => {
       tickets.push(beta.subarray(0, 12).toString("hex") + (i + 1).toString(16).padStart(8, "0"));
     }
 
+    view = await ledger.read("round", [1]);
     await mineTo(view.orderBlock);
     const { header, mix } = await headerOf(view.orderBlock);
     const parts = ["order", chainId, ledger.address, 1, mix];
@@ -149,7 +150,8 @@ describe("A round", () => {
     assert.equal(Sealed.orderSeed, seed);
 
     for (const account of accounts) await ledger.send(account, "share", [1, digest("shares")]);
-    await mineTo(view.shareEnd);
+    view = await ledger.read("round", [1]);
+    assert.equal(BigInt(view.shareEnd), BigInt(await rpc("eth_blockNumber")));
     for (const account of accounts.slice(0, 2)) {
       await ledger.send(account, "commit", [1, digest("update"), digest("seed")]);
     }
@@ -168,7 +170,7 @@ describe("A round", () => {
     const alpha = Buffer.from((await ledger.read("alphaOf", [1])).slice(2), "hex");
     const { x, y } = publicKey(secrets[0]);
     const { message } = prove(secrets[0], alpha);
-    await ledger.send(coordinator, "open", [digest("model 1")]);
+    await ledger.send(coordinator, "open", [digest("model 1"), []]);
     await mineTo((await ledger.read("round", [2])).seedBlock);
     const keys = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mask"), digest("seal")];
     await assert.rejects(ledger.send(accounts[0], "draw", [2, ...keys, 10, message]));

@@ -1,7 +1,6 @@
-"""Skips the blocks in which everybody would only wait, on a chain of one's own that makes blocks at an interval.
+"""Skips the blocks whose hashes seed and order a round, on a chain of one's own that makes blocks at an interval.
 
-Windows can so be long enough for the slowest machine, and rounds as short as the work in them. On any other chain time
-passes as it does.
+Nobody has anything to do in them. On any other chain time passes as it does.
 """
 
 from fedgrove.chain.access import Network
@@ -11,7 +10,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 
 
 class Pacer:
-    """Mines on to the end of a phase in which everyone has acted.
+    """Mines on to the block for which everybody waits.
 
     Parameters
     ----------
@@ -35,14 +34,7 @@ class Pacer:
 
     def _until(self, current: RoundRecords) -> int:
         """The last block for which nobody has anything to do; 0 when somebody has."""
-        deadlines, block = self._view.deadlines(current), self._view.block
-        if block < deadlines.seed_block:
+        deadlines = self._view.deadlines(current)
+        if self._view.block < deadlines.seed_block:
             return deadlines.seed_block
-        if current.sealed is None:
-            rounds = self._view.rounds
-            active = (m.client for m in rounds.members.values() if m.active_from <= deadlines.opened_at)
-            eligible = (client for client in active if not rounds.left(client))
-            return deadlines.order_block + 1 if all(client in current.draws for client in eligible) else 0
-        if block < deadlines.share_end:
-            return deadlines.share_end if current.shares.keys() >= current.draws.keys() else 0
-        return deadlines.commit_end if current.commits.keys() >= current.shares.keys() else 0
+        return deadlines.order_block if current.draw_end is not None and current.sealed is None else 0

@@ -1,7 +1,7 @@
 """How many blocks each phase of a round gets, when all clients share the processors of one machine.
 
-As the testnet skips blocks for which everybody would only wait (see ``pacer``), a window costs nothing where all act in
-time: it is how long a round waits for a process that is slow, or that was killed and has to start again.
+As a phase ends once nobody is missing, a window costs nothing where all act in time: it is how long a round waits for a
+process that is slow, or that was killed and has to start again.
 """
 
 import math

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.drawings import Leaf, PhaseWindow
 from fedgrove.node.explorer.index import Index
@@ -129,7 +129,7 @@ def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
         return None
     stage = stage_of(index, number)
     records = rows_of(index, checks, "round = ?", number, stage=stage)
-    deadlines = Deadlines.of(row["opened_at"], index.deployment.settings)
+    deadlines = Deadlines.of(row["opened_at"], index.deployment.settings, _ends(records))
     return RoundPage(
         row=_round_row(row, stage, checks, [record.place for record in records]),
         opened_block=row["opened_at"],
@@ -223,6 +223,13 @@ def _grouped(records: list[RecordRow]) -> list[tuple[str, list[RecordRow]]]:
         phase = next((phase for phase, kinds in PHASES.items() if record.kind in kinds), "other")
         groups[phase].append(record)
     return [(phase, rows) for phase, rows in groups.items() if rows]
+
+
+def _ends(records: list[RecordRow]) -> Ends:
+    """The recorded ends of the phases, whose records end them wherever they are lawful."""
+    last = {record.kind: record.block for record in records}
+    kinds = ("DrawEnded", "Sealed", "ShareEnded", "CommitEnded", "Recovered")
+    return Ends(*(last.get(kind, 0) for kind in kinds))
 
 
 def _phases(deadlines: Deadlines, records: list[RecordRow]) -> list[PhaseWindow]:

@@ -38,6 +38,9 @@ KINDS = {
     "Sealed": "Order sealed",
     "SealChunk": "Part of the order",
     "Skipped": "Round skipped",
+    "DrawEnded": "Everyone has drawn",
+    "ShareEnded": "Everyone has shared",
+    "CommitEnded": "Everyone has committed",
     "Shared": "Sealed shares",
     "Committed": "Masked update",
     "Released": "Released shares",
@@ -54,10 +57,10 @@ FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
 
 PHASES = {
     "seeding": ("RoundOpened", "SeedFixed"),
-    "draw": ("Drawn", "DrawRejected"),
+    "draw": ("Drawn", "DrawRejected", "DrawEnded"),
     "seal": ("Sealed", "SealChunk", "Skipped"),
-    "share": ("Shared",),
-    "commit": ("Committed",),
+    "share": ("Shared", "ShareEnded"),
+    "commit": ("Committed", "CommitEnded"),
     "recover": ("Released", "Recovered"),
     "close": ("Closed", "Failed", "Disputed", "Voided"),
 }

@@ -168,7 +168,7 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         metrics = store.put(Metrics(number, 1 - 0.9**number, 0.9**number, 1000).to_bytes()).digest
         opened = next(places)
         model, config, block = digest("model", 0), digest("config", 0), opened.block
-        yield RoundOpened(opened, number, model, config, 1_000_000, block, block)
+        yield RoundOpened(opened, number, model, config, 1_000_000, block, block, 0)
         yield SeedFixed(next(places), number, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Drawn(next(places), number, client, 600, bytes(32), bytes(32), proof)

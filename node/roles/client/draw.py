@@ -19,7 +19,7 @@ class Draw:
         if turn.block < turn.deadlines.seed_block:
             reason = "the chain: the round's seed block does not exist yet"
             return Step.wait("seeding", reason, turn.deadlines.seed_block)
-        barred = self._too_late(turn) or self._barred(turn) or self._unaffordable(turn)
+        barred = self._barred(turn) or self._too_late(turn) or self._unaffordable(turn)
         if barred:
             return turn.sit_out(barred)
         alpha = self._alpha(turn)
@@ -37,12 +37,12 @@ class Draw:
     def _too_late(self, turn: ClientTurn) -> str:
         if turn.block >= turn.deadlines.draw_end or turn.current.sealed is not None:
             return "this client: it did not draw in time"
-        if turn.member.active_from > turn.current.opened.opened_at:
-            return "this client: it is active from the next round"
         return ""
 
     def _barred(self, turn: ClientTurn) -> str:
         """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
+        if turn.member.active_from > turn.current.opened.opened_at:
+            return "this client: it is active from the next round"
         view = self._context.view
         waiting = self._context.twins.waiting(view.rounds, turn.client, turn.current.number)
         return f"this client: {waiting}" if waiting else view.rules.barred(turn.member, turn.current)

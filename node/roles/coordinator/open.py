@@ -1,5 +1,6 @@
 """Open: a round starts from the model in force."""
 
+from fedgrove.chain.ledger import MAX_BARRED
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.context import Turn
@@ -42,5 +43,7 @@ class Open:
     def _open(self, model_digest: bytes) -> Step:
         self._context.store.put(self._context.initial_model)
         self._context.store.put(self._context.config.to_bytes())
-        receipt = self._context.ledger.open(model_digest)
+        view = self._context.view
+        number = view.rounds.latest.number + 1 if view.rounds.latest else 1
+        receipt = self._context.ledger.open(model_digest, view.barred(number)[:MAX_BARRED])
         return Step("open", acted="opened a round", gas=receipt.gas_used)

@@ -33,8 +33,8 @@ class SealOrder:
 
     def _seal(self, turn: Turn) -> Step:
         current, order_block = turn.current, turn.deadlines.order_block
-        if turn.block <= order_block:
+        if turn.block < order_block:
             # Sealed only once it is confirmed, so that the order does not change under those who act on it.
-            return Step.wait("seal", "the chain: the block that orders the clients", order_block + 1)
+            return Step.wait("seal", "the chain: the block that orders the clients", order_block)
         receipt = self._context.ledger.seal(current.number, current.tickets, order_block)
         return Step("seal", acted=f"sealed the order of {len(current.draws)}", gas=receipt.gas_used)

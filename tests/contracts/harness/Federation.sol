@@ -165,8 +165,11 @@ abstract contract Federation {
         bytes32 model = ledger.currentModel();
         delete tickets;
         _as(COORDINATOR);
-        return ledger.open(model);
+        return ledger.open(model, _nobody());
     }
+
+    /// @dev A list of nobody who is barred from a round.
+    function _nobody() internal pure returns (address[] memory) {}
 
     /// @dev The first block of the draw window; the seed block's hash depends on the round alone.
     function _toDraw(uint64 round) internal {

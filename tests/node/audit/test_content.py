@@ -61,7 +61,7 @@ class History:
         self.rounds.add(Closed(AT, 1, self.lie, metrics))
 
     def opened(self, number: int, model: bytes) -> RoundOpened:
-        return RoundOpened(AT, number, model, self.terms, 1_000_000, 1, 2)
+        return RoundOpened(AT, number, model, self.terms, 1_000_000, 1, 2, 0)
 
     def check(self, *records: Record) -> None:
         for record in records:

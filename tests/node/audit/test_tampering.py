@@ -15,6 +15,7 @@ from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
     Committed,
+    DrawEnded,
     Drawn,
     Failed,
     FailureReason,
@@ -25,6 +26,7 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
 )
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Auditor
@@ -178,7 +180,24 @@ def a_draw_left_out_of_the_order(scene):
 
 def a_removed_draw(scene):
     del scene.records[scene.find(Drawn, 1)]
-    return 1, None, "order.count"
+    return 1, None, "phase end"
+
+
+def a_removed_end_of_the_draws(scene):
+    del scene.records[scene.find(DrawEnded, 1)]
+    return 1, None, "phase end"
+
+
+def an_end_of_the_draws_in_another_block(scene):
+    place = scene.find(DrawEnded, 1)
+    at = scene.records[place].at
+    scene.records[place] = DrawEnded(at._replace(block=at.block + 1, transaction=bytes(32)), 1)
+    return 1, None, "phase end"
+
+
+def a_barred_client_that_may_draw(scene):
+    scene.change(RoundOpened, 1, barred=1)
+    return 1, None, "opened.barred"
 
 
 def a_dropped_survivor(scene):
@@ -197,6 +216,7 @@ def a_dropped_survivor_with_an_adjusted_count(scene):
 
 def a_commit_without_a_share(scene):
     client = scene.record(Committed, 1).client
+    del scene.records[scene.find(ShareEnded, 1)]
     scene.records = [r for r in scene.records if not (isinstance(r, Shared) and r.round == 1 and r.client == client)]
     return 1, client, "commit"
 
@@ -337,6 +357,9 @@ VILLAINS = [
     reordered_tree,
     a_draw_left_out_of_the_order,
     a_removed_draw,
+    a_removed_end_of_the_draws,
+    an_end_of_the_draws_in_another_block,
+    a_barred_client_that_may_draw,
     a_dropped_survivor,
     a_dropped_survivor_with_an_adjusted_count,
     a_commit_without_a_share,

@@ -28,7 +28,7 @@ class Then:
             self.rounds.add(record)
 
     def deadlines(self, current) -> Deadlines:
-        return Deadlines.of(current.opened.opened_at, self._settings)
+        return current.deadlines(self._settings)
 
 
 def before(story, kind: type, number: int) -> Then:

@@ -121,8 +121,8 @@ AT = Position(1, bytes(32), 0)
 @pytest.mark.parametrize(
     "record",
     [
-        RoundOpened(AT, HUGE, bytes(32), bytes(32), 1, HUGE, HUGE),
-        RoundOpened(AT, 1, bytes(32), bytes(32), 1, HUGE, HUGE),
+        RoundOpened(AT, HUGE, bytes(32), bytes(32), 1, HUGE, HUGE, HUGE),
+        RoundOpened(AT, 1, bytes(32), bytes(32), 1, HUGE, HUGE, HUGE),
         Drawn(AT, 7, 1, 1, bytes(32), bytes(32), bytes(81)),
         Sealed(AT, 7, 3, bytes(32), bytes(32)),
         Closed(AT, HUGE, bytes(32), bytes(32)),

@@ -127,6 +127,9 @@ class ForgetfulLedger:
 
 def test_a_holder_releases_nothing_when_the_ledger_hides_its_own_commitment(federation):
     coordinator, clients = federation.coordinator(), federation.clients()
+    while "shared" not in federation.said("client 4"):
+        federation.turn(coordinator, clients)
+    del clients[4]  # so that the commitments last their window
     while "committed" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
     clients[2] = federation.client(2, ledger=ForgetfulLedger(federation.ledger(federation.keys[1]), 2))
@@ -258,7 +261,10 @@ def test_a_client_waits_for_a_store_that_is_away_and_goes_on(federation):
 
 def test_a_view_follows_the_chain_when_it_abandons_blocks(federation):
     coordinator, clients = federation.coordinator(), federation.clients()
-    while "shared" not in federation.said("client 4"):
+    while "drew" not in federation.said("client 4"):
+        federation.turn(coordinator, clients)
+    del clients[4]  # so that the last record is no end of a phase
+    while "shared" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
     seen = federation.ledger(federation.keys[0]).records()
 

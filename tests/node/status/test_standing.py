@@ -53,14 +53,29 @@ def test_every_phase_of_a_round_is_told(federation):
     coordinator, clients = federation.coordinator(), federation.clients()
     reader, account = federation.ledger(federation.keys[0]), federation.keys[0].address
     told = {}
+
+    class Observed:
+        """A client after each of whose steps somebody asks."""
+
+        def __init__(self, client):
+            self.client = client
+
+        def step(self):
+            step = self.client.step()
+            now = standing(reader, account)
+            told.setdefault(now.phase, now)
+            assert not now.until or now.until > now.block
+            return step
+
     before = standing(reader, account)
     assert (before.round, before.members, before.phase) == (0, 3, "open")
-    while federation.turn(coordinator, clients):
-        now = standing(reader, account)
-        told.setdefault(now.phase, now)
-        assert not now.until or now.until > now.block
+    while federation.turn(coordinator, {number: Observed(client) for number, client in clients.items()}):
+        pass
+    told["closed"] = standing(reader, account)
     assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
-    assert told["share"].until == federation.ledger(federation.keys[0]).round(1).share_end
+    settings = federation.config.ledger
+    view = federation.ledger(federation.keys[0]).round(1)
+    assert told["share"].until == view.seal_end + settings.share_window > view.share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
 
 

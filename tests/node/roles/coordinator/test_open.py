@@ -17,7 +17,8 @@ class Place:
     def __init__(self, active_from=(0, 0, 0), due=0, over=""):
         self.events = Events()
         members = {number: SimpleNamespace(active_from=block) for number, block in enumerate(active_from)}
-        view = view_at(80, rounds=SimpleNamespace(members=members, model_digest=STANDING))
+        rounds = SimpleNamespace(members=members, model_digest=STANDING, latest=SimpleNamespace(number=6))
+        view = view_at(80, rounds=rounds, barred=lambda number: [f"account barred from round {number}"])
         self.context = context_with(
             self.events,
             view,
@@ -33,7 +34,11 @@ class Place:
 def test_the_first_round_starts_from_the_initial_model():
     place = Place()
     assert place.unit.first().acted == "opened a round"
-    assert place.events == [("put", FIRST), ("put", b"terms"), ("open", cid_of(FIRST).digest)]
+    assert place.events == [
+        ("put", FIRST),
+        ("put", b"terms"),
+        ("open", cid_of(FIRST).digest, ["account barred from round 7"]),
+    ]
 
 
 def test_the_first_round_waits_for_members_that_are_active_when_it_opens():
@@ -45,7 +50,7 @@ def test_the_first_round_waits_for_members_that_are_active_when_it_opens():
 def test_the_next_round_starts_from_the_model_that_stands():
     place = Place(due=80)
     assert place.unit.act(turn_at(80, entry_with())).acted == "opened a round"
-    assert place.events[-1] == ("open", STANDING)
+    assert place.events[-1] == ("open", STANDING, ["account barred from round 7"])
 
 
 @pytest.mark.parametrize(

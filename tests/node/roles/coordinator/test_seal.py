@@ -40,7 +40,7 @@ def test_a_round_below_the_quorum_is_skipped():
 
 
 def test_the_order_is_sealed_only_after_its_block():
+    step, events = act(DEADLINES.order_block - 1, draws=(1, 2, 3))
+    assert (step.phase, step.until) == ("seal", DEADLINES.order_block) and not events
     step, events = act(DEADLINES.order_block, draws=(1, 2, 3))
-    assert (step.phase, step.until) == ("seal", DEADLINES.order_block + 1) and not events
-    step, events = act(DEADLINES.order_block + 1, draws=(1, 2, 3))
     assert step.acted == "sealed the order of 3" and events == [("seal", 1, [5, 6], DEADLINES.order_block)]

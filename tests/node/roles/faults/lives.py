@@ -25,7 +25,6 @@ from fedgrove.chain.heads import Heads
 from fedgrove.chain.keys import load, save
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import anvil, connect
-from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
@@ -423,7 +422,7 @@ class World:
     def skip_to(self, deadline: str) -> None:
         """Let a window of the latest round pass in which somebody will not act."""
         current = self.latest
-        end = getattr(Deadlines.of(current.opened.opened_at, self.federation.config.ledger), deadline)
+        end = getattr(current.deadlines(self.federation.config.ledger), deadline)
         self.network.mine(max(0, end - self.network.block_number()))
 
     # --- what came of it --------------------------------------------------------------------------------------------
