@@ -301,7 +301,7 @@ class LedgerRules:
             return "the client was not approved"
         if self._skipped_until.get(member.client, 0) >= number:
             return "the client sits out because of its absences"
-        return "the client had taken back all its data" if self.rounds.left(member.client) else ""
+        return "the client had withdrawn all its data" if self.rounds.left(member.client) else ""
 
     def _approved_by(self, member: Member, opened_at: int) -> bool:
         """Whether the member was approved, and for long enough, when a round was opened."""
