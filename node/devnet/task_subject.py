@@ -18,6 +18,7 @@ from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.roles.data_marks import MARK
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle
@@ -136,6 +137,7 @@ class TaskSubject:
     def _sources(self) -> tuple[list[Path], Path | None]:
         """The sources of the clients, and the coordinator's; none where there is one source for all."""
         found = sorted(self._source.iterdir()) if self._source.is_dir() else []
+        found = [each for each in found if not each.name.endswith(MARK)]  # that clients left beside their data
         test = [each for each in found if each.name.startswith(TEST)]
         own = [each for each in found if each not in test]
         return (own, test[0] if test else None) if len(own) == self._clients else ([], None)

@@ -17,7 +17,8 @@ from fedgrove.node.base.files import write_atomically
 
 _MAX_BYTES = 1 << 20
 _MAX_MARKS = 1000
-_NAME = "budgets.json"
+MARK = "budgets.json"
+"""How the names of files with marks end."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class DataMarks:
     """
 
     def __init__(self, data: Path, directory: Path) -> None:
-        self._places = (data.with_name(f"{data.name}.{_NAME}"), directory / _NAME)
+        self._places = (data.with_name(f"{data.name}.{MARK}"), directory / MARK)
 
     def enter(self, own: DataMark) -> list[str]:
         """Leave a mark; return what the member should know, a sentence each.

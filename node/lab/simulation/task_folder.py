@@ -14,6 +14,7 @@ from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_pro
 from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
+from fedgrove.node.roles.data_marks import MARK
 from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
@@ -117,6 +118,7 @@ def _shared_out(plan: Plan, place: TaskPlace, terms: TaskTerms) -> tuple[tuple[O
     """The data of each client, and the sources of which the held-out samples count, as ``Plan.source`` says."""
     folder = Path(place.source)
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    names = [name for name in names if not name.endswith(MARK)]  # that clients left beside their data
     tests = [name for name in names if name.startswith(TEST)]
     if len(names) - len(tests) == plan.clients:
         own = tuple(_described(place, terms, name) for name in names if name not in tests)

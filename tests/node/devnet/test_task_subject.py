@@ -150,6 +150,7 @@ def test_members_are_clustered_by_the_labels_of_a_task(folder):
     for client in range(6):
         rows = np.flatnonzero((y == 2) if client < 3 else (y != 2))[client % 3 :: 3]
         np.savetxt(folder / "parts" / f"{client}.csv", np.column_stack([x[rows], y[rows]]), delimiter=",")
+    (folder / "parts" / "0.csv.budgets.json").write_text("{}")  # as a client leaves it beside its data
     plan = DemoPlan(6, 3, strategy="fedavg", method="procfl, labels = 3, global_share = 0.3")
     _, report = run(folder, CLASSIFIER, plan, source="parts")
     assert [len(members) for members in report["clusters"]["members"]] == [3, 3]
