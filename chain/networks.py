@@ -169,7 +169,8 @@ def _start(command: list[str]) -> subprocess.Popen:
 
     def run() -> None:
         try:
-            process = subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+            # In a group of its own: Ctrl-C is for this process, which may still have to read the chain.
+            process = subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, process_group=0)
         except OSError as fault:
             started.put(fault)
             return

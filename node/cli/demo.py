@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
+from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.learning.settings import STRATEGIES
@@ -92,7 +93,10 @@ def demo(
         except InvalidOption as mistake:
             raise CommandError(f"--{mistake}") from None
         except DemoFailed as fault:
-            raise CommandError(str(fault)) from None
+            raise CommandError(f"{fault}{_kept(out)}") from None
+        except KeyboardInterrupt:
+            complain(f"stopped{_kept(out)}")
+            return 130
     if as_json:
         print_json(done.report)
     else:
@@ -102,3 +106,10 @@ def demo(
             console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
             console.print(f"Look at it with  fedgrove explorer {out}", soft_wrap=True)
     return done.verdict.exit_code
+
+
+def _kept(out: Path | None) -> str:
+    """The end of a sentence: where the rounds are that had ended."""
+    if out is None or not (out / LEDGER).exists():
+        return ""
+    return f"; the rounds that had ended are in {out}: check them with fedgrove audit {out}"

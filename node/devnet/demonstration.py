@@ -20,7 +20,7 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, Subject
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.mirror import mirror
@@ -118,7 +118,7 @@ def demonstrate(request: DemoRequest, directory: Path, audience: Audience, comma
     InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
         The method's settings, the task, the data, the sandbox, the chain or the store are at fault.
     DemoFailed
-        The run came to a standstill.
+        The run came to a standstill. As after an interruption, the rounds that have ended are in the directory.
     """
     _check(request)
     with ExitStack() as stack:
@@ -212,8 +212,19 @@ def _run(
             deployed(run.founded)
 
     run = Demo(plan, subject, network, content, observe)
-    run.run()
+    try:
+        run.run()
+    except (DemoFailed, KeyboardInterrupt):
+        if run.deployment is not None:
+            audience.say("keeping the rounds that have ended")
+            _keep(run, plan, network, content, directory)
+        raise
     audience.say("auditing")
+    return _keep(run, plan, network, content, directory)
+
+
+def _keep(run: Demo, plan: DemoPlan, network: Network, content: ContentStore, directory: Path) -> Demonstration:
+    """Audit what is on the ledger by now, and leave it in the directory."""
     history = capture(network, run.founded)
     history.verify()
     local = DiskStore(directory / STORE)
