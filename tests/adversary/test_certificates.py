@@ -73,7 +73,7 @@ def test_it_would_say_that_nothing_had_been_made_of_the_points(tmp_path, monkeyp
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """Five train; one takes points back and keeps them nevertheless; one leaves and uploads all the same."""
+    """Five train; one takes points back and keeps them nevertheless; one leaves and tries to draw all the same."""
     with embedded() as network:
         one = Federation.found(network, tmp_path_factory.mktemp("certificates"))
         one.register()
@@ -95,17 +95,15 @@ def history(tmp_path_factory):
 
 
 def stay(one: Federation, leaver: int) -> None:
-    """The leaver's software ignores that it has left: it draws, shares and uploads as if it were summed."""
-    make, everything = one.client, one.parts[leaver - 1].copy()
+    """The leaver's software ignores that it has left: it draws as if it were summed."""
+    make = one.client
 
     def client(number):
         made = make(number)
         if number == leaver:
+            made.view.rules.barred = lambda *_: ""
+            made.view.rules._bar = lambda member, *_: "it left" if Rounds.left(made.view.rounds, member.client) else ""
             made.view.rounds.left = lambda *_: False
-            made._context.disclosure._method.codec.encode = lambda round_number, *_: bytes(8)
-            made._context.work.result = lambda current, index: draw_vector(
-                everything, one.config.method, np.random.default_rng(1)
-            )
         return made
 
     one.client = client
@@ -118,10 +116,11 @@ def test_a_certificate_says_whose_word_it_is_that_the_points_went(history):
     assert "Which they are, and that client 2 left them out, is its own word: masks hide what it sent" in sentence
 
 
-def test_who_left_is_in_no_sum_whatever_it_uploads(history):
+def test_who_left_draws_no_more_and_is_in_no_sum(history):
+    assert any(role == "client 4" and "took back all its data and left" in step.waiting for role, step in history.log)
     assert history.last.clients == (1, 2, 3, 5)
     assert history.last.counts == history.sum_of(history.last.round, 1, 2, 3, 5)
-    assert 4 in history.rounds().rounds[history.last.round].commits
+    assert 4 not in history.rounds().rounds[history.last.round].draws
     sentence = history.papers[4].sentence
     assert "without any point of client 4" in sentence and "without an upload of client 4" in sentence
     assert history.papers[4].table["round"]["summed"] == [1, 2, 3, 5]

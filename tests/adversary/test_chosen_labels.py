@@ -47,9 +47,10 @@ def attack(
     """Run to the end; the attacker claims so many samples more, or sends these label shares, and then poison."""
     clients = made.clients()
     attacker = clients[ATTACKER]
-    own = attacker._context.work._samples
+    data = attacker._context.work._data
+    own = data._samples
     more = np.resize(np.flatnonzero(own.y == LABEL), claims)
-    attacker._context.work._samples = own.take(np.concatenate([np.arange(len(own)), more]))
+    data._samples = own.take(np.concatenate([np.arange(len(own)), more]))
     clustered.poison(
         attacker, lambda trained, start, number: trained if number < 2 else clustered.says_only(LABEL, start, 3)
     )

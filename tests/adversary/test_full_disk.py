@@ -198,7 +198,8 @@ def test_what_could_not_be_replaced_is_as_it_was_and_can_be_destroyed(disk):
 
 
 def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
-    def in_place(path, data, mode):
+    def in_place(path, pieces, mode):
+        data = b"".join(pieces)
         with path.open("wb", buffering=0) as file:
             while data:
                 data = data[file.write(data) :]

@@ -10,6 +10,7 @@ disk when the round is over or the file is replaced.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -19,10 +20,12 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Drawn
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.base.key_slots import Slots, keeps_overwritten
+from fedgrove.node.base.key_slots import ID_BYTES, Slots, keeps_overwritten
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.journal import Journal
@@ -33,32 +36,37 @@ from tests.node.devnet.test_kmeans import Federation as Clustering
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
-NONCE, TAGGED_KEY, NAMED = 12, 48, 68
+NONCE, TAGGED_KEY, NAMED, SALT = 12, 48, 68, 16
+PURPOSE = b"fedgrove sealed stream 1 "
 NOTE, REQUEST, TENSORS = b'{"committed": ', b'{"rows":[', b'{"'
 LOOK = 1 << 16
 
 
 class Thief:
-    """Has the raw bytes of a disk and the storage key out of the keystore, and knows how the journal is made."""
+    """Has the raw bytes of a disk and the storage key out of the keystore, and knows how the journal is made.
+
+    A file is of use only with its first bytes: without the salt in them, no key of a slot opens any of it.
+    """
 
     def __init__(self, raw: bytes, storage: bytes) -> None:
         self._raw = raw
         self._storage = storage
 
     @cached_property
-    def keys(self) -> list[bytes]:
-        """The storage key, and every key that lies sealed under it at any offset."""
-        cipher, found = ChaCha20Poly1305(self._storage), {self._storage: None}
+    def keys(self) -> dict[bytes, bytes]:
+        """Every key that lies sealed under the storage key at any offset, and its id."""
+        cipher, found = ChaCha20Poly1305(self._storage), {}
         for at in self._offsets:
+            named = self._raw[max(0, at - NAMED) : at]
             nonce, sealed = self._raw[at : at + NONCE], self._raw[at + NONCE : at + NONCE + TAGGED_KEY]
             with suppress(InvalidTag):
-                found[cipher.decrypt(nonce, sealed, self._raw[max(0, at - NAMED) : at])] = None
-        return list(found)
+                found[cipher.decrypt(nonce, sealed, named)] = named[4 : 4 + ID_BYTES]
+        return found
 
     @cached_property
     def plain(self) -> list[bytes]:
-        """All that any of its keys decrypts, from any offset on, to something that a journal holds."""
-        return [text for key in self.keys for text in self._opened(key)]
+        """All that any of its keys opens, of every file that begins with the key's id, to something of a journal."""
+        return [text for key, name in self.keys.items() for text in self._opened(key, name)]
 
     @property
     def secrets(self) -> list[RoundSecrets]:
@@ -77,16 +85,25 @@ class Thief:
         runs = np.convolve(zero, np.ones(NONCE, np.uint8), "valid") == NONCE
         return np.flatnonzero(~runs[: -NONCE - TAGGED_KEY]).tolist()
 
-    def _opened(self, key: bytes) -> Iterator[bytes]:
-        for at in self._offsets:
-            first = self._decrypted(key, at, 16)
-            if first.startswith((NOTE, REQUEST)) or first[2:10] == bytes(6) + TENSORS:
-                yield self._decrypted(key, at, LOOK)
+    @cached_property
+    def _names(self) -> set[bytes]:
+        """The names of all files of a journal, those removed among them, out of the directories' blocks."""
+        return set(re.findall(rb"[a-z0-9-]+\.sealed", self._raw))
 
-    def _decrypted(self, key: bytes, at: int, length: int) -> bytes:
+    def _opened(self, key: bytes, key_id: bytes) -> Iterator[bytes]:
+        for found in re.finditer(re.escape(key_id), self._raw):
+            at = found.end() + SALT
+            for name in self._names:
+                derived = HKDF(SHA256(), 32, self._raw[found.end() : at], PURPOSE + name).derive(key)
+                for last in (0, 1):
+                    text = self._decrypted(derived, bytes(NONCE - 1) + bytes([last]), at)
+                    if text.startswith((NOTE, REQUEST)) or text[2:10] == bytes(6) + TENSORS:
+                        yield text
+
+    def _decrypted(self, key: bytes, nonce: bytes, at: int) -> bytes:
         # The tag needs the file's length, which a thief does not know. ChaCha20 itself opens any part of a file.
-        cipher = Cipher(algorithms.ChaCha20(key, b"\x01\0\0\0" + self._raw[at : at + NONCE]), None)
-        return cipher.encryptor().update(self._raw[at + NONCE : at + NONCE + length])
+        cipher = Cipher(algorithms.ChaCha20(key, b"\x01\0\0\0" + nonce), None)
+        return cipher.encryptor().update(self._raw[at : at + LOOK])
 
 
 @pytest.fixture

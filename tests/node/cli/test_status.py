@@ -62,15 +62,18 @@ def status(place, *more):
     return result
 
 
-def run_until(federation, role, said):
-    coordinator, clients = federation.coordinator(), federation.clients()
+def run_until(federation, coordinator, clients, role, said):
     while said not in federation.said(role):
         federation.turn(coordinator, clients)
-    return coordinator, clients
+
+
+def first_two(clients):
+    """With one that has not acted yet, a phase goes on."""
+    return {number: clients[number] for number in (1, 2)}
 
 
 def test_it_tells_round_phase_and_who_is_waited_for(federation, tmp_path):
-    run_until(federation, "client 1", "drew")
+    run_until(federation, federation.coordinator(), first_two(federation.clients()), "client 1", "drew")
     shown = status(tmp_path)
     end = federation.ledger(federation.keys[0]).round(1).draw_end
     assert not shown.stdout
@@ -163,10 +166,11 @@ def test_a_watch_tells_every_change_up_to_the_end(federation, tmp_path):
     with watch(tmp_path) as process:
         sights = see(process, "open")
         coordinator, clients = federation.coordinator(), federation.clients()
-        for role, said, phase in (("client 1", "drew", "draw"), ("client 2", "shared", "share")):
-            while said not in federation.said(role):
-                federation.turn(coordinator, clients)
-            sights += see(process, phase)
+        run_until(federation, coordinator, first_two(clients), "client 1", "drew")
+        sights += see(process, "draw")
+        run_until(federation, coordinator, clients, "client 3", "drew")
+        run_until(federation, coordinator, first_two(clients), "client 2", "shared")
+        sights += see(process, "share")
         federation.run(coordinator, clients)
         sights += see(process, "")
         assert process.wait() == 0, process.stderr.read()
@@ -180,7 +184,7 @@ def test_a_watch_outlasts_an_endpoint_that_is_away(tmp_path):
     with anvil(state) as first:
         port = int(first.url.rsplit(":", 1)[1])
         made = write_config(make(first, tmp_path), first, tmp_path)
-        run_until(made, "client 3", "drew")
+        run_until(made, made.coordinator(), first_two(made.clients()), "client 2", "drew")
         with watch(tmp_path) as process:
             assert see(process, "draw")[0]["round"] == 1
             first.close()

@@ -68,7 +68,7 @@ def test_a_client_opens_its_table_under_shipped_terms_without_an_approval(place)
     write_terms(place)
     terms, _ = load_config(place / "federation.toml")
     with ExitStack() as stack:
-        where = (place / "client", Keys.generate().address, NetworkSettings(), ())
+        where = (place / "client", Keys.generate().address, NetworkSettings(), (), {})
         data = approved_data(stack, terms, DiskStore(place / "store"), place / "train.csv", *where)
         assert len(data) == 40 and set(data.first_model()) == {"net.0.weight", "net.0.bias"}
 
