@@ -25,7 +25,7 @@ from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Link, encode_node, field, varint
 from fedgrove.node.tasks.approval import Approvals, InvalidApproval, TaskApproval
 from fedgrove.node.tasks.bundle import Bundle, publish
-from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, _Fetching, fetch_bundle
+from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore, fetch_bundle
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.lock import PackageLock
 from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, BundleError, InvalidBundle
@@ -298,7 +298,7 @@ def test_without_a_count_of_entries_few_blocks_are_read_without_end(store, monke
         leaf = DirectoryEntry("x", put_directory(store, [DirectoryEntry(f"{n:02}", leaf.cid, 1) for n in range(20)]), 1)
     cid = put_directory(store, [*entries_of(store, FLAT), leaf])
     monkeypatch.setattr("fedgrove.node.tasks.fetching.MAX_ENTRIES", 1 << 30)
-    paths = list(_Fetching(store).walk(cid))
+    paths = list(FolderInStore(store).walk(cid))
     assert len(paths) == 20**3 + len(FLAT)
 
 

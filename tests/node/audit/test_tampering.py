@@ -291,6 +291,7 @@ def swapped_update(scene):
 def wrong_aggregate_by_one_unit_in_one_parameter(scene):
     model = load(scene.store.fetch(scene.record(Closed, 2).model_digest, LIMIT))
     name = sorted(model)[0]
+    model[name] = model[name].copy()
     model[name].flat[0] = np.nextafter(model[name].flat[0], np.float32(9))
     scene.change(Closed, 2, model_digest=scene.store.put(dump(model)).digest)
     return 2, None, "closed.model"
@@ -334,7 +335,7 @@ def terms_that_are_no_terms(scene):
 
 def a_model_with_a_hole(scene):
     model = load(scene.store.fetch(scene.record(RoundOpened, 1).model_digest, LIMIT))
-    model[sorted(model)[0]].flat[0] = float("nan")
+    model[sorted(model)[0]] = np.full_like(model[sorted(model)[0]], np.nan)
     scene.change(RoundOpened, 1, model_digest=scene.store.put(dump(model)).digest)
     return 1, None, "opened.model"
 

@@ -58,10 +58,12 @@ def life(tmp_path_factory):
         look()
         coordinator, clients = federation.coordinator(), federation.clients()
         while True:
-            step = clients[1].step()  # alone, so that a phase is seen that ends with the last of them
-            if step.acted:
-                federation.log.append(("client 1", step))
-                look()
+            # These two alone, so that phases are seen that end with the last client.
+            for role, actor in (("coordinator", coordinator), ("client 1", clients[1])):
+                step = actor.step()
+                if step.acted:
+                    federation.log.append((role, step))
+                    look()
             if not federation.turn(coordinator, clients):
                 break
             look()

@@ -102,7 +102,9 @@ class Scene:
     def place(self, number: int) -> RoundInputs:
         rate = self.config.rate_ppm(number)
         order = tuple(range(1, self.sharers + 1))
-        current = RoundRecords(SimpleNamespace(round=number, sampling_rate=rate), members=4, order=order)
+        current = RoundRecords(
+            SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"), members=4, order=order
+        )
         current.shares = dict.fromkeys(range(1, self.sharers + 1))
         current.commits = dict.fromkeys(range(1, self.survivors + 1))
         return RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
@@ -158,7 +160,7 @@ def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
 
     def scores(present: bool, count: int) -> np.ndarray:
         own = LONG if present else OPPOSITE
-        return np.array([float(kind.vector(place, own) @ line) for _ in range(count)])
+        return np.array([float(kind.vector(place, ModelUpdate(own)) @ line) for _ in range(count)])
 
     return gaussian_bound(scores, trials, DELTA)
 

@@ -21,7 +21,7 @@ class Place:
 
     def __init__(self, patch, recovery="record", outcome=None, samples=10, fault=""):
         self.events = Events()
-        outcome = outcome or SimpleNamespace(model="model", privacy=None)
+        outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None)
         patch.setattr(close, "recovery", Events().noting("recovery", recovery))
         patch.setattr(close, "most_record_bytes", lambda graph: 100)
         recovered = SimpleNamespace(digest=cid_of(b"record").digest, at=SimpleNamespace(block=55))
