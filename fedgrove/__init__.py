@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedgrove.auditing import audit
     from fedgrove.demonstrating import demo
-    from fedgrove.history import History, Round
+    from fedgrove.history import History
     from fedgrove.node.learning.tasks import Data, Standardise, Task
+    from fedgrove.rounds import Round
     from fedgrove.running import Run, RunRound
     from fedgrove.simulating import simulate
 
@@ -49,7 +50,7 @@ __all__ = [
 _HOMES = {
     "Data": "fedgrove.node.learning.tasks",
     "History": "fedgrove.history",
-    "Round": "fedgrove.history",
+    "Round": "fedgrove.rounds",
     "Run": "fedgrove.running",
     "RunRound": "fedgrove.running",
     "Standardise": "fedgrove.node.learning.tasks",

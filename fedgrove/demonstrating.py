@@ -8,13 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fedgrove.history import History, Round
+from fedgrove.history import History
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demonstration import DemoRequest, demonstrate
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.sandbox.modes import AUTO
+from fedgrove.rounds import Round
 from fedgrove.running import Run, RunRound
 from fedgrove.tasks import task_path
 

@@ -18,49 +18,11 @@ from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.rounds import Round
+from fedgrove.tables import tables_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # optional
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of a run.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    outcome : str
-        ``closed``, ``voided``, ``skipped``, ``failed: REASON``, or ``running`` where the history ends in it.
-    drawn, committed : tuple of int
-        Clients (indices on the ledger) that drew, and those whose uploads are listed.
-    metrics : Metrics or None
-        What was stated of the model that it closed with, and of the one that it began with (``members``); None for a
-        round that did not close.
-    model_cid : str
-        CID of that model, else of the one that it trained from.
-    members : int
-        Clients that were active when it was opened.
-    disputed : tuple of int
-        Clients that disputed its closing.
-    opened_block, ended_block : int, int or None
-        Blocks of its first record and of its end; None while it runs.
-    terms_digest : str
-        Digest of the terms that it was opened under, hexadecimal.
-    """
-
-    number: int
-    outcome: str
-    drawn: tuple[int, ...]
-    committed: tuple[int, ...]
-    metrics: Metrics | None
-    model_cid: str
-    members: int
-    disputed: tuple[int, ...]
-    opened_block: int
-    ended_block: int | None
-    terms_digest: str
 
 
 @dataclass(frozen=True)
@@ -120,7 +82,13 @@ class History:
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds, in their order."""
+        """The rounds, in their order.
+
+        Raises
+        ------
+        StoreError, InvalidBlob
+            The store lacks the terms, a model's root block or the metrics of a round, or the metrics are malformed.
+        """
         return tuple(self._round(each) for each in self._sorted.rounds.values())
 
     def frame(self, table: Literal["rounds", "records", "metrics"] = "rounds") -> "DataFrame":
@@ -133,9 +101,7 @@ class History:
         """
         import pandas
 
-        from fedgrove.tables import tables_of  # which reads histories
-
-        found = tables_of(self)[table]
+        found = tables_of(self.rounds, self.records)[table]
         return pandas.DataFrame(found.rows, columns=list(found.columns))
 
     @cached_property

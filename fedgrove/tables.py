@@ -2,15 +2,15 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from typing import Any
 
 from fedgrove.chain.records import Record
-from fedgrove.history import History, Round
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.rounds import Round
 
 ROUNDS = (
     "round",
@@ -65,18 +65,11 @@ class HistoryTable:
         return text.getvalue()
 
 
-def tables_of(history: History) -> dict[str, HistoryTable]:
-    """The tables ``rounds``, ``records`` and ``metrics``.
-
-    Raises
-    ------
-    StoreError, InvalidBlob
-        The store lacks the terms, a model's root block or the metrics of a round, or the metrics are malformed.
-    """
-    rounds = history.rounds
+def tables_of(rounds: Sequence[Round], records: Sequence[Record]) -> dict[str, HistoryTable]:
+    """The tables ``rounds``, ``records`` and ``metrics``, of what a ``History`` has."""
     return {
         "rounds": HistoryTable(ROUNDS, tuple(map(_round_row, rounds))),
-        "records": HistoryTable(RECORDS, tuple(_record_row(*pair) for pair in enumerate(history.records))),
+        "records": HistoryTable(RECORDS, tuple(_record_row(*pair) for pair in enumerate(records))),
         "metrics": HistoryTable(METRICS, tuple(_metric_rows(rounds))),
     }
 

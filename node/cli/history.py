@@ -38,7 +38,7 @@ def export(
     targets = {name: csv / f"{name}.csv" for name in ("rounds", "records", "metrics")}
     _refuse_existing(targets.values())
     with opened_history(run, rpc, store, from_block) as history:
-        tables = tables_of(history)
+        tables = tables_of(history.rounds, history.records)
     _write(csv, targets, tables)
     if as_json:
         found = {name: {"file": str(targets[name]), "rows": len(table.rows)} for name, table in tables.items()}

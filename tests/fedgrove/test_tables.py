@@ -25,7 +25,7 @@ def rows(table) -> list[dict[str, str]]:
 
 
 def test_rounds_are_those_of_the_history(history, run):
-    found = rows(tables_of(history)["rounds"])
+    found = rows(tables_of(history.rounds, history.records)["rounds"])
     assert [int(row["round"]) for row in found] == [each.number for each in history.rounds]
     for row, each, told in zip(found, history.rounds, run.report["rounds"], strict=True):
         assert float(row["accuracy"]) == each.metrics.accuracy and row["model_cid"] == told["model_cid"]
@@ -35,7 +35,7 @@ def test_rounds_are_those_of_the_history(history, run):
 
 
 def test_every_record_is_a_row_with_its_author_and_fields(history):
-    found = rows(tables_of(history)["records"])
+    found = rows(tables_of(history.rounds, history.records)["records"])
     assert [row["record"] for row in found] == [type(each).__name__ for each in history.records]
     for row, record in zip(found, history.records, strict=True):
         assert (int(row["block"]), row["author"]) == (record.at.block, record.at.author)
@@ -48,7 +48,7 @@ def test_every_record_is_a_row_with_its_author_and_fields(history):
 
 
 def test_metrics_are_numbers_by_name(history):
-    table = tables_of(history)["metrics"]
+    table = tables_of(history.rounds, history.records)["metrics"]
     assert {row["metric"] for row in rows(table)} == {"accuracy", "loss", "samples"}
     assert [value for number, name, value in table.rows if name == "loss"] == [
         each.metrics.loss for each in history.rounds
@@ -60,12 +60,12 @@ def test_names_that_a_spreadsheet_could_run_are_left_out(run):
     stated = {"good": {"deep": 2}, "=1+1": 3, "told": "words", "yes": True}
     metrics = Metrics(1, None, 0.5, 9, stated=stated)
     history.__dict__["rounds"] = (replace(history.rounds[0], metrics=metrics),)
-    found = tables_of(history)["metrics"].rows
+    found = tables_of(history.rounds, history.records)["metrics"].rows
     assert found == ((1, "loss", 0.5), (1, "samples", 9), (1, "stated.good.deep", 2))
 
 
 def test_columns_stay_as_they_are_documented(history):
     text = REFERENCE.read_text()
     for name, columns in (("rounds", ROUNDS), ("records", RECORDS), ("metrics", METRICS)):
-        assert tables_of(history)[name].columns == columns
+        assert tables_of(history.rounds, history.records)[name].columns == columns
         assert f"| `{name}.csv` | {', '.join(f'`{column}`' for column in columns)} |" in text

@@ -96,7 +96,7 @@ def test_while_the_statement_cannot_be_read_the_coordinator_goes_on(ended):
 
 
 def test_the_tables_have_the_figures_by_name(ended):
-    rows = [row for row in tables_of(ended.history)["metrics"].rows if row[0] == 2]
+    rows = [row for row in tables_of(ended.history.rounds, ended.history.records)["metrics"].rows if row[0] == 2]
     figures = {name: value for _, name, value in rows if name.startswith("members.")}
     assert figures == {f"members.{name}": value for name, value in ended.stated[1].to_figures().items()}
 
