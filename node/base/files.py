@@ -12,6 +12,10 @@ class AlreadyInUse(RuntimeError):
     """Another process works in the directory."""
 
 
+MARK = "budgets.json"
+"""How the names of files end that a client leaves beside its data (``node.roles.data_marks``)."""
+
+
 def write_atomically(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
     """Write a file that readers see old or new, never in part, and that survives a power failure when this returns.
 

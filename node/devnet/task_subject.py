@@ -9,6 +9,7 @@ from typing import Any
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.files import MARK
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, membership_for
 from fedgrove.node.learning.settings import EvaluationSettings
@@ -18,7 +19,6 @@ from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.roles.data_marks import MARK
 from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle

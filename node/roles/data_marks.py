@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.node.base.files import write_atomically
+from fedgrove.node.base.files import MARK, write_atomically
 
 _MAX_BYTES = 1 << 20
 _MAX_MARKS = 1000
-MARK = "budgets.json"
-"""How the names of files with marks end."""
 
 
 @dataclass(frozen=True)

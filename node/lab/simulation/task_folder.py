@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedgrove.node.base.files import MARK
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
@@ -14,7 +15,6 @@ from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_pro
 from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
-from fedgrove.node.roles.data_marks import MARK
 from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
