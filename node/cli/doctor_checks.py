@@ -29,7 +29,7 @@ from fedgrove.node.status.budget import ETHER, Purse
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
 """EIP-2935: the contract that gives others the hashes of past blocks."""
 
-LOW_DISK_BYTES, DRIFT_SECONDS, LAG_BLOCKS = 2 << 30, 120, 3
+LOW_DISK_BYTES, DRIFT_SECONDS = 2 << 30, 120
 
 
 class Health(StrEnum):
@@ -151,6 +151,6 @@ def _means(network: Network, ledger: Ledger, account: str, rounds: int) -> Findi
 
 
 def _store(config: Path, reach: NetworkSettings) -> str:
-    """Ask the store for what nobody has: it must answer all the same."""
+    """Ask the store for content that nobody has published, to see whether it answers."""
     open_store(config, reach).has(cid_of(b"fedgrove doctor").digest)
     return f"{reach.store.rpartition('@')[2]} answers"

@@ -64,7 +64,7 @@ class RoundsDisplay:
         self._show(always=self._at == self._rounds)
 
     def compared(self, done: int, total: int) -> None:
-        """So many private comparisons of clients are done, before the first round."""
+        """Show how many of the private comparisons are done; they come before the first round."""
         if self._bar is not None:
             text = f"{self._label}: {done} of {total} pairs of clients compared"
             self._bar.update(self._task, description=text, pace="")

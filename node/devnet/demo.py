@@ -62,8 +62,8 @@ class DemoPlan:
     is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
     ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
     by private intersection in rounds before the ``rounds``, and train in clusters in a part of these. With ``held_out``
-    clients evaluate each round's model on this share of their samples, and ``patience`` ends the run once the loss that
-    they find has not fallen for so many rounds.
+    clients evaluate each round's model on this share of their samples, and ``patience`` is the number of rounds
+    without a lower loss of theirs after which the run ends (0: it never ends early).
     """
 
     clients: int = 8

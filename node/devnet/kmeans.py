@@ -29,7 +29,7 @@ from fedgrove.chain.networks import Network, anvil
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.ipfs.kubo import KuboStore, open_kubo
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import STORE, VERIFIED, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
@@ -195,7 +195,7 @@ class LocalFederation:
             with LocalKubo(self.root / "kubo") as node:
                 yield KuboStore(node.url)
         else:
-            yield KuboStore(self.store)
+            yield open_kubo(self.store)
 
 
 class Session:

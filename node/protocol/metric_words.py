@@ -73,7 +73,7 @@ def to_words(metrics: MetricSums, names: Sequence[str]) -> np.ndarray:
 
 
 def from_words(words: np.ndarray, names: Sequence[str], clients: int) -> MetricSums:
-    """The metrics behind the sum of so many clients' words.
+    """Decode the metrics in the sum of the words of ``clients`` clients.
 
     Raises
     ------

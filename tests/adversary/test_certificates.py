@@ -73,7 +73,7 @@ def test_it_would_say_that_nothing_had_been_made_of_the_points(tmp_path, monkeyp
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """Five train; one takes points back and keeps them nevertheless; one leaves and tries to draw all the same."""
+    """Five train. One withdraws points but keeps them. One leaves for good and still tries to draw."""
     with embedded() as network:
         one = Federation.found(network, tmp_path_factory.mktemp("certificates"))
         one.register()

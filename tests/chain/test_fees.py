@@ -81,17 +81,6 @@ def test_a_member_pays_at_most_a_fifth_more_than_the_chain_asks(node, base):
         assert asked < int(receipt["effectiveGasPrice"], 16) <= 1.2 * asked
 
 
-def test_an_endpoint_that_lies_about_tips_costs_no_more_than_the_cap(node, monkeypatch):
-    keys = Keys.generate()
-    node.fund(keys.address, 1)
-    node.request("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    node.mine()
-    monkeypatch.setattr(node, "fees", lambda: FeeHistory(GWEI, (1.0,), (400 * GWEI,), 400 * GWEI))
-    mined = Sender(node, keys.account).transact(FAR, b"", 21_000, value=1)
-    receipt = node.request("eth_getTransactionReceipt", "0x" + mined.transaction.hex())
-    assert int(receipt["effectiveGasPrice"], 16) <= GWEI + node.max_tip
-
-
 def test_a_chain_without_a_history_of_fees_has_its_base_fee(node, monkeypatch):
     with connect(node.url) as other, embedded() as own:
         monkeypatch.setattr("fedgrove.chain.rpc.fees_of", lambda endpoint: endpoint.request("eth_noSuchMethod"))

@@ -80,7 +80,7 @@ class Watcher(Protocol):
         ...
 
     def compared(self, done: int, total: int) -> None:
-        """So many private comparisons of so many are done, before the first round."""
+        """Take in how many of the private comparisons are done; they come before the first round."""
         ...
 
 
