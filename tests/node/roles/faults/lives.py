@@ -326,6 +326,11 @@ class World:
         self._node.close()
         self._node = anvil(self._state, int(self.network.url.rpartition(":")[2]))
         self._node.request("evm_setAutomine", False)
+        # What a role said of the blocks that are lost would let a deadline come before it has sent again what was lost.
+        self._idle = {}
+        for role in self.roles.values():
+            for word in role.words:
+                word_of(self.root, role.name, word).unlink(missing_ok=True)
 
     def _care_for(self, role: Role) -> None:
         if role.finished:
