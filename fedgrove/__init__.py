@@ -24,13 +24,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgrove.auditing import audit
-    from fedgrove.demonstrating import demo
-    from fedgrove.history import History
+    from fedgrove.api.auditing import audit
+    from fedgrove.api.demonstrating import demo
+    from fedgrove.api.history import History
+    from fedgrove.api.rounds import Round
+    from fedgrove.api.running import Run, RunRound
+    from fedgrove.api.simulating import simulate
     from fedgrove.node.learning.tasks import Data, Standardise, Task
-    from fedgrove.rounds import Round
-    from fedgrove.running import Run, RunRound
-    from fedgrove.simulating import simulate
 
 __version__ = version("fedgrove")
 __all__ = [
@@ -49,15 +49,15 @@ __all__ = [
 
 _HOMES = {
     "Data": "fedgrove.node.learning.tasks",
-    "History": "fedgrove.history",
-    "Round": "fedgrove.rounds",
-    "Run": "fedgrove.running",
-    "RunRound": "fedgrove.running",
+    "History": "fedgrove.api.history",
+    "Round": "fedgrove.api.rounds",
+    "Run": "fedgrove.api.running",
+    "RunRound": "fedgrove.api.running",
     "Standardise": "fedgrove.node.learning.tasks",
     "Task": "fedgrove.node.learning.tasks",
-    "audit": "fedgrove.auditing",
-    "demo": "fedgrove.demonstrating",
-    "simulate": "fedgrove.simulating",
+    "audit": "fedgrove.api.auditing",
+    "demo": "fedgrove.api.demonstrating",
+    "simulate": "fedgrove.api.simulating",
 }
 
 

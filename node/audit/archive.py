@@ -24,6 +24,7 @@ from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.run_files import (
     LEDGER,
     MANIFEST,
@@ -38,7 +39,6 @@ from fedgrove.node.audit.run_files import (
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken
-from fedgrove.node.status.report import build_report
 
 VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34

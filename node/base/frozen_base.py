@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+BASES = "bases"
+"""Where a job's header has the paths of the task's frozen bases, by name."""
 MAX_BASES = 16
 MAX_BASE_BYTES = 1 << 40
 _NAME = re.compile("[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")

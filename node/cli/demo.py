@@ -14,7 +14,7 @@ from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.learning.settings import STRATEGIES
-from fedgrove.node.sandbox.modes import AUTO
+from fedgrove.node.tasks.sandbox.modes import AUTO
 
 
 def demo(

@@ -4,7 +4,7 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.settings import Mode
+from fedgrove.node.tasks.sandbox.settings import Mode
 
 
 def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:

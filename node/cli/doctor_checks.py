@@ -22,9 +22,9 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.reach import find_federation, open_network, open_store
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.sandbox.faults import SandboxUnavailable
-from fedgrove.node.sandbox.modes import advice, choose
 from fedgrove.node.status.budget import ETHER, Purse
+from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
+from fedgrove.node.tasks.sandbox.modes import advice, choose
 
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
 """EIP-2935: the contract that gives others the hashes of past blocks."""

@@ -20,7 +20,7 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.stores import open_content
 from fedgrove.node.protocol.content import InvalidBlob
 
-from fedgrove.history import History
+from fedgrove.api.history import History
 
 Run = Annotated[
     str,

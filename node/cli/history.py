@@ -8,8 +8,8 @@ import typer
 from fedgrove.node.cli.histories import FromBlock, Rpc, Run, Store, opened_history
 from fedgrove.node.cli.output import CommandError, console, print_json
 
-from fedgrove.saving import write_new
-from fedgrove.tables import HistoryTable, tables_of
+from fedgrove.api.saving import write_new
+from fedgrove.api.tables import HistoryTable, tables_of
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -21,10 +21,10 @@ from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.modes import choose
-from fedgrove.node.sandbox.settings import Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
+from fedgrove.node.tasks.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.settings import Visible
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]

@@ -7,7 +7,7 @@ import typer
 from fedgrove.node.cli.histories import FromBlock, Rpc, Run, Store, opened_history
 from fedgrove.node.cli.output import CommandError, console, print_json
 
-from fedgrove.saving import ModelFile, model_file, write_new
+from fedgrove.api.saving import ModelFile, model_file, write_new
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -23,8 +23,8 @@ from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.sandbox.modes import AUTO
 from fedgrove.node.status.standing import Standing
+from fedgrove.node.tasks.sandbox.modes import AUTO
 from rich.table import Table
 
 app = typer.Typer(

@@ -46,8 +46,8 @@ def is_users_to_mend(mistake: Exception) -> bool:
     from fedgrove.node.learning.publishers import DatasetError
     from fedgrove.node.protocol.journal import JournalDamaged
     from fedgrove.node.protocol.local_work import CannotTakePart
-    from fedgrove.node.sandbox.faults import SandboxUnavailable
     from fedgrove.node.tasks.names import BundleError
+    from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 
     known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged | BundleError
     return isinstance(mistake, known | CannotTakePart | SandboxUnavailable)

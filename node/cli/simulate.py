@@ -21,7 +21,7 @@ from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
 from fedgrove.node.lab.simulation.session import SimulatedRun, SimulationRequest, open_session
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.sandbox.modes import AUTO
+from fedgrove.node.tasks.sandbox.modes import AUTO
 
 
 def simulate(

@@ -11,13 +11,13 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
-from fedgrove.node.sandbox.limits import JobLimits
-from fedgrove.node.sandbox.modes import AUTO, choose
-from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import has_lock
 from fedgrove.node.tasks.names import BundleError
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.modes import AUTO, choose
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 if TYPE_CHECKING:
     from fedgrove.node.methods.training.task_check import TaskCheck

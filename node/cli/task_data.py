@@ -12,11 +12,11 @@ from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.limits import JobLimits
-from fedgrove.node.sandbox.modes import choose
-from fedgrove.node.sandbox.settings import Visible
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.settings import Visible
 
 MODELS_OF_A_JOB = 3
 """The global model, MOON's model of the last round, and the tensors that stay at home."""

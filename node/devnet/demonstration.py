@@ -19,6 +19,7 @@ from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
@@ -29,8 +30,7 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.sandbox.modes import AUTO, choose
-from fedgrove.node.status.report import build_report
+from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 
 DEFAULT_STRATEGY = "fedaom"
 MASKINGS = ("bbtsa", "pairwise")

@@ -19,9 +19,9 @@ from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 TEST = "test"
 """How the name of the coordinator's source begins, next to the clients'."""

@@ -2,7 +2,6 @@
 
 standing       what ``fedgrove status`` says
 participation  why an account's last round counted, or did not
-report         ``report.json`` of a run
 budget         for how many rounds an account can pay
 pace           when a block is to be expected
 """

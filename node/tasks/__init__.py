@@ -1,4 +1,6 @@
-"""Bundles of code that members bring to be learned, and who agreed to run them (spec 07). Nothing here runs that code.
+"""Bundles of code that members bring to be learned, and who agreed to run them (spec 07).
+
+Only the sandbox runs that code.
 
 - ``names``: the bounds of a bundle, and which paths may be in one
 - ``folder``: a folder of this machine as contents by path, and back
@@ -8,4 +10,5 @@
 - ``approval``: which bundles a member has approved, signed with the member's account
 - ``difference``: what changed from one bundle to the next
 - ``beginning``: a folder to begin with
+- ``sandbox``: a process of its own for that code, without keys, network or other processes
 """

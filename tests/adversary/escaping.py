@@ -93,7 +93,7 @@ def overwrite_data(header, tensors, data):
 
 
 def overwrite_fedgrove(header, tensors, data):
-    import fedgrove.node.sandbox.script as script
+    import fedgrove.node.tasks.sandbox.script as script
 
     with open(script.__file__, "a"):
         return result(True)
@@ -561,8 +561,8 @@ def spoil_fedgrove(header, tensors, data):
     import json
 
     import fedgrove.node.base.tensors as module
-    import fedgrove.node.sandbox.contain as contain
-    import fedgrove.node.sandbox.script as script
+    import fedgrove.node.tasks.sandbox.contain as contain
+    import fedgrove.node.tasks.sandbox.script as script
     import numpy
 
     module.dump = script.run = contain.contain = json.loads = numpy.float32 = None

@@ -16,14 +16,14 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the sandbox is Linux's", allow_module_level=True)
 
-from fedgrove.node.sandbox import bpf, bubblewrap
-from fedgrove.node.sandbox.faults import JobCrashed, JobRaised, JobReplyInvalid, JobTimedOut
-from fedgrove.node.sandbox.limits import JobLimits
-from fedgrove.node.sandbox.settings import Mode
-from fedgrove.node.sandbox.syscalls import CONDITIONAL, REFUSED
-from fedgrove.node.sandbox.worker import Worker
+from fedgrove.node.tasks.sandbox import bpf, bubblewrap
+from fedgrove.node.tasks.sandbox.faults import JobCrashed, JobRaised, JobReplyInvalid, JobTimedOut
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.settings import Mode
+from fedgrove.node.tasks.sandbox.syscalls import CONDITIONAL, REFUSED
+from fedgrove.node.tasks.sandbox.worker import Worker
 
-from tests.node.sandbox.escape import LAYOUT, MIB, TIGHT, Place, escapes, is_fine, mutant, require, run
+from tests.node.tasks.sandbox.escape import LAYOUT, MIB, TIGHT, Place, escapes, is_fine, mutant, require, run
 
 MODES = [Mode.STRICT, Mode.CONTAINED]
 
@@ -259,8 +259,8 @@ OFF = names(
     "lower_priority_of_victim fork fork_bomb start_program spawn connect listen send_datagram connect_by_path "
     "connect_by_name ask_kernel pair file_in_memory outlive_parent make_dumpable old_abi foreign_abi"
 )
-NO_FILTER = "from fedgrove.node.sandbox import kernel; kernel.install = lambda program: None"
-NO_LANDLOCK = "from fedgrove.node.sandbox import landlock; landlock.restrict = lambda *paths: None"
+NO_FILTER = "from fedgrove.node.tasks.sandbox import kernel; kernel.install = lambda program: None"
+NO_LANDLOCK = "from fedgrove.node.tasks.sandbox import landlock; landlock.restrict = lambda *paths: None"
 WITHOUT_FILTER = {
     Mode.STRICT: "fork fork_bomb start_program spawn listen ask_kernel pair file_in_memory outlive_parent old_abi",
     Mode.CONTAINED: "fork fork_bomb change_mode change_times limit_victim slow_victim lower_priority_of_victim "
@@ -313,7 +313,7 @@ def test_as_root_with_a_writable_proc_the_core_pattern_is_open(fresh, monkeypatc
         pytest.skip("it is root's alone to write")
     files = bubblewrap._files
     monkeypatch.setattr(bubblewrap, "_files", lambda visible: files(visible)[:-4])
-    with mutant("from fedgrove.node.sandbox import kernel; kernel.drop_root = id", Mode.STRICT, fresh) as worker:
+    with mutant("from fedgrove.node.tasks.sandbox import kernel; kernel.drop_root = id", Mode.STRICT, fresh) as worker:
         assert escapes(worker, fresh.header("write_core_pattern"))
 
 
@@ -338,7 +338,7 @@ def test_with_larger_limits_a_job_gets_more(fresh, name):
 )
 def test_without_cleaning_a_job_inherits(fresh, mutation, name, found):
     require(Mode.STRICT)
-    code = f"import os; from fedgrove.node.sandbox import contain; {mutation}"
+    code = f"import os; from fedgrove.node.tasks.sandbox import contain; {mutation}"
     with mutant(code, Mode.STRICT, fresh) as worker:
         (values,) = run(worker, fresh.header(name)).header.values()
         assert len(values) > found - 1

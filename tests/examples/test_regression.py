@@ -11,8 +11,8 @@ from fedgrove.node.lab.simulation.executors import InlineExecutor
 from fedgrove.node.lab.simulation.plan_file import plan_of
 from fedgrove.node.lab.simulation.task_folder import opened_task
 from fedgrove.node.lab.simulation.task_run import TaskRun
-from fedgrove.node.sandbox.modes import choose
 from fedgrove.node.tasks.bundle import draft, pack
+from fedgrove.node.tasks.sandbox.modes import choose
 from sklearn.datasets import load_diabetes
 
 import fedgrove as fg

@@ -11,7 +11,7 @@ from fedgrove.node.lab.simulation.plan_file import plan_of
 from fedgrove.node.lab.simulation.task_folder import opened_task
 from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.tasks.loading import load_task
-from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.modes import choose
 
 import fedgrove as fg
 from tests.examples.held import EXAMPLES, copied, held

@@ -14,11 +14,11 @@ from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, clien
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.windows import task_seconds, windows
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.modes import choose
-from fedgrove.node.sandbox.settings import Visible
-from fedgrove.node.sandbox.worker import refuse_private
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.bundle import Bundle
+from fedgrove.node.tasks.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.settings import Visible
+from fedgrove.node.tasks.sandbox.worker import refuse_private
 
 
 @dataclass(frozen=True)

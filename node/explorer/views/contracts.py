@@ -4,10 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from statistics import mean
 
+from fedgrove.node.audit.report import CALLS
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rows import RecordRow, rows_of
-from fedgrove.node.status.report import CALLS
 
 _CALLS = {kind.__name__: call for kind, call in CALLS.items()}
 

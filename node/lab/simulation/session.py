@@ -17,7 +17,7 @@ from fedgrove.node.lab.simulation.plan_file import GivenPlan, plan_bytes
 from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.procfl.settings import ProCflSettings
-from fedgrove.node.sandbox.modes import AUTO, choose
+from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 
 if TYPE_CHECKING:  # it brings torch, which this process loads while its workers do
     from fedgrove.node.lab.simulation.task_folder import OpenedTask

@@ -15,10 +15,10 @@ from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_pro
 from fedgrove.node.learning.settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
-from fedgrove.node.sandbox.settings import Mode
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
 from fedgrove.node.tasks.folder import remove_folder
+from fedgrove.node.tasks.sandbox.settings import Mode
 
 TEST = "test"
 """How the name of a source to evaluate on begins, next to the clients'."""

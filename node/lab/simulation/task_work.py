@@ -18,7 +18,7 @@ from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.privacy.clipping import l2_norm
-from fedgrove.node.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 
 @dataclass(frozen=True)

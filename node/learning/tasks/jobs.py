@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.held_out import HoldOutRule, HoldOutSplit, mark_of, split
 from fedgrove.node.learning.local_update import MODEL, STATE
@@ -34,7 +35,6 @@ from fedgrove.node.learning.tasks.training import (
     weights_of,
 )
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
-from fedgrove.node.sandbox.job import BASES
 from torch.utils.data import Subset
 
 

@@ -15,7 +15,7 @@ from fedgrove.node.methods.training.task_code import TaskCode
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.frames import printable
+from fedgrove.node.tasks.sandbox.frames import printable
 
 _NAMED = 4  # tensors that a sentence names
 _LONGEST = 500  # characters of a sentence: names of tensors are the task's own

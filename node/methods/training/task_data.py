@@ -17,8 +17,8 @@ from fedgrove.node.learning.settings import RIGHT, TrainingSettings
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
-from fedgrove.node.sandbox.worker import Reply, Worker
+from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
+from fedgrove.node.tasks.sandbox.worker import Reply, Worker
 
 JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)

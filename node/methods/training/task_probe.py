@@ -10,7 +10,7 @@ from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPositio
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.sandbox.frames import printable
+from fedgrove.node.tasks.sandbox.frames import printable
 
 _SHOWN = 200  # characters of what a task says of itself
 

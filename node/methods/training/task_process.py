@@ -5,10 +5,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskProcess
-from fedgrove.node.sandbox.limits import JobLimits
-from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.sandbox.worker import Worker
 from fedgrove.node.tasks.lock import LOCK_NAME, PackageLock
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.sandbox.worker import Worker
 
 # What a task that imports a package most likely imports of it. Only these: the process that imports them is less
 # contained than a job, so that a bundle must not say which modules they are.

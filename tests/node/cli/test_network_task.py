@@ -13,9 +13,9 @@ from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
-from fedgrove.node.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.fetching import fetch_bundle
+from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_network import QUIET, network, place, status, up

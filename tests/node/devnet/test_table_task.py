@@ -22,7 +22,7 @@ from fedgrove.node.lab.simulation.task_folder import opened_task
 from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.modes import choose
 
 import fedgrove as fg
 

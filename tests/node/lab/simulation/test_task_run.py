@@ -10,6 +10,7 @@ from fedgrove.chain.history import capture
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
@@ -23,8 +24,7 @@ from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
-from fedgrove.node.sandbox.modes import choose
-from fedgrove.node.status.report import build_report
+from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.node.lab.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 

@@ -21,9 +21,9 @@ from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
-from fedgrove.node.sandbox.limits import JobLimits
-from fedgrove.node.sandbox.settings import Mode, Visible
-from fedgrove.node.sandbox.worker import Reply, Worker
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.sandbox.worker import Reply, Worker
 
 from tests.node.learning.tasks.examples import table
 

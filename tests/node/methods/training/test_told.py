@@ -8,6 +8,7 @@ from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
+from fedgrove.node.audit.report import build_report
 from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.devnet.testnet.beginning import beginning
@@ -19,7 +20,6 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.records import InvalidPrivacyRecord, difference, record_from
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS

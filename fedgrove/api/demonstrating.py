@@ -1,0 +1,183 @@
+"""Demonstrations: a whole federation on this machine, audited at its end."""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from fedgrove.api.history import History
+from fedgrove.api.rounds import Round
+from fedgrove.api.running import Run, RunRound
+from fedgrove.api.tasks import task_path
+from fedgrove.node.base.nested_tables import Tables, from_dotted
+from fedgrove.node.devnet.demo import DemoPlan
+from fedgrove.node.devnet.demonstration import DemoRequest, demonstrate
+from fedgrove.node.devnet.method_option import TRAINING
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.tasks.sandbox.modes import AUTO
+
+if TYPE_CHECKING:
+    from fedgrove.node.learning.tasks import Task
+
+
+def demo(
+    task: "str | PathLike[str] | type[Task]" = "digits",
+    data: str | PathLike[str] | None = None,
+    *,
+    clients: int = 8,
+    rounds: int = 3,
+    strategy: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    alpha: float = 0.3,
+    masking: Literal["bbtsa", "pairwise"] = "bbtsa",
+    drop: float = 0.0,
+    epsilon: float = 0.0,
+    method: str = TRAINING,
+    seed: int = 0,
+    data_dir: str | PathLike[str] | None = None,
+    sandbox: str = AUTO,
+    chain: str = "embedded",
+    store: str = "disk",
+    workers: int = 1,
+    explorer: bool = False,
+    out: str | PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Run:
+    """Run a whole federation on this machine, and audit it.
+
+    Parameters
+    ----------
+    task : class, path or str
+        A subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python file; or a data
+        set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz file, or module:attribute.
+        The class of a file ``task.py`` brings its folder, that of any other file this file alone.
+    data : path, optional
+        What the task's ``data`` reads: a folder with a source for each client, in the order of their names, and
+        perhaps one whose name starts with ``test``; any other is shared out. Required with a task.
+    clients, rounds : int
+        At least 3 clients.
+    strategy : str, optional
+        Local training. By default fedaom; for a task without a shared set fedavg.
+    settings : mapping, optional
+        Terms of a task, in place of what its ``terms.toml`` suggests: keys of ``training`` and ``task``, and
+        ``masking.bound``, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
+    alpha : float
+        Dirichlet concentration of a data set's labels; smaller is more skewed.
+    masking : str
+        bbtsa or pairwise.
+    drop : float
+        Fraction of clients that drop out of each round.
+    epsilon : float
+        Budget of client-level differential privacy, at δ = 0.001; 0: masks only.
+    method : str
+        training, or procfl with settings, as ``"procfl, seats = 3"``: similar clients train together.
+    seed : int
+        Seed of the training; keys and masks never depend on it.
+    data_dir : path, optional
+        Folder of the data sets; missing ones are downloaded to it.
+    sandbox : str
+        How the task's code is contained: auto, strict, contained, or off (not at all).
+    chain, store : str
+        embedded, anvil or an endpoint's URL; disk, kubo (starts a node) or the URL of a Kubo API.
+    workers : int
+        Training processes, 0 chooses. With more than one, a script needs ``if __name__ == "__main__"``.
+    explorer : bool
+        Serve pages about the run while it goes on; ``progress`` is told their address.
+    out : path, optional
+        Keep the run here, in a new or empty folder; by default it goes with the ``Run``.
+    progress : callable, optional
+        Is told what goes on, in a few words; ``print`` will do.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError
+        An option, the data set or its data are not right. The message says which, as do those of all others.
+    BundleError
+        The task cannot be packed.
+    CannotTakePart, SandboxUnavailable
+        The task's code failed (``TaskFailed``), or nothing contains it here.
+    ChainError, StoreError, DemoFailed
+        Chain or store do not answer, or the run came to a standstill.
+
+    Examples
+    --------
+    >>> import fedgrove as fg
+    >>> run = fg.demo("digits", clients=4, rounds=1, strategy="fedavg")
+    >>> run.verdict.verdict
+    'verified'
+    >>> [(each.number, each.outcome, each.clients) for each in run.rounds]
+    [(1, 'closed', (1, 2, 3, 4))]
+    """
+    plan = DemoPlan(clients, rounds, alpha, "", masking, drop, seed, workers, epsilon, method)
+    with task_path(task) as folder:
+        request = DemoRequest(
+            plan,
+            strategy,
+            dataset=str(task),
+            data_dir=None if data_dir is None else Path(data_dir),
+            task=folder,
+            source=None if data is None else Path(data),
+            settings=_suggestion(from_dotted(settings or {})),
+            sandbox=sandbox,
+            chain=chain,
+            store=store,
+            explorer=explorer,
+        )
+        return _kept(request, None if out is None else Path(out), _Words(progress))
+
+
+def _suggestion(terms: Tables) -> Tables:
+    """The tables of terms as those of a ``terms.toml``, where the bound stands by itself."""
+    masking = terms.pop("masking", {})
+    return {**terms, **masking}
+
+
+class _Words:
+    """Passes on what goes on in a demonstration as words: all that the coordinator does, and who sits out."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self._progress = progress
+
+    def say(self, phase: str) -> None:
+        if self._progress is not None:
+            self._progress(phase)
+
+    def observe(self, role: str, step: Step) -> None:
+        if step.phase == "sit out":
+            self.say(f"{role} sits out: {step.waiting}")
+        elif step.acted and role == "coordinator":
+            self.say(f"{role} {step.acted}")
+
+
+def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
+    """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
+    directory = out or Path(tempfile.mkdtemp(prefix="fedgrove-"))
+    try:
+        done = demonstrate(request, directory, audience, f"fedgrove audit {directory}")
+        history = History(directory)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(history, shutil.rmtree, directory, ignore_errors=True)
+    return Run(
+        directory,
+        tuple(map(_round, history.rounds)),
+        done.report,
+        history.state_dict,
+        history=history,
+        verdict=done.verdict,
+    )
+
+
+def _round(found: Round) -> RunRound:
+    accuracy, loss = (found.metrics.accuracy, found.metrics.loss) if found.metrics else (None, None)
+    return RunRound(found.number, found.outcome, found.committed, accuracy, loss)

@@ -1,0 +1,215 @@
+"""Contents of a run's ledger and store, round by round, as they are on record: ``fedgrove.audit`` checks them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, path
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedgrove.api.rounds import Round
+from fedgrove.api.tables import tables_of
+from fedgrove.chain.history import LedgerHistory
+from fedgrove.chain.records import Closed, Failed, Record
+from fedgrove.ipfs.disk import DiskReader
+from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.audit.archive import NoArchive
+from fedgrove.node.audit.run_files import LEDGER, STORE
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.moments import state_dict_of
+from fedgrove.node.methods.terms import fetch_method
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # optional
+
+
+@dataclass(frozen=True)
+class ModelOrigin:
+    """Where a model is on record.
+
+    Attributes
+    ----------
+    round : int
+        The round that closed with it; 0 for the model that the first round trained from.
+    outcome : str
+        That round's, ``first`` for round 0.
+    cid : str
+        The model's CID, whose digest is on the ledger.
+    terms_digest : str
+        Digest of the terms, hexadecimal.
+    """
+
+    round: int
+    outcome: str
+    cid: str
+    terms_digest: str
+
+
+class History:
+    """A run's rounds, records and models.
+
+    Parameters
+    ----------
+    run : path or LedgerHistory
+        A directory, as ``fedgrove demo --out`` leaves it; or a ledger's history, as ``fedgrove.chain.history.capture``
+        reads it.
+    store : ContentReader, optional
+        Blobs of a ledger's history; a directory has its own.
+
+    Raises
+    ------
+    NoArchive
+        The directory holds no run.
+    fedgrove.chain.history.BadHistory
+        Its ledger is no chain of blocks with all records.
+    """
+
+    def __init__(self, run: str | PathLike[str] | LedgerHistory, store: ContentReader | None = None) -> None:
+        if isinstance(run, LedgerHistory):
+            if store is None:
+                raise ValueError("the history of a ledger has no blobs: give the store, too")
+            self.ledger, self._store = run, store
+        else:
+            self.ledger, self._store = _kept(Path(run))
+        self.ledger.verify()
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """All records of the contracts, in the order of the chain, each with its author."""
+        return tuple(self.ledger.records())
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds, in their order.
+
+        Raises
+        ------
+        StoreError, InvalidBlob
+            The store lacks the terms, a model's root block or the metrics of a round, or the metrics are malformed.
+        """
+        return tuple(self._round(each) for each in self._sorted.rounds.values())
+
+    def frame(self, table: Literal["rounds", "records", "metrics"] = "rounds") -> "DataFrame":
+        """The rounds, records or metrics as a pandas frame, with the columns of ``fedgrove history export``.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        import pandas
+
+        found = tables_of(self.rounds, self.records)[table]
+        return pandas.DataFrame(found.rows, columns=list(found.columns))
+
+    @cached_property
+    def terms(self) -> dict[str, Any]:
+        """The terms: the tables of the federation's TOML file; empty before the first round."""
+        return self._method.config.to_tables() if self._sorted.rounds else {}
+
+    def model(self, number: int | None = None) -> Model:
+        """The model that round ``number`` closed with; by default, the model in force at the end.
+
+        Returns
+        -------
+        mapping of str to float32 array
+            Tensors by name; with K-means or clusters the state that such a round leaves.
+
+        A running variance travels as a second moment, named ``running_second_moment``; ``state_dict`` has the variance.
+
+        Raises
+        ------
+        KeyError
+            There is no such round, or it did not close.
+        StoreError, InvalidModel
+            The store does not have the model.
+        """
+        return self._method.fetch_model(self._store, self._digest(self._closed(number)))
+
+    def state_dict(self, number: int | None = None) -> Tensors:
+        """As ``model``, in the form that ``load_state_dict`` of the task's module takes, with ``strict=False``.
+
+        Tensors that stay at home, and whole numbers such as ``num_batches_tracked``, are not in it.
+
+        Raises
+        ------
+        KeyError, StoreError, InvalidModel
+            As ``model``; also where rounds leave another state than tensors, as K-means does.
+        """
+        model = self.model(number)
+        if not isinstance(model, dict):
+            raise InvalidModel("the rounds of this federation leave clusters, not one model")
+        return state_dict_of(model, self._method.config.strategy.name)
+
+    def origin(self, number: int | None = None) -> ModelOrigin:
+        """Where ``model(number)`` is on record; raises as ``model``."""
+        source = self._closed(number)
+        cid = str(self._store.root(self._digest(source)).cid)
+        if source is None:
+            return ModelOrigin(0, "first", cid, self._first.opened.config_digest.hex())
+        return ModelOrigin(source.number, _outcome(source), cid, source.opened.config_digest.hex())
+
+    def _closed(self, number: int | None) -> RoundRecords | None:
+        """The round that closed with a model; None for the model that the first round trained from."""
+        if not self._sorted.rounds:
+            raise KeyError("the history has no round")
+        if number is None:
+            return self._sorted.base
+        current = self._sorted.rounds.get(number)
+        if current is None or not isinstance(current.end, Closed):
+            raise KeyError(f"round {number} did not close")
+        return current
+
+    def _digest(self, source: RoundRecords | None) -> bytes:
+        return source.closing.model_digest if source else self._first.opened.model_digest
+
+    @property
+    def _first(self) -> RoundRecords:
+        return next(iter(self._sorted.rounds.values()))
+
+    @cached_property
+    def _sorted(self) -> Rounds:
+        rounds = Rounds()
+        for record in self.records:
+            rounds.add(record)
+        return rounds
+
+    @cached_property
+    def _method(self) -> Method:
+        return fetch_method(self._store, self._first.opened.config_digest)
+
+    def _round(self, records: RoundRecords) -> Round:
+        end = records.end
+        closed = end if isinstance(end, Closed) else None
+        digest = closed.model_digest if closed else records.opened.model_digest
+        metrics = self._store.fetch(closed.metrics_digest, MAX_JSON_BYTES) if closed else None
+        return Round(
+            records.number,
+            _outcome(records),
+            tuple(records.draws),
+            tuple(records.commits),
+            Metrics.from_bytes(metrics) if metrics is not None else None,
+            str(self._store.root(digest).cid),
+            records.members,
+            tuple(records.disputes),
+            records.opened.at.block,
+            end.at.block if end is not None else None,
+            records.opened.config_digest.hex(),
+        )
+
+
+def _kept(directory: Path) -> tuple[LedgerHistory, ContentReader]:
+    """Ledger and store of a run's directory."""
+    if not path.lexists(directory / LEDGER):
+        raise NoArchive(f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `demo --out`")
+    return LedgerHistory.load(directory / LEDGER), DiskReader(directory / STORE)
+
+
+def _outcome(records: RoundRecords) -> str:
+    if records.voided is not None:
+        return "voided"
+    if isinstance(records.end, Failed):
+        return f"failed: {records.end.reason.name.lower()}"
+    return type(records.end).__name__.lower() if records.end is not None else "running"

@@ -1,0 +1,196 @@
+"""Simulations: many clients without chain and store, with the models of a federation."""
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedgrove.api.running import Run, RunRound
+from fedgrove.api.tasks import task_path
+from fedgrove.node.base.nested_tables import Tables, from_dotted
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.lab.simulation.figures import FiguresUnavailable
+from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
+from fedgrove.node.lab.simulation.record import RoundResult
+from fedgrove.node.lab.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
+from fedgrove.node.learning.moments import state_dict_of
+from fedgrove.node.tasks.sandbox.modes import AUTO
+
+if TYPE_CHECKING:
+    from fedgrove.node.learning.tasks import Task
+
+
+def simulate(
+    task: "str | PathLike[str] | type[Task] | None" = None,
+    data: str | PathLike[str] | None = None,
+    *,
+    clients: int | None = None,
+    rounds: int | None = None,
+    strategy: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    alpha: float | None = None,
+    method: str | None = None,
+    seed: int | None = None,
+    plan: str | PathLike[str] | None = None,
+    data_dir: str | PathLike[str] | None = None,
+    sandbox: str = AUTO,
+    executor: str = "inline",
+    workers: int = 0,
+    out: str | PathLike[str] | None = None,
+    resume: bool = False,
+    keep_models: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Run:
+    """Train many clients; the same plan gives the same bytes anywhere.
+
+    Parameters
+    ----------
+    task : class, path or str, optional
+        A subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python file; or a data
+        set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz file, or module:attribute. By
+        default what the plan names, and digits if it names nothing.
+        The class of a file ``task.py`` brings its folder, that of any other file this file alone.
+    data : path, optional
+        What the task's ``data`` reads: a folder with a source for each client, in the order of their names, and
+        perhaps one whose name starts with ``test``; any other is shared out. Required with a task.
+    clients, rounds : int, optional
+        By default what the plan says, and 100 if it says nothing; in each round a tenth of the clients trains
+        (``federation.sampling_rate``).
+    strategy : str, optional
+        Local training (fedavg).
+    settings : mapping, optional
+        Other values for keys of the plan, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
+    alpha : float, optional
+        Dirichlet concentration of a data set's labels; smaller is more skewed (0.3).
+    method : str, optional
+        Models for clients with similar data: procfl, ifca or global with settings, as ``"procfl, alpha = 0.5"``.
+    seed : int, optional
+        Of all randomness (0).
+    plan : path, optional
+        A plan's or a federation's TOML file; the other parameters change its keys.
+    data_dir : path, optional
+        Folder of the data sets; missing ones are downloaded to it.
+    sandbox : str
+        How the task's code is contained: auto, strict, contained, or off (not at all).
+    executor : str
+        inline, processes, or dask=tcp://HOST:PORT of a scheduler. With processes, a script needs
+        ``if __name__ == "__main__"``.
+    workers : int
+        Processes; 0 starts one a core.
+    out : path, optional
+        Keep checkpoints, record and figures here.
+    resume : bool
+        Go on with the run in ``out``.
+    keep_models : bool
+        Hold the model of each round that is run, for ``Run.model``; otherwise only the last.
+    progress : callable, optional
+        Is told of each round in a few words; ``print`` will do.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError
+        The plan, the data set, its data, the executor or the directory are not right. The message says which, as do
+        those of all others.
+    BundleError
+        The task cannot be packed.
+    CannotTakePart, DivergedTraining, SandboxUnavailable
+        The task's code failed (``TaskFailed``), its model diverged, or nothing contains it here.
+    SimulationFailed
+        A worker was lost.
+
+    Examples
+    --------
+    >>> import fedgrove as fg
+    >>> run = fg.simulate("digits", clients=10, rounds=2, settings={"federation.sampling_rate": 0.5}, seed=1)
+    >>> [(each.number, len(each.clients)) for each in run.rounds]
+    [(1, 5), (2, 5)]
+    >>> run.rounds[-1].accuracy > run.rounds[0].accuracy
+    True
+    """
+    if resume and out is None:
+        raise ValueError("resume needs out, the directory of the run to go on with")
+    kept = None if out is None else Path(out)
+    with task_path(task, kept and kept / "task") as folder:
+        named = {
+            "data.dataset": None if folder is not None or task is None else str(task),
+            "task.folder": folder and str(folder),
+            "data.source": None if data is None else str(data),
+            "simulation.clients": clients,
+            "federation.rounds": rounds,
+            "strategy.name": strategy,
+            "partition.alpha": alpha,
+            "federation.seed": seed,
+        }
+        changes = [from_dotted({key: value for key, value in named.items() if value is not None})]
+        table: Tables | None = None if method is None else method_table(method)
+        given = read_plan(None if plan is None else Path(plan), [*changes, from_dotted(settings or {})], table)
+        place = None if data_dir is None else Path(data_dir)
+        request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume)
+        return _run(request, keep_models, _Words(progress))
+
+
+class _Words:
+    """Passes on what goes on in a simulation as words."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self._progress, self._rounds = progress, 0
+
+    def begin(self, label: str, rounds: int) -> None:
+        self._rounds = rounds
+
+    def advance(self, result: RoundResult) -> None:
+        score = "" if result.accuracy is None else f": accuracy {result.accuracy:.4f}"
+        score = score or ("" if result.loss is None else f": loss {result.loss:.4f}")
+        self.say(f"round {result.round} of {self._rounds}{score}")
+
+    def compared(self, done: int, total: int) -> None:
+        self.say(f"{done} of {total} pairs of clients compared")
+
+    def say(self, words: str) -> None:
+        if self._progress is not None:
+            self._progress(words)
+
+
+def _run(request: SimulationRequest, keep_models: bool, watcher: _Words) -> Run:
+    (plan,) = request.plans
+    models = _Models(clustered=plan.clustering is not None, strategy=plan.strategy)
+    with open_session(request) as session:
+        done = session.run(plan, watcher, models.keep if keep_models else None)
+        try:
+            session.draw([done.record])
+        except FiguresUnavailable as fault:
+            watcher.say(f"no figures: {fault}")
+    models.keep(len(done.record.rounds), done.model)
+    return Run(run_directory(request, plan), _rounds(done), done.record.to_json(), models.of)
+
+
+class _Models:
+    """The models of a simulation's rounds that were kept."""
+
+    def __init__(self, clustered: bool, strategy: str) -> None:
+        self._clustered, self._strategy = clustered, strategy
+        self._kept: dict[int, Tensors] = {}
+
+    def keep(self, number: int, model: Tensors) -> None:
+        self._kept[number] = model
+
+    def of(self, number: int | None) -> Tensors:
+        """As ``Run.model``, of arrays."""
+        if self._clustered:
+            raise InvalidModel("the rounds of this simulation leave a model for each cluster, not one model")
+        wanted = max(self._kept) if number is None else number
+        if wanted not in self._kept:
+            raise KeyError(f"the model of round {wanted} was not kept: simulate with keep_models=True")
+        return state_dict_of(self._kept[wanted], self._strategy)
+
+
+def _rounds(run: SimulatedRun) -> tuple[RunRound, ...]:
+    return tuple(map(_round, run.record.rounds))
+
+
+def _round(found: RoundResult) -> RunRound:
+    return RunRound(found.round, "closed", found.clients, found.accuracy, found.loss, found.samples, found.train_loss)

@@ -1,0 +1,96 @@
+"""Frames between a node and the process of a job: sizes, a JSON header, tensors as safetensors. Never pickle.
+
+A frame is ``!IQ`` (bytes of the header, bytes of the body), the header in UTF-8, and the body: safetensors, or nothing
+where there is no tensor. Whoever reads a frame refuses its sizes before it reads on.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from fedgrove.node.base.pieces import Buffer
+from fedgrove.node.base.tensor_views import parts
+from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
+from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
+
+SIZES = struct.Struct("!IQ")
+# A reply's JSON may nest this deep: far beyond metrics, far below what a parser's stack holds.
+_DEPTH = 16
+
+
+def pack(header: Mapping[str, Any], tensors: Tensors) -> list[Buffer]:
+    """Return a frame in parts: sizes with the header, and the body, its tensors where they lie."""
+    text = json.dumps(header, allow_nan=False).encode()
+    body = list(parts(tensors)) if tensors else []
+    return [SIZES.pack(len(text), sum(map(len, body))) + text, *body]
+
+
+def body_limit(expected: Layout | None) -> int:
+    """Upper bound of the bytes of safetensors with this layout, however their header is written."""
+    if expected is None or not expected.names:
+        return 0
+    escaped = sum(6 * len(name.encode()) for name in expected.names)  # \\uXXXX for each character
+    shapes = sum(24 * len(shape) for shape in expected.shapes)
+    return 4 * expected.length + escaped + shapes + 160 * len(expected.names) + 1024
+
+
+def parse_header(text: bytes | bytearray) -> dict[str, Any]:
+    """Read a header that may be hostile: an object of finite numbers, texts, lists and objects, not deep.
+
+    Raises
+    ------
+    JobReplyInvalid
+        It is anything else.
+    """
+    try:
+        header = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        raise JobReplyInvalid("the task's reply has a header that is not JSON of finite numbers") from None
+    if not isinstance(header, dict) or _deeper_than(header, _DEPTH):
+        raise JobReplyInvalid("the task's reply has a header that is not a flat JSON object")
+    return header
+
+
+def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
+    """Read tensors that may be hostile: float32, finite, of the expected names and shapes.
+
+    Raises
+    ------
+    JobReplyInvalid
+        They are anything else.
+    """
+    if expected is None or not expected.names:
+        if body:
+            raise JobReplyInvalid("the task returned tensors where none were expected")
+        return {}
+    try:
+        return load(body, expected)
+    except InvalidModel as fault:
+        raise JobReplyInvalid(f"the task returned wrong tensors: {printable(str(fault), 300)}") from None
+
+
+def printable(text: str, limit: int) -> str:
+    """Return the text on one line, without control characters, cut to a number of characters."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * limit])
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError(f"{text} is not finite")
+
+
+def _deeper_than(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_deeper_than(one, depth - 1) for one in inner)

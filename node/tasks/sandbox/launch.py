@@ -1,0 +1,106 @@
+"""Start a program in a sandbox by its mode, with a clean environment and no descriptor but one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from fedgrove.node.tasks.sandbox import bubblewrap, runtime
+from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
+from fedgrove.node.tasks.sandbox.settings import SCRATCH, Mode, Visible
+
+_PATIENCE = 5.0  # seconds for a process that is asked to end
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A process in a sandbox: as it was started, the first one inside (a descriptor), and its standard error."""
+
+    process: subprocess.Popen
+    first: int
+    complaints: IO[bytes]
+
+    def complaint(self) -> str:
+        """The last line that it wrote to its standard error."""
+        return _last_line(self.complaints)
+
+    def close(self) -> None:
+        """Wait a little for its end, else kill it with everything that it started."""
+        try:
+            self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            signal.pidfd_send_signal(self.first, signal.SIGKILL)  # all of its namespace ends with it
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.first)
+        self.complaints.close()
+
+
+def python(*arguments: str) -> list[str]:
+    """This interpreter, without the current folder, without user packages of its own search, writing no bytecode."""
+    return [sys.executable, "-s", "-P", "-B", *arguments]
+
+
+def launch(mode: Mode, visible: Visible, program: Sequence[str], inherited: Sequence[socket.socket] = ()) -> Launched:
+    """Start a program; ``SandboxUnavailable`` where bubblewrap does not."""
+    descriptors = [one.fileno() for one in inherited]
+    if mode is Mode.STRICT:
+        return _in_namespaces(visible, program, descriptors)
+    home = Path("/nonexistent") if mode is Mode.CONTAINED else Path(tempfile.gettempdir())
+    process, complaints = _popen(program, descriptors, home)
+    return Launched(process, os.pidfd_open(process.pid), complaints)
+
+
+def _in_namespaces(visible: Visible, program: Sequence[str], descriptors: list[int]) -> Launched:
+    told, telling = os.pipe()
+    blocked, release = os.pipe()
+    held = blocked if os.getuid() == 0 else None
+    try:
+        command = bubblewrap.command(visible, program, telling, held)
+        try:
+            process, complaints = _popen(command, [*descriptors, telling, blocked], SCRATCH / "home")
+        finally:
+            os.close(telling)
+        try:
+            pid = bubblewrap.started(told)
+            launched = Launched(process, os.pidfd_open(pid), complaints)
+            if held is not None:
+                bubblewrap.map_accounts(pid)
+                os.write(release, b"x")
+        except (EOFError, OSError) as fault:
+            process.kill()
+            process.wait()
+            raise SandboxUnavailable(_last_line(complaints) or str(fault)) from None
+        return launched
+    finally:
+        for descriptor in (told, blocked, release):
+            os.close(descriptor)
+
+
+def _popen(command: Sequence[str], descriptors: list[int], home: Path) -> tuple[subprocess.Popen, IO[bytes]]:
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - Launched.close closes it
+    process = subprocess.Popen(
+        command,
+        cwd="/",
+        env=runtime.environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=complaints,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    return process, complaints
+
+
+def _last_line(file: IO[bytes]) -> str:
+    size = os.fstat(file.fileno()).st_size
+    text = os.pread(file.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+    return text.strip().rpartition("\n")[2][:400]

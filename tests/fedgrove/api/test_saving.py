@@ -1,0 +1,126 @@
+"""A saved model is the one on record, says where it is, and loads into the module of its task."""
+
+import json
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+import torch
+from fedgrove.chain.history import capture
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.tensors import InvalidModel, dump, load
+from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.tasks.sandbox.settings import Mode
+from safetensors import safe_open
+from safetensors.torch import load as load_torch
+from torch import nn
+
+import fedgrove as fg
+from fedgrove.api.saving import model_file
+
+TASK = """
+import numpy as np
+from torch import nn
+
+import fedgrove as fg
+
+
+class Mine(fg.Task):
+    def model(self):
+        return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+    def data(self, source):
+        generator = np.random.default_rng(0)
+        return fg.Data((generator.normal(2, 1.5, (60, 3)), np.arange(60) % 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> fg.History:
+    """Three clients, one round, a task with running statistics."""
+    folder = tmp_path_factory.mktemp("learned")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "task.py").write_text(TASK)
+    (folder / "data").write_text("")
+    store = DiskStore(folder / "store")
+    with embedded() as network, ExitStack() as stack:
+        subject = TaskSubject(folder / "mine", folder / "data", Mode.OFF, stack)
+        demo = Demo(DemoPlan(clients=3, rounds=1, strategy="fedavg"), subject, network, store)
+        demo.run()
+        return fg.History(capture(network, demo.deployment), store)
+
+
+def test_the_tensors_on_record_are_saved_with_their_place(run, tmp_path):
+    history = fg.History(run.directory)
+    found = model_file(history, 1)
+    (tmp_path / "model").write_bytes(found.data)
+    with safe_open(tmp_path / "model", "np") as file:
+        metadata = file.metadata()
+    first = history.rounds[0]
+    assert (
+        metadata
+        == found.metadata
+        == {
+            "format": "fedgrove-model-1",
+            "form": "as on record",
+            "cid": first.model_cid,
+            "round": "1",
+            "outcome": "closed",
+            "ledger": history.ledger.deployment.ledger,
+            "chain_id": str(history.ledger.chain_id),
+            "terms_digest": first.terms_digest,
+            "second_moments": "[]",
+        }
+    )
+    assert str(cid_of(dump(load(found.data)))) == first.model_cid
+
+
+def test_by_default_it_is_the_model_in_force(run):
+    history = fg.History(run.directory)
+    assert model_file(history).metadata["round"] == str(history.rounds[-1].number)
+    assert model_file(history).data == model_file(history, history.rounds[-1].number).data
+
+
+def test_second_moments_are_named_and_become_variances_in_a_state_dict(learned):
+    assert json.loads(model_file(learned).metadata["second_moments"]) == ["1.running_second_moment"]
+    found = model_file(learned, as_state_dict=True)
+    assert found.metadata["form"] == "state dict" and found.metadata["second_moments"] == "[]"
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    module.load_state_dict(load_torch(found.data))
+    model = learned.model()
+    mean = model["1.running_mean"]
+    variance = model["1.running_second_moment"] - mean**2
+    assert np.allclose(module[1].running_var.numpy(), variance) and (variance > 0).all()
+    assert all(
+        np.array_equal(learned.state_dict()[name], value) for name, value in model.items() if "moment" not in name
+    )
+    assert torch.isfinite(module.eval()(torch.zeros(2, 3))).all()
+
+
+def test_a_blob_that_was_changed_is_not_saved(run, tmp_path):
+    class Changed:
+        """A store that verifies nothing and returns another model."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def root(self, digest, max_bytes=None):
+            return self._store.root(digest, max_bytes)
+
+        def fetch(self, digest, max_bytes):
+            data = self._store.fetch(digest, max_bytes)
+            return dump({name: value + 1 for name, value in load(data).items()}) if data[:1] != b"{" else data
+
+    history = fg.History(run.history, Changed(run.store))
+    with pytest.raises(InvalidModel, match="round 1"):
+        model_file(history, 1)
+
+
+def test_a_round_without_a_model_has_none_to_save(run):
+    with pytest.raises(KeyError, match="round 99 did not close"):
+        model_file(fg.History(run.directory), 99)
+    with pytest.raises(ValueError, match="give the store, too"):
+        fg.History(run.history)

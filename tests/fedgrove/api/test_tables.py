@@ -1,0 +1,71 @@
+"""The tables of a history have the columns that the docs promise, and hold what is on record."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fedgrove.node.protocol.content import Metrics
+
+import fedgrove as fg
+from fedgrove.api.tables import METRICS, RECORDS, ROUNDS, tables_of
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+
+
+@pytest.fixture(scope="module")
+def history(run):
+    return fg.History(run.directory)
+
+
+def rows(table) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(table.to_csv())))
+
+
+def test_rounds_are_those_of_the_history(history, run):
+    found = rows(tables_of(history.rounds, history.records)["rounds"])
+    assert [int(row["round"]) for row in found] == [each.number for each in history.rounds]
+    for row, each, told in zip(found, history.rounds, run.report["rounds"], strict=True):
+        assert float(row["accuracy"]) == each.metrics.accuracy and row["model_cid"] == told["model_cid"]
+        assert row["drawn_clients"] == " ".join(map(str, each.drawn)) and int(row["drawn"]) == told["drawn"]
+        assert int(row["members"]) == 6 and int(row["opened_block"]) < int(row["ended_block"])
+        assert row["outcome"] == "closed" and int(row["committed"]) == len(each.committed) and row["disputed"] == "0"
+
+
+def test_every_record_is_a_row_with_its_author_and_fields(history):
+    found = rows(tables_of(history.rounds, history.records)["records"])
+    assert [row["record"] for row in found] == [type(each).__name__ for each in history.records]
+    for row, record in zip(found, history.records, strict=True):
+        assert (int(row["block"]), row["author"]) == (record.at.block, record.at.author)
+        fields = json.loads(row["fields"])
+        assert row["round"] == str(getattr(record, "round", "")) and not fields.keys() & {"round", "at", "client"}
+    drawn = next(row for row in found if row["record"] == "Drawn")
+    assert json.loads(drawn["fields"]).keys() == {"samples", "mask_key", "seal_key", "proof"}
+    member = next(row for row in found if row["record"] == "Registered")
+    assert int(json.loads(member["fields"])["vrf_x"]) >> 53  # as text: other readers of JSON would round it
+
+
+def test_metrics_are_numbers_by_name(history):
+    table = tables_of(history.rounds, history.records)["metrics"]
+    assert {row["metric"] for row in rows(table)} == {"accuracy", "loss", "samples"}
+    assert [value for number, name, value in table.rows if name == "loss"] == [
+        each.metrics.loss for each in history.rounds
+    ]
+
+
+def test_names_that_a_spreadsheet_could_run_are_left_out(run):
+    history = fg.History(run.directory)
+    stated = {"good": {"deep": 2}, "=1+1": 3, "told": "words", "yes": True}
+    metrics = Metrics(1, None, 0.5, 9, stated=stated)
+    history.__dict__["rounds"] = (replace(history.rounds[0], metrics=metrics),)
+    found = tables_of(history.rounds, history.records)["metrics"].rows
+    assert found == ((1, "loss", 0.5), (1, "samples", 9), (1, "stated.good.deep", 2))
+
+
+def test_columns_stay_as_they_are_documented(history):
+    text = REFERENCE.read_text()
+    for name, columns in (("rounds", ROUNDS), ("records", RECORDS), ("metrics", METRICS)):
+        assert tables_of(history.rounds, history.records)[name].columns == columns
+        assert f"| `{name}.csv` | {', '.join(f'`{column}`' for column in columns)} |" in text
