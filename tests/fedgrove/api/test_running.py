@@ -14,7 +14,7 @@ from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.methods.training.task_data import TaskFailed
 
 import fedgrove as fg
-from fedgrove import demonstrating, simulating
+from fedgrove.api import demonstrating, simulating
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.lab.simulation.own_task import TASK, table, write_task
 

@@ -12,7 +12,7 @@ from fedgrove.node.protocol.content import Metrics
 import fedgrove as fg
 from fedgrove.api.tables import METRICS, RECORDS, ROUNDS, tables_of
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference.md"
 
 
 @pytest.fixture(scope="module")

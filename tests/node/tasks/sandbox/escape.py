@@ -57,7 +57,7 @@ class Place:
             (folder / name).write_text("a secret")
             self._give(folder / name)
         self.task = folder / "task" / "escaping.py"
-        shutil.copy(Path(__file__).parents[2] / "adversary" / "escaping.py", self.task)
+        shutil.copy(Path(__file__).parents[3] / "adversary" / "escaping.py", self.task)
         self._give(self.task)
         self.visible = Visible(folder / "task", folder / "data" / "data.txt")
         self._victim: subprocess.Popen | None = None
