@@ -172,9 +172,7 @@ def test_groups_are_never_smaller_than_the_terms_allow(tmp_path):
 def test_groups_are_halved_after_each_failure(failures):
     """Positions of one round's order, as everybody computes them."""
     end = Failed(Position(1, bytes(32), 0), 1, FailureReason.INVALID_UPDATE, bytes(32))
-    rounds = SimpleNamespace(
-        withdrawals=[], rounds={n: SimpleNamespace(number=n, end=end) for n in range(1, failures + 1)}
-    )
+    rounds = SimpleNamespace(rounds={n: SimpleNamespace(number=n, end=end) for n in range(1, failures + 1)})
     current = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
     groups = groups_of(rounds, current, KMeansState.empty(2), replace(TERMS, smallest_group=5))
     assert len(groups) == min(2**failures, 8) and sorted(sum(groups, ())) == list(range(41))

@@ -5,7 +5,7 @@ asks and keeps the points that it named; or it leaves and uploads all the same; 
 certificate rests on.
 
 What stops it: there is no certificate while a round is open; it speaks of the model in force, says that earlier ones
-stay public, and whose word it is which points went; who has left is in no group that is summed; an audit makes the
+stay public, and whose word it is which points went; who has left draws no more; an audit makes the
 certificate again from what stands then.
 """
 

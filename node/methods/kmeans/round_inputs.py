@@ -65,18 +65,15 @@ def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
 def groups_of(rounds: Rounds, current: RoundRecords, before: KMeansState, settings: KMeansSettings) -> Adjacency:
     """Leaf positions of those who are summed together in a sealed round; empty: all are.
 
-    Who has left is in no group: it masks nothing, and nothing of it is summed. After a sum that could not be decoded
-    there are twice as many groups as before, none smaller than the terms allow.
+    After a sum that could not be decoded there are twice as many groups as before, none smaller than the terms allow.
     """
-    through = current.opened.opened_at
-    left = {record.client for record in rounds.withdrawals if not record.points and record.at.block <= through}
-    positions = [position for position, client in enumerate(current.order) if client not in left]
+    size = len(current.order)
     wanted = before.groups << min(_failures(rounds, before, current.number), _MOST_DOUBLINGS)
-    count = max(1, min(wanted, len(positions) // settings.smallest_group))
-    if count == 1 and len(positions) == len(current.order):
+    count = max(1, min(wanted, size // settings.smallest_group))
+    if count == 1:
         return ()
-    ends = [len(positions) * place // count for place in range(count + 1)]
-    return tuple(tuple(positions[start:end]) for start, end in pairwise(ends))
+    ends = [size * place // count for place in range(count + 1)]
+    return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
 
 
 def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:
