@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,11 @@ def measure(clients: int, rounds: int, seconds: float) -> dict[str, Any]:
             found = _rounds(directory)
         finally:
             subprocess.run([*COMMAND, "down", "--dir", str(directory)], check=False)
-    return {"block seconds": seconds, "clients": clients, "rounds": [phases(each) for each in found]}
+    return {
+        "block seconds": seconds,
+        "clients": clients,
+        "rounds": [phases(*each) for each in pairwise([None, *found])],
+    }
 
 
 def _rounds(directory: Path) -> list[RoundRecords]:
@@ -49,8 +54,11 @@ def _rounds(directory: Path) -> list[RoundRecords]:
     return sorted_records.ended()
 
 
-def phases(current: RoundRecords) -> dict[str, int]:
-    """Blocks from each record that ends a phase to the next; ``training`` holds the way to the last commitment."""
+def phases(before: RoundRecords | None, current: RoundRecords) -> dict[str, int]:
+    """Blocks from each record that ends a phase to the next; ``training`` holds the way to the last commitment.
+
+    ``open`` counts from the closing of the round before to the opening of this one, and is no part of ``all``.
+    """
     ends = {
         "draw": max(each.at.block for each in current.draws.values()),
         "order": current.sealing.at.block,
@@ -62,8 +70,9 @@ def phases(current: RoundRecords) -> dict[str, int]:
     blocks, last = {}, current.opened.at.block
     for name, end in ends.items():
         blocks[name], last = end - last, end
+    waited = current.opened.at.block - before.ending.at.block if before else 0
     early = sum(end is not None for end in (current.draw_end, current.share_end, current.commit_end))
-    return blocks | {"all": last - current.opened.at.block, "phases that ended early": early}
+    return {"open": waited} | blocks | {"all": last - current.opened.at.block, "phases that ended early": early}
 
 
 def main() -> None:
