@@ -141,6 +141,6 @@ class Auditor:
             records=self._done,
             head_block=self._head_block,
             head_hash="0x" + self._facts.block_hash(self._head_block).hex(),
-            remarks=tuple(self._content.remarks),
+            remarks=tuple(self._content.findings.remarks),
             privacy=self._content.spent,
         )

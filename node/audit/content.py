@@ -1,8 +1,7 @@
 """Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from fedgrove.chain.records import (
     Closed,
@@ -18,41 +17,28 @@ from fedgrove.chain.records import (
     Voided,
 )
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.node.audit.blame import is_unfounded, name_lacking, name_left_out, name_liars
+from fedgrove.node.audit.findings import Findings
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.recovery import (
-    InvalidRecovery,
-    RecoveryRecord,
-    Revealed,
-    TooFewShares,
-    most_record_bytes,
-    unavailable_updates,
-)
+from fedgrove.node.masking.recovery import InvalidRecovery, RecoveryRecord, most_record_bytes
 from fedgrove.node.masking.release import InvalidRelease, most_release_bytes, parse_release
 from fedgrove.node.masking.sealing import InvalidShares, parse_shares, shares_bytes
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.aggregation import outcome, recovered, recovery, released_shares, sealed_shares
+from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.closing import closing_fault
-from fedgrove.node.protocol.content import (
-    MAX_JSON_BYTES,
-    InvalidBlob,
-    Metrics,
-    Model,
-)
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, Model
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.founding import difference
-from fedgrove.node.protocol.ledger_rules import BadRecord, ChainFacts, RuleBroken, bad
+from fedgrove.node.protocol.ledger_rules import ChainFacts, RuleBroken, bad
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending, Spent
-from fedgrove.node.protocol.step import name_clients
-
-Content = TypeVar("Content")
 
 
 @dataclass
@@ -68,7 +54,7 @@ class ContentRules:
 
     Attributes
     ----------
-    remarks : list of BadRecord
+    findings : Findings
         What members did wrong without spoiling a model.
     spent : Spent or None
         Of the privacy budget, up to the last closed round.
@@ -81,13 +67,16 @@ class ContentRules:
     rounds: Rounds
     closed: frozenset[int]
     void: frozenset[int] = frozenset()
-    remarks: list[BadRecord] = field(default_factory=list)
+    findings: Findings = field(init=False)
     spent: Spent | None = None
     vouched: int = 0
     _method: Method | None = None
     _model: Model | None = None
     _recovery: RecoveryRecord | None = None
     _round_inputs: RoundInputs | None = None
+
+    def __post_init__(self) -> None:
+        self.findings = Findings(self.store)
 
     def check(self, record: Record) -> None:
         """Raise RuleBroken if the content behind the record is missing, altered or not what it must be.
@@ -111,7 +100,7 @@ class ContentRules:
         )
         if number is None or not (self._fell(number) or (isinstance(record, Closed) and number not in self.closed)):
             raise failure from fault
-        self.remarks.append(failure.record)
+        self.findings.remarks.append(failure.record)
 
     def _check(self, record: Record) -> None:
         if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
@@ -143,7 +132,7 @@ class ContentRules:
             self._opening(record)
         except RuleBroken as failure:
             # It was opened on a lie before its members could say so, and fell with it.
-            self.remarks.append(failure.record)
+            self.findings.remarks.append(failure.record)
 
     def _fell(self, number: int) -> bool:
         """Whether a round is void, or its base is: it may have ended before most of that one's members had spoken."""
@@ -157,15 +146,15 @@ class ContentRules:
         try:
             self._inputs()
         except RuleBroken as failure:
-            if failure.record not in self.remarks:
-                self.remarks.append(failure.record)
+            if failure.record not in self.findings.remarks:
+                self.findings.remarks.append(failure.record)
             return True
         return False
 
     def _opening(self, record: RoundOpened) -> None:
         number = record.round
         try:
-            method = self._get(lambda: fetch_method(self.store, record.config_digest), "opened.config", number)
+            method = self.findings.get(lambda: fetch_method(self.store, record.config_digest), "opened.config", number)
         except (InvalidConfig, ValueError) as fault:
             raise bad("opened.config", str(fault), number) from None
         config = method.config
@@ -174,7 +163,7 @@ class ContentRules:
             raise bad("opened.config", f"the deployed federation differs: {other}", number)
         layout = method.layout_of(self._model) if self._model is not None else None
         try:
-            model = self._get(
+            model = self.findings.get(
                 lambda: method.fetch_model(self.store, record.model_digest, layout), "opened.model", number
             )
         except InvalidModel as fault:
@@ -185,28 +174,28 @@ class ContentRules:
             raise bad("opened.config", str(fault), number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
-            self._get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
+            self.findings.get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
         self._method, self._model, self._recovery = method, model, None
         self._after_the_end(record, MetricsWatch(self.store, config))
 
     def _after_the_end(self, record: RoundOpened, watch: MetricsWatch) -> None:
         """Remark that a round was opened that the terms' patience rules out: it spoils nothing unless it closes."""
-        ended = self._get(lambda: watch.ending(self.rounds), "closed.metrics", record.round)
+        ended = self.findings.get(lambda: watch.ending(self.rounds), "closed.metrics", record.round)
         if ended and not self._fell(record.round):
             reason = f"the training had ended before it, as {ended}; opened by {record.at.author}"
-            self._remark("opened", reason, record.round)
+            self.findings.remark("opened", reason, record.round)
 
     def _shares(self, record: Shared) -> None:
-        each, graph = self._entry()
-        owner = each.order.index(record.client)
+        current, graph = self._sealed()
+        owner = current.order.index(record.client)
         size = shares_bytes(graph, owner)
-        data = self._absorbed(record.digest, size, "share.content", record.round, record.client)
+        data = self.findings.absorbed(record.digest, size, "share.content", record.round, record.client)
         if data is None:
             return
         try:
             parse_shares(data, graph, owner)
         except InvalidShares as fault:
-            self._remark("share.content", str(fault), record.round, record.client)
+            self.findings.remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
         expected = self._terms.codec.expected_bytes(self._inputs(), record.client)
@@ -216,37 +205,37 @@ class ContentRules:
             # Where groups are summed apart, who is in no sum can spoil nothing: the closing needs all the others.
             if record.round in self.closed and not self._inputs().graph.groups:
                 raise bad("commit.content", "it is not in the store", record.round, record.client) from None
-            self._remark("commit.content", "the update was never published", record.round, record.client)
+            self.findings.remark("commit.content", "the update was never published", record.round, record.client)
             return
         except Unreachable as fault:
             raise CannotTell(str(fault)) from None
         except (TooLarge, Malformed) as lie:
             # A member's lie; the round cannot have closed over it. Whether it did is checked at its closing.
-            self._remark("commit.content", str(lie), record.round, record.client)
+            self.findings.remark("commit.content", str(lie), record.round, record.client)
             return
         except StoreError as fault:
             raise bad("commit.content", str(fault), record.round, record.client) from None
         if size != expected:
-            self._remark("commit.content", f"{size} bytes instead of {expected}", record.round, record.client)
+            self.findings.remark("commit.content", f"{size} bytes instead of {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
-        each, graph = self._entry()
-        holder = each.order.index(record.client)
+        current, graph = self._sealed()
+        holder = current.order.index(record.client)
         most = most_release_bytes(graph, holder)
-        data = self._absorbed(record.digest, most, "release.content", record.round, record.client)
+        data = self.findings.absorbed(record.digest, most, "release.content", record.round, record.client)
         if data is None:
             return
-        shared, committed = each.positions(each.shares), each.positions(each.commits)
+        shared, committed = current.positions(current.shares), current.positions(current.commits)
         try:
             parse_release(data, graph, holder, shared, committed)
         except InvalidRelease as fault:
-            self._remark("release.content", str(fault), record.round, record.client)
+            self.findings.remark("release.content", str(fault), record.round, record.client)
 
     def _recovered(self, record: Recovered) -> None:
         number = record.round
         closed = number in self.closed
         # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
-        fetch = self._fetch if closed else self._absorbed
+        fetch = self.findings.fetch if closed else self.findings.absorbed
         data = fetch(record.digest, most_record_bytes(self._inputs().graph), "recovery.content", number)
         if data is None:
             return
@@ -255,49 +244,11 @@ class ContentRules:
         except InvalidRecovery as fault:
             if closed:
                 raise bad("recovery.content", str(fault), number) from None
-            self._remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
+            self.findings.remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
             return
-        self._liars(number)
+        name_liars(self._inputs(), self.findings)
         for group in self._recovery.left_out:
-            self._left_out(self._inputs(), number, group)
-
-    def _liars(self, number: int) -> None:
-        """Name who released a share that is not what its owner committed to."""
-        inputs = self._inputs()
-        needed = needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
-        shares = self._get(lambda: sealed_shares(inputs, range(inputs.graph.n)), "share.content", number)
-        releases = self._get(lambda: released_shares(inputs), "release.content", number)
-        released = Revealed.parse(inputs.graph, needed, releases, shares)
-        for holder in released.lying_holders(inputs.graph):
-            client = inputs.graph.client(holder)
-            self._remark("release.content", "a share in it does not match its owner's commitment", number, client)
-
-    def _lacking(self, number: int) -> None:
-        """Name the clients to blame for a round that failed for lack of shares, if they are known."""
-        try:
-            _recovered(self._inputs())
-        except TooFewShares as lack:
-            if lack.client is None:
-                return  # the lists themselves forbade a recovery
-            if self._recovery is None:
-                self._liars(number)
-            # Whose blob could not be fetched or read is named for that already.
-            if lack.owner_lied and not self._is_named("share.content", number, lack.client):
-                self._remark("share.content", str(lack), number, lack.client)
-
-    def _left_out(self, inputs: RoundInputs, number: int, group: int) -> None:
-        members = [inputs.graph.client(position) for position in inputs.graph.groups[group]]
-        others = [other for other in range(len(inputs.graph.groups)) if other != group]
-        try:
-            _recovered(inputs, others)
-        except TooFewShares as lack:
-            liar = lack.client if lack.owner_lied else None  # else its holders may lie, or be away
-            self._remark("recovery.left out", f"group {group} ({name_clients(members)}): {lack}", number, liar)
-            return
-        except Unreachable as fault:
-            raise CannotTell(str(fault)) from None
-        reason = f"group {group} ({name_clients(members)}) was left out, though its secrets can be recovered"
-        self._remark("recovery.left out", reason, number)
+            name_left_out(self._inputs(), group, self.findings)
 
     def _closed(self, record: Closed) -> None:
         if record.round in self.closed:
@@ -307,28 +258,28 @@ class ContentRules:
             self._closing(record)
         except RuleBroken as failure:
             # Its members said so on the ledger, and nothing rests on it.
-            self.remarks.append(failure.record)
+            self.findings.remarks.append(failure.record)
         else:
-            self._remark("voided", "its members voided a correct round", record.round)
+            self.findings.remark("voided", "its members voided a correct round", record.round)
 
     def _closing(self, record: Closed) -> None:
         # (7) the model is the sum
         number, recovered = record.round, self._recovery
         if recovered is None:
             raise bad("closed.model", "it has no valid recovery record", number)
-        self._fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
+        self.findings.fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
         try:
-            right = self._get(lambda: outcome(self._terms, self._inputs(), recovered), "closed.model", number)
+            right = self.findings.get(lambda: outcome(self._terms, self._inputs(), recovered), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
 
         def metrics() -> bytes:
-            return self._fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
+            return self.findings.fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
 
         # (8) within everybody's budget
         checked = (self._terms, self._inputs(), right, record, metrics)
         known = (self.facts.block_hash, self.facts.deployment.block)
-        wrong = self._get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
+        wrong = self.findings.get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
         if wrong is not None:
             raise bad(f"closed.{wrong.part}", wrong.reason, number)
         head = Metrics.from_bytes(metrics()).head
@@ -338,62 +289,32 @@ class ContentRules:
     def _failed(self, record: Failed) -> None:
         if record.reason == FailureReason.DEADLINE:
             return
-        self._absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
+        self.findings.absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
         if self._groundless(record.round):
             return
         if record.reason == FailureReason.TOO_FEW_SURVIVORS:
             self._too_few_survivors(record)
-        elif self._unfounded(record.reason):
+        elif is_unfounded(record.reason, self._terms, self._inputs(), self._recovery):
             # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
             reason = f"the reason is not {record.reason.name.lower()}; recorded by {record.at.author}"
-            self._remark("failed.reason", reason, record.round)
+            self.findings.remark("failed.reason", reason, record.round)
         elif record.reason == FailureReason.TOO_FEW_SHARES:
-            self._lacking(record.round)
+            name_lacking(self._inputs(), self._recovery, self.findings)
 
     def _too_few_survivors(self, record: Failed) -> None:
-        each, graph = self._entry()
+        current, graph = self._sealed()
         try:
-            needed_secrets(graph, each.positions(each.shares), each.positions(each.commits))
+            needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except UnsafeSurvivors:
             return
-        if self._get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
+        if self.findings.get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
             return
-        raise bad("failed.reason", f"{len(each.commits)} clients had committed, which is enough", record.round)
-
-    def _unfounded(self, reason: FailureReason) -> bool:
-        """Whether ledger and store show that a round need not have failed for the reason that was recorded."""
-        inputs = self._inputs()
-        current, graph = inputs.current, inputs.graph
-        if reason == FailureReason.TOO_FEW_SHARES:
-            return self._recoverable(inputs)
-        if reason == FailureReason.INVALID_RELEASE:
-            return current.recovered is None or self._recovery is not None
-        try:
-            if reason == FailureReason.UPDATE_UNAVAILABLE:
-                releases = released_shares(inputs)
-                lost = unavailable_updates(graph, inputs.sharers, inputs.survivors, releases)
-                return len(releases) == len(current.releases) and not lost
-            outcome(self._terms, inputs, self._recovery or _recovered(inputs))
-        except Unreachable as fault:
-            raise CannotTell(str(fault)) from None
-        except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
-            return False
-        return True
-
-    def _recoverable(self, inputs: RoundInputs) -> bool:
-        """Whether what was released recovers the sum."""
-        try:
-            _recovered(inputs)
-        except Unreachable as fault:
-            raise CannotTell(str(fault)) from None
-        except TooFewShares:
-            return False
-        return True
+        raise bad("failed.reason", f"{len(current.commits)} clients had committed, which is enough", record.round)
 
     def _disputed(self, record: Disputed) -> None:
-        self._absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
+        self.findings.absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
         if record.round in self.closed:
-            self._remark("dispute", "the client disputes a correct round", record.round, record.client)
+            self.findings.remark("dispute", "the client disputes a correct round", record.round, record.client)
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
@@ -413,9 +334,9 @@ class ContentRules:
 
     # --- helpers ----------------------------------------------------------------------------------------------------
 
-    def _entry(self) -> tuple[RoundRecords, MaskGraph]:
-        place = self._inputs()
-        return place.current, place.graph
+    def _sealed(self) -> tuple[RoundRecords, MaskGraph]:
+        inputs = self._inputs()
+        return inputs.current, inputs.graph
 
     def _spending(self) -> Spending:
         return Spending(self._terms, self.store, self.rounds, self._terms.parameters_of(self._model))
@@ -426,49 +347,10 @@ class ContentRules:
             ledger, latest = self.facts.place, self.rounds.last
             work = (self.rounds, latest, ledger, self.store, self._model)
             try:
-                self._round_inputs = self._get(lambda: self._terms.inputs(*work), "opened.model", latest.number)
+                self._round_inputs = self.findings.get(lambda: self._terms.inputs(*work), "opened.model", latest.number)
             except (InvalidBlob, InvalidModel) as fault:
                 raise bad("opened.model", str(fault), latest.number) from None
         return self._round_inputs
-
-    def _fetch(self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None) -> bytes:
-        return self._get(lambda: self.store.fetch(digest, max_bytes), what, number, client)
-
-    def _absorbed(
-        self, digest: bytes, max_bytes: int, what: str, number: int, client: int | None = None
-    ) -> bytes | None:
-        """Fetch a blob that no model depends on.
-
-        When it is missing, too large or no file it is a remark, else any member could spoil an honest history by
-        recording the digest of nothing. Bytes that do not match their digest are a bad record.
-        """
-        try:
-            return self.store.fetch(digest, max_bytes)
-        except Unreachable as fault:
-            raise CannotTell(str(fault)) from None
-        except (NotFound, TooLarge, Malformed) as fault:
-            self._remark(what, str(fault), number, client)
-            return None
-        except StoreError as fault:
-            raise bad(what, str(fault), number, client) from None
-
-    def _get(self, work: Callable[[], Content], what: str, number: int, client: int | None = None) -> Content:
-        """Run ``work``; a blob that is missing or altered is a bad record, a store that is away is not."""
-        try:
-            return work()
-        except Unreachable as fault:
-            raise CannotTell(str(fault)) from None
-        except NotFound:
-            raise bad(what, "it is not in the store", number, client) from None
-        except StoreError as fault:
-            raise bad(what, str(fault), number, client) from None
-
-    def _is_named(self, what: str, number: int, client: int | None) -> bool:
-        place = (number, client, what)
-        return any((remark.round, remark.client, remark.field) == place for remark in self.remarks)
-
-    def _remark(self, what: str, reason: str, number: int, client: int | None = None) -> None:
-        self.remarks.append(BadRecord(number, client, what, reason))
 
 
 def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
@@ -479,7 +361,3 @@ def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
 def void_rounds(records: Sequence[Record]) -> frozenset[int]:
     """Numbers of the rounds that disputes made void."""
     return frozenset(record.round for record in records if isinstance(record, Voided))
-
-
-def _recovered(inputs: RoundInputs, left_out: Collection[int] = ()) -> RecoveryRecord:
-    return recovered(inputs, released_shares(inputs), left_out)

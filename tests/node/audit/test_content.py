@@ -82,14 +82,14 @@ def test_what_was_said_in_a_round_that_fell_with_its_base_is_one_remark(tmp_path
     history.check(history.opened(2, history.lie))
     history.sealed()
     history.check(*history.records())
-    (remark,) = history.rules.remarks
+    (remark,) = history.rules.findings.remarks
     assert (remark.round, remark.field) == (2, "opened.model") and "missing" in remark.reason
 
 
 def test_a_round_that_ended_before_its_base_was_void_fell_with_it_too(tmp_path):
     history = History(tmp_path, {1})
     history.check(history.opened(2, bytes(32)), Skipped(AT, 2, 0), history.opened(3, history.lie))
-    assert [(each.round, each.field) for each in history.rules.remarks] == [(2, "opened.model")]
+    assert [(each.round, each.field) for each in history.rules.findings.remarks] == [(2, "opened.model")]
 
 
 def test_what_rests_on_a_closing_that_stands_is_a_bad_record(tmp_path):
