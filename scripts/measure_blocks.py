@@ -1,16 +1,16 @@
 """How many blocks and seconds a round takes with everybody present, phase by phase, on chains of several speeds.
 
-    python scripts/measure_blocks.py [--clients 5] [--rounds 5] [--seconds 1 12] [--out FILE]
+    python scripts/measure_blocks.py [--clients 5] [--rounds 5] [--seconds 1 12] [--out DIR]
 
 What runs is what people run: ``fedgrove network up --wait``, each member a process on this machine, on an anvil that
 makes a block every so many seconds. Training lies in the commit phase, between the last share and the last commitment.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from fedgrove.chain.history import capture
 from fedgrove.chain.networks import connect
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from measured_page import MADE
+from measured_page import write_results
 
 COMMAND = (str(Path(sys.executable).parent / "fedgrove"), "network")
 
@@ -80,13 +80,36 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, nargs="+", default=[1.0, 12.0])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/blocks"))
     options = parser.parse_args()
-    found = {"made": MADE, "runs": [measure(options.clients, options.rounds, each) for each in options.seconds]}
-    text = json.dumps(found, indent=1) + "\n"
-    if options.out:
-        options.out.write_text(text)
-    print(text)
+    for seconds in options.seconds:
+        found = measure(options.clients, options.rounds, seconds)
+        write_results(options.out, f"{options.clients}-clients-{seconds:g}s", {}, found, PAGE)
+
+
+def _row(found: Mapping[str, Any]) -> str:
+    rounds = found["rounds"]
+    cells = [f"{found['block seconds']:g} s", str(found["clients"]), str(len(rounds))]
+    for name in (*PHASES, "all"):
+        least, most = min(each[name] for each in rounds), max(each[name] for each in rounds)
+        cells.append(f"{least}" if least == most else f"{least} to {most}")
+    return " | ".join([*cells, str(min(each["phases that ended early"] for each in rounds))])
+
+
+PHASES = ("draw", "order", "share", "training", "recover", "close")
+PAGE = (
+    "Blocks of a round",
+    """Rounds in which everybody is present, all roles as processes of one machine (`fedgrove network up --wait`,
+digits, FedAvg): blocks from the opening to the closing, phase by phase. Training lies between the last share and the
+last commitment, together with the block that takes the commitments. The next round is opened in the block after a
+closing, or a little later.
+
+Where no phase could end early, a round lasted as long as the windows of draw, share and commit: that row was measured
+with the commit that it names.
+""",
+    f"a block every | clients | rounds | {' | '.join(PHASES)} | all | phases that ended early",
+    _row,
+)
 
 
 if __name__ == "__main__":
