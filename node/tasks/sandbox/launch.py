@@ -28,8 +28,11 @@ class Launched:
     complaints: IO[bytes]
 
     def complaint(self) -> str:
-        """The last line that it wrote to its standard error."""
-        return _last_line(self.complaints)
+        """The last line that it wrote to its standard error; nothing once it is closed."""
+        try:
+            return _last_line(self.complaints)
+        except ValueError:
+            return ""
 
     def close(self) -> None:
         """Wait a little for its end, else kill it with everything that it started."""

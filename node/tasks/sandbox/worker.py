@@ -10,6 +10,7 @@ runs and killed once it has answered, so that nothing of a job is there for the 
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class Reply:
 
 
 class Worker:
-    """Jobs of one task on one source of data. Not for several threads at once.
+    """Jobs of one task on one source of data. Not for several threads at once, but any may close it during a job.
 
     Parameters
     ----------
@@ -72,6 +73,7 @@ class Worker:
         refuse_private(self._outside, private)
         self._settings = _settings(mode, self._outside, limits or JobLimits(), tuple(preload))
         self._attached: Attached | None = None
+        self._closing = threading.Lock()
 
     def __enter__(self) -> "Worker":
         return self
@@ -85,10 +87,11 @@ class Worker:
             self._attached = Attached.start(self._settings, self._outside)
 
     def close(self) -> None:
-        """End the warm process."""
-        if self._attached is not None:
-            self._attached.close()
-            self._attached = None
+        """End the warm process, and with it a job that runs."""
+        with self._closing:
+            attached, self._attached = self._attached, None
+        if attached is not None:
+            attached.close()
 
     def run(
         self,

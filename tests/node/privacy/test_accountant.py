@@ -140,7 +140,7 @@ from fedgrove.node.privacy.accountant import GaussianRelease, affords
 assert affords([GaussianRelease(4.0, 1.0, 3)], 8.0, 1e-5)
 assert not {"scipy", "dp_accounting"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
 
 
 def test_the_library_says_nothing_on_stderr():
@@ -149,5 +149,5 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_
 epsilon_of([GaussianRelease(1.0, 0.1, 3)], 1e-5)
 noise_for(10, 0.1, 8.0, 1e-5)
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=300)
     assert not result.stderr and not result.stdout
