@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eth_utils import keccak, to_checksum_address
+from fedgrove.chain.access import Paid
 from fedgrove.chain.block_rlp import receipt_rlp, transaction_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import AnswerTooLarge, Endpoint, Lacking, RpcError
@@ -132,6 +133,20 @@ def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
     if keccak(raw) != transaction:
         raise MalformedAnswer("another transaction")
     return raw
+
+
+def paid_by(node: Endpoint, transactions: Sequence[bytes]) -> list[Paid | None]:
+    """What transactions cost by their receipts; None where the node has none."""
+    calls = [("eth_getTransactionReceipt", ("0x" + transaction.hex(),)) for transaction in transactions]
+    return [None if receipt is None else _paid(receipt) for receipt in node.requests(calls)]
+
+
+def _paid(receipt: dict) -> Paid:
+    gas = to_int(receipt["gasUsed"])
+    # Rollups also charge for what they post to another chain; those of the OP stack state it as l1Fee.
+    posted = to_int(receipt.get("l1Fee") or "0x0")
+    sender = to_checksum_address(to_bytes(receipt["from"], 20))
+    return Paid(sender, gas, gas * to_int(receipt["effectiveGasPrice"]) + posted)
 
 
 def _log(item: dict) -> Log:
