@@ -55,7 +55,7 @@ def status(
 ) -> int:
     """Show the round and phase, who has acted, whom the round waits for, until which block and about when.
 
-    What the records have cost so far, and per round. For an account: why its last round did not count, what it paid,
+    Costs so far and per round follow from the receipts. For an account: why its last round did not count, what it paid,
     and for how many rounds its balance pays.
 
     Example: fedgrove status --config federation.toml
