@@ -34,6 +34,15 @@ class Mined:
     contract: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a transaction in a block cost: its checksummed sender, gas, and the whole fee in wei."""
+
+    sender: str
+    gas_used: int
+    fee: int
+
+
 class Network(ABC):
     """A chain that one can read, send to and, if it is a test chain, mine on. Use it as a context manager.
 
@@ -155,6 +164,10 @@ class Network(ABC):
     @abstractmethod
     def mined(self, transaction: bytes) -> Mined | None:
         """Receipt of a transaction; None while it is not in a block."""
+
+    @abstractmethod
+    def paid(self, transactions: Sequence[bytes]) -> list[Paid | None]:
+        """What these transactions cost, in their order; None where the node has no receipt. Nothing of it is proven."""
 
     @abstractmethod
     def knows(self, transaction: bytes) -> bool:

@@ -17,6 +17,10 @@ from trie import HexaryTrie
 
 MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4
+SIGNED_KINDS = range(5)
+DEPOSIT = 0x7E
+"""EIP-2718 types of Ethereum's signed transactions, and of the OP stack's deposits, which nobody signs there."""
+
 # What a block's limit of gas allows is for the chain to say; whoever answers is bounded already (``endpoints``).
 MAX_DATA_BYTES = 1 << 25
 _EMPTY_ROOT = keccak(rlp_bytes(b""))
@@ -49,7 +53,10 @@ def receipt_rlp(receipt: dict[str, Any]) -> bytes:
     """EIP-2718 encoding of a receipt (EIP-658 status)."""
     logs = [_log(log) for log in receipt["logs"]]
     body = [to_int(receipt["status"]), to_int(receipt["cumulativeGasUsed"]), to_bytes(receipt["logsBloom"], 256), logs]
-    return _typed(to_int(receipt.get("type", "0x0")), body)
+    kind = to_int(receipt.get("type", "0x0"))
+    if kind == DEPOSIT and receipt.get("depositReceiptVersion") is not None:  # since the fork Canyon
+        body += [to_int(receipt["depositNonce"]), to_int(receipt["depositReceiptVersion"])]
+    return _typed(kind, body)
 
 
 def _log(log: dict[str, Any]) -> list:
@@ -57,9 +64,16 @@ def _log(log: dict[str, Any]) -> list:
     return [to_bytes(log["address"], 20), topics, to_bytes(log["data"], most=MAX_DATA_BYTES)]
 
 
+def kind_of(fields: dict[str, Any]) -> int:
+    """EIP-2718 type of a transaction that a node describes."""
+    return to_int(fields.get("type", "0x0"))
+
+
 def transaction_rlp(fields: dict[str, Any]) -> bytes:
-    """EIP-2718 encoding of a signed transaction of types 0 to 4; its Keccak hash is the transaction's hash."""
-    kind = to_int(fields.get("type", "0x0"))
+    """EIP-2718 encoding of a transaction of types 0 to 4, or a deposit; its Keccak hash is the transaction's hash."""
+    kind = kind_of(fields)
+    if kind == DEPOSIT:
+        return _deposit(fields)
     to = to_bytes(fields["to"], 20) if fields.get("to") else b""
     numbers = {name: to_int(fields[name]) for name in ("nonce", "gas", "value")}
     data = to_bytes(fields["input"], most=MAX_DATA_BYTES)
@@ -72,6 +86,15 @@ def transaction_rlp(fields: dict[str, Any]) -> bytes:
     head += [numbers["gas"], to, numbers["value"], data]
     parity = [to_int(fields["yParity"] if "yParity" in fields else fields["v"]), *signature]
     return _typed(kind, [*head, _access_list(fields), *_later_parts(kind, fields), *parity])
+
+
+def _deposit(fields: dict[str, Any]) -> bytes:
+    source, sender = to_bytes(fields["sourceHash"], 32), to_bytes(fields["from"], 20)
+    to = to_bytes(fields["to"], 20) if fields.get("to") else b""
+    numbers = [to_int(fields.get("mint") or "0x0"), to_int(fields["value"]), to_int(fields["gas"])]
+    is_system = int(fields.get("isSystemTx") is True)
+    data = to_bytes(fields["input"], most=MAX_DATA_BYTES)
+    return _typed(DEPOSIT, [source, sender, to, *numbers, is_system, data])
 
 
 def _prices(kind: int, fields: dict[str, Any]) -> list[int]:
@@ -128,7 +151,9 @@ def decode_receipt(encoded: bytes) -> DecodedReceipt:
     """Read an EIP-2718 receipt. Raises ValueError on anything else."""
     try:
         kind = type_of(encoded)
-        status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
+        status, gas, bloom, logs, *further = rlp.decode(encoded[1:] if kind else encoded)
+        if further and kind in SIGNED_KINDS:
+            raise ValueError("a receipt with too many fields")
         if status not in (b"", b"\x01") or not isinstance(gas, bytes) or not _is_word(bloom, 256):
             raise ValueError("a malformed receipt")
         for address, topics, data in logs:

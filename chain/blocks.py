@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain.authors import author_of, incomplete
-from fedgrove.chain.block_rlp import DecodedReceipt, bloom_of, decode_header, decode_receipt, trie_root, type_of
+from fedgrove.chain.block_rlp import (
+    SIGNED_KINDS,
+    DecodedReceipt,
+    bloom_of,
+    decode_header,
+    decode_receipt,
+    trie_root,
+    type_of,
+)
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ChainError, InvalidLog
 from fedgrove.chain.events import decode_from
@@ -146,7 +154,7 @@ def calls_of(number: int, body: Body, deployment: Deployment) -> Iterator[Call]:
         # (4) it took effect, and left all that it must
         if logs and not receipt.succeeded:
             raise BadHistory(number, "a record lies in a transaction that failed")
-        if logs or (receipt.succeeded and any(address in raw for address in addresses)):
+        if logs or (receipt.succeeded and type_of(raw) in SIGNED_KINDS and any(each in raw for each in addresses)):
             signed = decoded_transaction(number, raw)
             records = tuple(records_in(number, signed, logs, deployment))
             if records:
@@ -170,7 +178,13 @@ def records_in(
 
 
 def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
-    """A transaction of a block; raises BadHistory for what is none, or has no valid signature."""
+    """A transaction that left a record; raises BadHistory for what is none, or has no valid signature.
+
+    Also for one of a type without a signature, as the OP stack's deposits: its record would be nobody's word.
+    """
+    kind = type_of(raw)
+    if kind not in SIGNED_KINDS:
+        raise BadHistory(number, f"a record lies in a transaction of type {kind:#x}, which no member can have signed")
     try:
         return decode_transaction(raw)
     except ValueError:

@@ -7,7 +7,7 @@ data of a revert.
 import threading
 from collections.abc import Sequence
 
-from eth.abc import BlockAPI, ReceiptAPI
+from eth.abc import BlockAPI, ReceiptAPI, SignedTransactionAPI
 from eth.chains.base import Chain
 from eth.exceptions import HeaderNotFound
 from eth.vm.message import Message
@@ -15,7 +15,7 @@ from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
-from fedgrove.chain.access import Mined, Network
+from fedgrove.chain.access import Mined, Network, Paid
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.records import Log, Position
@@ -123,17 +123,29 @@ class EmbeddedNetwork(Network):
             return sent
 
     def mined(self, transaction: bytes) -> Mined | None:
-        with self._lock:
-            number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
-            block = self._block(number)
-            receipts, fields = self._receipts(block), block.transactions[index]
-        before = receipts[index - 1].gas_used if index else 0
-        receipt = receipts[index]
+        block, fields, receipt, gas = self._found(transaction)
         contract = None
         if not fields.to:
             contract = to_checksum_address(_created(fields.sender, fields.nonce))
-        succeeded = receipt.state_root == b"\x01"
-        return Mined(transaction, number, receipt.gas_used - before, succeeded, contract)
+        return Mined(transaction, block.number, gas, receipt.state_root == b"\x01", contract)
+
+    def paid(self, transactions: Sequence[bytes]) -> list[Paid | None]:
+        return list(map(self._paid, transactions))
+
+    def _paid(self, transaction: bytes) -> Paid:
+        block, fields, _, gas = self._found(transaction)
+        base = block.header.base_fee_per_gas or 0
+        price = min(fields.max_fee_per_gas, base + fields.max_priority_fee_per_gas)
+        return Paid(to_checksum_address(fields.sender), gas, gas * price)
+
+    def _found(self, transaction: bytes) -> tuple[BlockAPI, SignedTransactionAPI, ReceiptAPI, int]:
+        """A transaction's block, itself, its receipt, and the gas that it used."""
+        with self._lock:
+            number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
+            block = self._block(number)
+            receipts = self._receipts(block)
+        before = receipts[index - 1].gas_used if index else 0
+        return block, block.transactions[index], receipts[index], receipts[index].gas_used - before
 
     def knows(self, transaction: bytes) -> bool:
         # A transaction is in a block as soon as it is sent, and no block is ever abandoned.

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Mined, Network
+from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Mined, Network, Paid
 from fedgrove.chain.block_rlp import header_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import MAX_LAG_BLOCKS, Endpoints, RpcError, origin_of
@@ -31,6 +31,7 @@ from fedgrove.chain.rpc_reading import (
     head_of,
     latest,
     logs_of,
+    paid_by,
     parts_of,
     place_of,
     signed_transaction,
@@ -223,6 +224,9 @@ class RpcNetwork(Network):
     def mined(self, transaction: bytes) -> Mined | None:
         method, name = "eth_getTransactionReceipt", "0x" + transaction.hex()
         return self._read(lambda receipt: None if receipt is None else _mined(transaction, receipt), method, name)
+
+    def paid(self, transactions: Sequence[bytes]) -> list[Paid | None]:
+        return self._endpoints.ask(lambda node: paid_by(node, transactions))
 
     def knows(self, transaction: bytes) -> bool:
         return self.request("eth_getTransactionByHash", "0x" + transaction.hex()) is not None

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from eth_utils import keccak, to_checksum_address
-from fedgrove.chain.block_rlp import receipt_rlp, transaction_rlp
+from fedgrove.chain.access import Paid
+from fedgrove.chain.block_rlp import DEPOSIT, SIGNED_KINDS, kind_of, receipt_rlp, transaction_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoints import AnswerTooLarge, Endpoint, Lacking, RpcError
 from fedgrove.chain.fees import BLOCKS, PERCENTILE, FeeHistory
@@ -95,10 +96,26 @@ def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
             waiting[:0] = [batch[:half], batch[half:]]
             continue
         found += [
-            Body(tuple(map(transaction_rlp, block["transactions"])), tuple(map(receipt_rlp, of_block)))
+            Body(transactions_of(node, block["transactions"]), tuple(map(receipt_rlp, of_block)))
             for block, of_block in zip(blocks, receipts, strict=True)
         ]
     return found
+
+
+def transactions_of(node: Endpoint, listed: Sequence[dict]) -> tuple[bytes, ...]:
+    """The EIP-2718 encodings of a block's transactions; of types that are not known here, as the node has them.
+
+    A chain may have types of its own. Whoever hashes the block sees whether the node's bytes are the chain's.
+    """
+    own = [fields for fields in listed if kind_of(fields) not in (*SIGNED_KINDS, DEPOSIT)]
+    calls = [("eth_getRawTransactionByHash", (fields["hash"],)) for fields in own]
+    try:
+        raw = {call[1][0]: to_bytes(each) for call, each in zip(calls, node.requests(calls), strict=True)}
+    except RpcError as fault:
+        kind = f"{kind_of(own[0]):#x}"
+        what = f"has transactions of type {kind} and refuses eth_getRawTransactionByHash ({fault.message[:200]})"
+        raise Lacking(what, "use another node") from None
+    return tuple(raw[each["hash"]] if each.get("hash") in raw else transaction_rlp(each) for each in listed)
 
 
 def parts_of(node: Endpoint, calls: Sequence[tuple[str, tuple]]) -> list[Any]:
@@ -128,10 +145,24 @@ def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
     fields = node.request("eth_getTransactionByHash", "0x" + transaction.hex())
     if fields is None:
         raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
-    raw = transaction_rlp(fields)
+    [raw] = transactions_of(node, [fields])
     if keccak(raw) != transaction:
         raise MalformedAnswer("another transaction")
     return raw
+
+
+def paid_by(node: Endpoint, transactions: Sequence[bytes]) -> list[Paid | None]:
+    """What transactions cost by their receipts; None where the node has none."""
+    calls = [("eth_getTransactionReceipt", ("0x" + transaction.hex(),)) for transaction in transactions]
+    return [None if receipt is None else _paid(receipt) for receipt in node.requests(calls)]
+
+
+def _paid(receipt: dict) -> Paid:
+    gas = to_int(receipt["gasUsed"])
+    # Rollups also charge for what they post to another chain; those of the OP stack state it as l1Fee.
+    posted = to_int(receipt.get("l1Fee") or "0x0")
+    sender = to_checksum_address(to_bytes(receipt["from"], 20))
+    return Paid(sender, gas, gas * to_int(receipt["effectiveGasPrice"]) + posted)
 
 
 def _log(item: dict) -> Log:

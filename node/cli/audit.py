@@ -20,7 +20,7 @@ from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
 from fedgrove.node.cli.histories import live_federation
-from fedgrove.node.cli.output import CommandError, complain, console, print_json
+from fedgrove.node.cli.output import CommandError, complain, console, print_json, report
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
 from fedgrove.node.cli.stores import open_content
@@ -127,13 +127,16 @@ def run(
 def export(
     directory: Annotated[Path, typer.Argument(help="A run's directory.")],
     target: Annotated[Path, typer.Argument(help="The CAR file to write.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print file, size and root to stdout as JSON.")] = False,
 ) -> int:
     """Write one CAR file with the ledger's history and every blob.
 
     Example: fedgrove audit export runs/first first.car
     """
     root = export_car(directory, target)
-    console.print(f"wrote {target} ({target.stat().st_size:,} bytes), root {root}")
+    size = target.stat().st_size
+    document = {"file": str(target), "bytes": size, "root": f"{root}"}
+    report(document, f"wrote {target} ({size:,} bytes), root {root}", as_json)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -9,6 +10,7 @@ import typer
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
+from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
@@ -59,6 +61,7 @@ def demo(
         bool, typer.Option("--explorer", help="Serve pages that show the run live, and print their address.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
+    log_to: LogTo = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
 ) -> int:
     """Run a whole federation on this machine and audit it.
@@ -70,6 +73,7 @@ def demo(
 
     if explorer:
         check_installed()
+    targets = log_targets(log_to)
     masks = cast(Literal["bbtsa", "pairwise"], masking)
     plan = DemoPlan(clients, rounds, alpha, "", masks, drop, seed, workers, epsilon, method, held_out, patience)
     request = DemoRequest(
@@ -86,6 +90,8 @@ def demo(
         explorer=explorer,
     )
     with ExitStack() as stack:
+        logs = stack.enter_context(opened_logs(targets, complain))
+        request = replace(request, figures=logs.write if logs else None)
         directory = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         display = stack.enter_context(DemoDisplay(plan.ledger_rounds))
         try:

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from fedgrove.node.cli.extras import require
-from fedgrove.node.cli.output import CommandError, console
+from fedgrove.node.cli.output import CommandError, flush, report
 
 if TYPE_CHECKING:
     from fedgrove.node.explorer.sources import Source
@@ -28,6 +29,9 @@ def explorer(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8600,
     index: Annotated[Path | None, typer.Option(help="Folder of the indexes; by default in the user's cache.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address, or what --export wrote, to stdout as JSON.")
+    ] = False,
 ) -> int:
     """Serve pages that show a training history and check it, until stopped; or write them to publish.
 
@@ -46,7 +50,9 @@ def explorer(
     if history is None and not (rpc and ledger and store):
         raise CommandError("give all of --rpc, --ledger and --store")
     with _source(history, rpc, ledger, store, from_block) as source:
-        return _export(source, export, blob_mib << 20, index) if export else _serve(source, host, port, index)
+        if export:
+            return _export(source, export, blob_mib << 20, index, as_json)
+        return _serve(source, host, port, index, as_json)
 
 
 def check_installed() -> None:
@@ -81,7 +87,7 @@ def _source(
         yield LiveSource(network, deployment, content, ", ".join(rpc), command)
 
 
-def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
+def _serve(source: "Source", host: str, port: int, index: Path | None, as_json: bool) -> int:
     from fedgrove.node.explorer.cache import open_index
     from fedgrove.node.explorer.server import serving
     from fedgrove.node.explorer.watch import IndexWatch
@@ -89,7 +95,8 @@ def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
     with open_index(source, index) as found, IndexWatch(source, found) as watch:
         try:
             with serving(watch, host, port) as address:
-                console.print(f"explorer: {address}  (Ctrl-C ends it)", markup=False)
+                report({"explorer": address}, f"explorer: {address}  (Ctrl-C ends it)", as_json)
+                flush()
                 while True:
                     time.sleep(3600)
         except OSError as fault:
@@ -98,7 +105,7 @@ def _serve(source: "Source", host: str, port: int, index: Path | None) -> int:
             return 0
 
 
-def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None) -> int:
+def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None, as_json: bool) -> int:
     from fedgrove.node.explorer.cache import open_index
     from fedgrove.node.explorer.export import export
     from fedgrove.node.explorer.watch import IndexWatch
@@ -113,8 +120,9 @@ def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None)
         if waiting:
             raise CommandError(f"nothing was written: {waiting}")
         written = export(watch, target, blob_bytes)
-    console.print(f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}")
-    console.print(f"audit: {_audit_says(sight)}", soft_wrap=True, markup=False)
+    sentence = f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}"
+    document = {"folder": str(target), **asdict(written), "audit": _audit_says(sight)}
+    report(document, f"{sentence}\naudit: {_audit_says(sight)}", as_json)
     return sight.verdict.exit_code if sight.verdict and not sight.audit_waiting else 2
 
 

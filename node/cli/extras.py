@@ -9,6 +9,8 @@ EXTRAS = {
     "learning": ("torch", "sklearn", "dp_accounting"),
     "kmeans": ("flint",),
     "explorer": ("fastapi", "uvicorn", "jinja2"),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow",),
     "devnet": ("torch", "sklearn", "flint", "dp_accounting", "eth_tester", "eth"),
     "lab": ("torch", "sklearn", "flint", "dp_accounting", "eth_tester", "eth", "matplotlib", "distributed"),
 }

@@ -7,7 +7,8 @@ import typer
 from fedgrove.chain.keys import Keys, backup, load, restore, save
 from fedgrove.node.audit.pins import HeadStatement
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.output import CommandError, read_password, report
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.methods.terms import load_config
 
@@ -24,7 +25,7 @@ Keystore = Annotated[Path, typer.Argument(help="The keystore file.")]
 
 
 @app.command("new")
-def new(keystore: Keystore, password_file: PasswordFile = None) -> int:
+def new(keystore: Keystore, password_file: PasswordFile = None, as_json: JsonFlag = False) -> int:
     """Create a keystore with a fresh account, VRF, mailbox and storage key.
 
     Example: fedgrove keys new alice.json
@@ -33,28 +34,24 @@ def new(keystore: Keystore, password_file: PasswordFile = None) -> int:
         raise CommandError(f"{keystore} already exists: it was not changed, give another file")
     keys = Keys.generate()
     save(keystore, keys, read_password(password_file, confirm=True))
-    console.print(f"wrote {keystore} for account {keys.address}; back it up with `fedgrove keys backup`")
+    sentence = f"wrote {keystore} for account {keys.address}; back it up with `fedgrove keys backup`"
+    report({"keystore": str(keystore), **_public(keys)}, sentence, as_json)
     return 0
 
 
 @app.command("show")
-def show(
-    keystore: Keystore,
-    password_file: PasswordFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
-) -> int:
+def show(keystore: Keystore, password_file: PasswordFile = None, as_json: JsonFlag = False) -> int:
     """Show the public parts: account, VRF key, mailbox key.
 
     Example: fedgrove keys show alice.json
     """
-    keys = load(keystore, read_password(password_file))
-    public = {"account": keys.address, "vrf": keys.vrf_public.hex(), "mailbox": keys.mailbox_public.hex()}
-    if as_json:
-        print_json(public)
-    else:
-        for name, value in public.items():
-            console.print(f"{name:8} {value}")
+    public = _public(load(keystore, read_password(password_file)))
+    report(public, "\n".join(f"{name:8} {value}" for name, value in public.items()), as_json)
     return 0
+
+
+def _public(keys: Keys) -> dict[str, str]:
+    return {"account": keys.address, "vrf": keys.vrf_public.hex(), "mailbox": keys.mailbox_public.hex()}
 
 
 @app.command("backup")
@@ -63,6 +60,7 @@ def back_up(
     target: Annotated[Path, typer.Argument(help="The backup file to write.")],
     password_file: PasswordFile = None,
     backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Write an encrypted backup under its own password.
 
@@ -70,7 +68,7 @@ def back_up(
     """
     password = read_password(password_file)
     backup(keystore, password, target, read_password(backup_password_file, confirm=True, what="backup"))
-    console.print(f"wrote {target}: keep it and its password in separate places")
+    report({"backup": str(target)}, f"wrote {target}: keep it and its password in separate places", as_json)
     return 0
 
 
@@ -80,6 +78,7 @@ def restore_keys(
     keystore: Annotated[Path, typer.Argument(help="The keystore file to write.")],
     password_file: PasswordFile = None,
     backup_password_file: Annotated[Path | None, typer.Option(help="File with the backup's own password.")] = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Restore a keystore from a backup; an existing file is never replaced.
 
@@ -91,7 +90,8 @@ def restore_keys(
         keystore,
         read_password(password_file, confirm=True),
     )
-    console.print(f"restored account {keys.address} to {keystore}")
+    sentence = f"restored account {keys.address} to {keystore}"
+    report({"keystore": str(keystore), **_public(keys)}, sentence, as_json)
     return 0
 
 
@@ -101,6 +101,7 @@ def attest(
     config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
     target: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("head.json"),
     password_file: PasswordFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Sign the head of the federation's chain as this node sees it, so that others can compare a history with it.
 
@@ -115,7 +116,8 @@ def attest(
         place = (ledger.chain_id, ledger.address, block, ledger.block_hash(block))
     statement = HeadStatement.sign(keys.account, *place)
     write_atomically(target, statement.to_bytes())
-    console.print(f"wrote {target}: block {block}, hash 0x{statement.block_hash}", soft_wrap=True)
+    sentence = f"wrote {target}: block {block}, hash 0x{statement.block_hash}"
+    report({"file": str(target), "block": block, "hash": f"0x{statement.block_hash}"}, sentence, as_json)
     return 0
 
 
@@ -125,6 +127,7 @@ def rotate(
     config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
     which: Annotated[str, typer.Option(help="vrf or mailbox.")],
     password_file: PasswordFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Replace the VRF or the mailbox key, in the keystore first and then on the ledger.
 
@@ -143,5 +146,5 @@ def rotate(
         save(keystore, fresh, password)
         rotate_on_ledger = ledger.rotate_vrf_key if which == "vrf" else ledger.rotate_mailbox_key
         rotate_on_ledger(fresh)
-    console.print(f"rotated the {which} key of account {keys.address}")
+    report({"rotated": which, **_public(fresh)}, f"rotated the {which} key of account {keys.address}", as_json)
     return 0

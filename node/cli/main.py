@@ -41,6 +41,7 @@ COMMANDS = {
     "attack": "fedgrove.node.cli.attack:attack",
     "bench": "fedgrove.node.cli.bench:app",
     "doctor": "fedgrove.node.cli.doctor:doctor",
+    "estimate": "fedgrove.node.cli.estimate:estimate",
     "completion": "fedgrove.node.cli.completion:completion",
 }
 

@@ -12,7 +12,8 @@ from fedgrove.chain.keys import load
 from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.output import CommandError, console, print_json, read_password
+from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.output import CommandError, read_password, report
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
@@ -31,7 +32,6 @@ KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore fi
 PasswordFile = Annotated[
     Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
 ]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 
 
 def deploy(
@@ -79,10 +79,7 @@ def deploy(
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
     added = "\n".join([*start, "", "[network]", *lines, ""])
     write_atomically(config, config.read_bytes() + added.encode(), mode)
-    if as_json:
-        print_json(addresses)
-    else:
-        console.print(f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}")
+    report(addresses, f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}", as_json)
     return 0
 
 
@@ -142,10 +139,9 @@ def register(
     with open_ledger(config, keys) as ledger:
         ledger.register(keys)
         client = ledger.client_of(keys.address)
-    if as_json:
-        print_json({"account": keys.address, "client": client.client, "active_from": client.active_from})
-    else:
-        console.print(f"account {keys.address} is client {client.client}, active from block {client.active_from}")
+    document = {"account": keys.address, "client": client.client, "active_from": client.active_from}
+    sentence = f"account {keys.address} is client {client.client}, active from block {client.active_from}"
+    report(document, sentence, as_json)
     return 0
 
 
@@ -155,6 +151,7 @@ def approve(
     keystore: KeystoreFile,
     revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the approval instead.")] = False,
     password_file: PasswordFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Approve a member, where membership is approved by the federation's admin; before or after it registers.
 
@@ -166,5 +163,5 @@ def approve(
     with open_ledger(config, keys) as ledger:
         act = ledger.revoke if revoke else ledger.approve
         act(account)
-    console.print(f"{'revoked' if revoke else 'approved'} {account}", soft_wrap=True)
+    report({"account": account, "approved": not revoke}, f"{'revoked' if revoke else 'approved'} {account}", as_json)
     return 0

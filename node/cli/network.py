@@ -11,8 +11,8 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.extras import missing
 from fedgrove.node.cli.network_options import check_method, check_plan, check_same, check_task, given, sentences
-from fedgrove.node.cli.options import Epsilon, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox
+from fedgrove.node.cli.output import CommandError, console, print_json, report
 from fedgrove.node.cli.points import points_by_name
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
@@ -35,7 +35,6 @@ app = typer.Typer(
 )
 
 Directory = Annotated[Path, typer.Option("--dir", help="The testnet's directory.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 _HERE = Path("testnet")
 _ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, and at no other time
 
@@ -83,6 +82,7 @@ def up(
         bool | None, typer.Option(help="Serve the explorer; by default, if fedgrove[explorer] is installed.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Start a testnet, or resume one where it stopped.
 
@@ -142,8 +142,11 @@ def up(
         pages = explorer_url(read_record(layout))
         if pages:
             console.print(f"watch: {pages}", soft_wrap=True)
-        if wait:
-            return _wait(layout)
+        ended = _wait(layout) if wait else None
+    if as_json:
+        print_json({"directory": str(layout.root), "started": fresh, "explorer": pages, "ended": ended})
+    if ended is not None:
+        return 0 if ended else 1
     console.print(f"look:  fedgrove network status --dir {directory}", soft_wrap=True)
     console.print(f"end:   fedgrove network down --dir {directory}", soft_wrap=True)
     return 0
@@ -153,6 +156,7 @@ def up(
 def down(
     directory: Directory = _HERE,
     remove: Annotated[bool, typer.Option("--delete", help="Also remove the directory, with keys and history.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Stop every process of a testnet; the directory stays, and `up` resumes from there.
 
@@ -161,10 +165,11 @@ def down(
     layout = _layout(directory)
     with sentences(1):
         ended = take_down(layout)
-        console.print(f"ended {ended} processes" if ended else f"nothing was running in {directory}", soft_wrap=True)
         if remove:
             delete(layout)
-            console.print(f"removed {directory}", soft_wrap=True)
+    sentence = f"ended {ended} processes" if ended else f"nothing was running in {directory}"
+    removed = f"\nremoved {directory}" if remove else ""
+    report({"directory": str(layout.root), "ended": ended, "removed": remove}, sentence + removed, as_json)
     return 0
 
 
@@ -195,12 +200,12 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
     return 0 if running is not None and running.sound and stands is not None else 1
 
 
-def _wait(layout: TestnetPaths) -> int:
-    if wait_until_ended(layout, console.print):
-        console.print("the federation has ended")
-        return 0
-    console.print(f"a process failed too often: see the logs in {layout.logs}", soft_wrap=True)
-    return 1
+def _wait(layout: TestnetPaths) -> bool:
+    """Whether all rounds were run."""
+    ended = wait_until_ended(layout, console.print)
+    failed = f"a process failed too often: see the logs in {layout.logs}"
+    console.print("the federation has ended" if ended else failed, soft_wrap=True)
+    return ended
 
 
 def _document(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> dict:

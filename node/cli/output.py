@@ -84,6 +84,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, sort_keys=True))
 
 
+def report(document: dict[str, Any], sentence: str, as_json: bool) -> None:
+    """Print what a command did: a document to stdout for machines, or a sentence to stderr for people."""
+    if as_json:
+        print_json(document)
+    else:
+        console.print(sentence, soft_wrap=True, markup=False)
+
+
 def read_seeds(text: str) -> list[int]:
     """Whole numbers with commas, each once."""
     words = [word.strip() for word in text.split(",")]

@@ -22,6 +22,7 @@ from fedgrove.node.base.files import AlreadyInUse, exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.device import check_device
+from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs, watched_rounds
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
@@ -31,6 +32,7 @@ from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
 from fedgrove.node.roles.logs import ServiceLog
@@ -121,6 +123,7 @@ def coordinator(
     members: Annotated[int, typer.Option(min=0, help="Open the first round when this many are active; 0: quorum.")] = 0,
     once: Once = False,
     metrics_port: MetricsPort = 0,
+    log_to: LogTo = None,
     password_file: PasswordFile = None,
 ) -> int:
     """Run the coordinator of a federation, or a stand-by, until the last round has ended.
@@ -131,13 +134,15 @@ def coordinator(
 
     terms, reach = load_config(config)
     keys = load(keystore, read_password(password_file))
-    aides = _aides(terms, keys, data, standby)
+    aides, targets = _aides(terms, keys, data, standby), log_targets(log_to)
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
         place = _arrive(stack, config, (terms, reach), keys, name)
+        logs = stack.enter_context(opened_logs(targets, lambda sentence: place.log.write("warning", sentence)))
+        watch = watched_rounds(logs, place.store, place.ledger.address)
         if standby:
-            return _serve(stack, place, reach, {name: _standby(place, terms, reach, aides)}, once, metrics_port)
+            return _serve(stack, place, reach, {name: _standby(place, terms, reach, aides)}, once, metrics_port, watch)
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
@@ -146,7 +151,7 @@ def coordinator(
             aides = Aides(approved_data(stack, terms, place.store, data, *own, given_bases(base)).evaluate)
         where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
-        return _serve(stack, place, reach, {name: role}, once, metrics_port)
+        return _serve(stack, place, reach, {name: role}, once, metrics_port, watch)
 
 
 @dataclass(frozen=True)
@@ -231,6 +236,7 @@ def _serve(
     roles: Mapping[str, Role],
     once: bool,
     metrics_port: int,
+    watch: Callable[[Rounds], None] = lambda rounds: None,
 ) -> int:
     metrics = ServiceMetrics()
     if metrics_port:
@@ -241,7 +247,7 @@ def _serve(
         stack.callback(metrics.close)
     heads = stack.enter_context(Heads(reach.rpc, reach.websocket))
     try:
-        Service(roles, heads, place.log, metrics, reach.patience_seconds, once).run()
+        Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
     except TwinRunning as fault:

@@ -10,8 +10,10 @@ from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.base.nested_tables import Tables, nested
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.cli.bases import BaseOptions, given_bases
+from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
+from fedgrove.node.cli.logged_rounds import LoggedRounds
 from fedgrove.node.cli.options import Sandbox
-from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
+from fedgrove.node.cli.output import FAILED, CommandError, complain, console, print_json, read_seeds
 from fedgrove.node.cli.simulated_runs import print_runs
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.lab.simulation.executors import NoExecutor
@@ -66,6 +68,7 @@ def simulate(
     workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 starts one per core.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    log_to: LogTo = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records to stdout.")] = False,
 ) -> None:
     """Train many clients on this machine's cores or on a cluster; the same plan gives the same bytes anywhere.
@@ -88,9 +91,10 @@ def simulate(
         raise CommandError("--resume needs --out, the directory of the run to go on with")
     numbers = [given.plan.seed] if seeds is None else read_seeds(seeds)
     plans = [given.plan.with_seed(number) for number in numbers]
-    bases = given_bases(base)
+    bases, targets = given_bases(base), log_targets(log_to)
+    request = SimulationRequest(given, plans, data_dir, sandbox, executor, workers, out, resume, bases)
     try:
-        runs = _run_all(SimulationRequest(given, plans, data_dir, sandbox, executor, workers, out, resume, bases))
+        runs = _run_all(request, targets)
     except InvalidPlan as mistake:
         raise CommandError(f"{plan}: {mistake}" if plan else str(mistake)) from None
     if as_json:
@@ -99,12 +103,12 @@ def simulate(
         print_runs(runs)
 
 
-def _run_all(request: SimulationRequest) -> list[SimulatedRun]:
+def _run_all(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
     """Run one plan after the other, and draw the figures; every end of a run in one sentence."""
     out = request.out
     go_on = f"; what is done is kept in {out}, --resume goes on" if out else ""
     try:
-        return _run_on(request)
+        return _run_on(request, targets)
     except (NoExecutor, InvalidCheckpoint, AlreadyInUse) as mistake:
         raise CommandError(str(mistake)) from None
     except OSError as fault:
@@ -115,8 +119,9 @@ def _run_all(request: SimulationRequest) -> list[SimulatedRun]:
         raise CommandError(f"stopped{go_on}", 130) from None
 
 
-def _run_on(request: SimulationRequest) -> list[SimulatedRun]:
+def _run_on(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
     with ExitStack() as stack:
+        logs = stack.enter_context(opened_logs(targets, complain))
         session = stack.enter_context(open_session(request))
         # Imported here, when the workers have been started: these bring torch.
         from fedgrove.node.cli.rounds_progress import RoundsDisplay
@@ -124,8 +129,9 @@ def _run_on(request: SimulationRequest) -> list[SimulatedRun]:
         from fedgrove.node.learning.training import DivergedTraining
 
         display = stack.enter_context(RoundsDisplay(sum(plan.rounds for plan in request.plans)))
+        watcher = LoggedRounds(display, logs)
         try:
-            runs = [session.run(plan, display) for plan in request.plans]
+            runs = [session.run(plan, watcher) for plan in request.plans]
         except (DivergedTraining, SimulationFailed, TaskFailed) as fault:
             raise CommandError(str(fault), FAILED) from None
         if request.out is not None:

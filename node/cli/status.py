@@ -16,9 +16,11 @@ from fedgrove.chain.founding import read_deployment
 from fedgrove.chain.keys import Keys, load
 from fedgrove.chain.ledger import Ledger
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
+from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.members_look import MembersLook, MembersSight
 from fedgrove.node.cli.membership import ConfigFile, PasswordFile
+from fedgrove.node.cli.options import EtherPrice
 from fedgrove.node.cli.output import CommandError, complain, console, print_json, read_password
 from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
 from fedgrove.node.cli.reach import check_reach, open_network, open_store
@@ -26,6 +28,7 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.budget import ETHER, Budget, Purse
+from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
@@ -44,6 +47,7 @@ def status(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update until Ctrl-C or the end of the federation.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between updates.")] = 1.0,
+    price: EtherPrice = 0.0,
     password_file: PasswordFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print to stdout as JSON; with --watch one line per change.")
@@ -51,14 +55,15 @@ def status(
 ) -> int:
     """Show the round and phase, who has acted, whom the round waits for, until which block and about when.
 
-    For an account: why its last round did not count, and for how many rounds its balance pays.
+    Costs so far and per round follow from the receipts. For an account: why its last round did not count, what it paid,
+    and for how many rounds its balance pays.
 
     Example: fedgrove status --config federation.toml
 
     Example: fedgrove status --config federation.toml --keystore alice.json --watch
     """
     keys = load(keystore, read_password(password_file)) if keystore else None
-    with _window(config, _account(account, keys), keys) as look:
+    with _window(config, _account(account, keys), keys, price) as look:
         if watch:
             return _watch(look, interval, as_json)
         _show(look(), as_json)
@@ -76,6 +81,7 @@ class StatusSnapshot:
     privacy: PrivacySight
     clusters: ClusterSight
     members: MembersSight
+    costs: CostSight
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
@@ -84,6 +90,7 @@ class StatusSnapshot:
             "privacy": self.privacy.to_dict(),
             "clusters": self.clusters.to_dict(),
             "evaluation": self.members.to_dict(),
+            "costs": self.costs.to_dict(),
         }
         return self.standing.to_dict() | extra | means
 
@@ -106,7 +113,7 @@ def _account(account: str | None, keys: Keys | None) -> str | None:
 
 
 @contextmanager
-def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Look]:
+def _window(config: Path, account: str | None, keys: Keys | None, price: float) -> Iterator[Look]:
     """Looks at the federation that a TOML file names; what was read once is not read again."""
     terms, reach = load_config(config)
     check_reach(config, reach)
@@ -117,6 +124,7 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
         ledger = Ledger(network, read_deployment(network, reach.ledger, reach.block or None), None)
         view = LedgerView(ledger)
         purse = Purse(network, ledger, account) if account else None
+        receipts = CostReader(network, ledger)
         rounds = terms.federation.rounds
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
         place = (ledger.chain_id, ledger.address)
@@ -135,7 +143,8 @@ def _window(config: Path, account: str | None, keys: Keys | None) -> Iterator[Lo
             groups = clusters.look(view) if clusters else ClusterSight()
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
-            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found)
+            costs = CostSight(receipts.read(), ledger.deployment.coordinator, account or "", price)
+            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs)
 
         yield look
 
@@ -210,6 +219,7 @@ def _rows(sight: StatusSnapshot) -> Rows:
         *(("disputed", _dispute(each)) for each in now.disputes),
     ]
     rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.members.rows()
+    rows += sight.costs.rows()
     if now.account:
         rows.append(("your account", now.account))
         rows += [("your last round", _last(now.last))] if now.last else []

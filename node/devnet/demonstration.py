@@ -22,6 +22,7 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
+from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.mirror import mirror
@@ -79,6 +80,8 @@ class DemoRequest:
         Serve pages about the run while it goes on, and say where.
     bases : mapping
         Paths of the task's frozen bases by name.
+    figures : callable, optional
+        Takes each round's figures as soon as it has ended.
     """
 
     plan: DemoPlan
@@ -93,6 +96,7 @@ class DemoRequest:
     store: str = "disk"
     explorer: bool = False
     bases: Mapping[str, Path] = field(default_factory=dict)
+    figures: WriteFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ def demonstrate(request: DemoRequest, directory: Path, audience: Audience, comma
         network = stack.enter_context(open_network(request.chain))
         content = stack.enter_context(open_store(request.store, directory))
         serve = partial(_serve_pages, network, content, command, audience, stack)
-        return _run(plan, subject, network, content, directory, audience, serve if request.explorer else None)
+        deployed = serve if request.explorer else None
+        return _run(plan, subject, network, content, directory, audience, deployed, request.figures)
 
 
 def _serve_pages(
@@ -203,13 +208,17 @@ def _run(
     directory: Path,
     audience: Audience,
     deployed: Callable[[Deployment], None] | None,
+    write: WriteFigures | None,
 ) -> Demonstration:
-    """Run and audit; ``deployed`` is told of the contracts."""
+    """Run and audit; ``deployed`` is told of the contracts, ``write`` of rounds' figures."""
+    figures = DemoFigures(network, content, write) if write is not None else None
 
     def observe(role: str, step: Step) -> None:
         audience.observe(role, step)
         if deployed is not None and step.phase == "deploy":
             deployed(run.founded)
+        if figures is not None and role == "coordinator" and step.acted:
+            figures.look(run)
 
     run = Demo(plan, subject, network, content, observe)
     try:

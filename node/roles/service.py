@@ -5,13 +5,14 @@ Nothing here keeps state: a service that is killed at any point and started agai
 
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fedgrove.chain.errors import ChainError, FeeAboveCap, InsufficientFunds
 from fedgrove.chain.heads import Heads
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
@@ -62,6 +63,8 @@ class Service:
         Seconds without chain or store after which the service gives up.
     once : bool
         Stop when one round has ended.
+    watch : callable
+        Is shown the ledger's rounds after each turn; must not raise.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Service:
         metrics: ServiceMetrics,
         patience: float,
         once: bool = False,
+        watch: Callable[[Rounds], None] = lambda rounds: None,
     ) -> None:
         self._roles = roles
         self._heads = heads
@@ -79,6 +83,7 @@ class Service:
         self._metrics = metrics
         self._patience = patience
         self._once = once
+        self._watch = watch
         self._first_round = 0
         self._ended: set[str] = set()
         self._alarms: set[str] = set()
@@ -132,6 +137,7 @@ class Service:
         self._log.client = member.client if member else 0
         self._metrics.step(name, number, role.view.block, step)
         self._metrics.members(getattr(role, "members_metrics", None))
+        self._watch(role.view.rounds)
         if step.phase == "store":
             self._away(name, "store", step.waiting)
             return False

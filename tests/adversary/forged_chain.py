@@ -12,7 +12,7 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain.access import Mined, Network
+from fedgrove.chain.access import Mined, Network, Paid
 from fedgrove.chain.block_rlp import decode_header, trie_root
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.deployment import Deployment
@@ -220,6 +220,9 @@ class ForgedChain(Network):
 
     def mined(self, transaction: bytes) -> Mined | None:
         return self.truth.mined(transaction)
+
+    def paid(self, transactions: Sequence[bytes]) -> list[Paid | None]:
+        return self.truth.paid(transactions)
 
     def knows(self, transaction: bytes) -> bool:
         return self.truth.knows(transaction)

@@ -10,7 +10,7 @@ from typing import Any
 import rlp
 from eth_utils import keccak
 from fedgrove.chain.access import Mined, Network
-from fedgrove.chain.block_rlp import decode_header, decode_receipt
+from fedgrove.chain.block_rlp import DEPOSIT, SIGNED_KINDS, decode_header, decode_receipt
 from fedgrove.chain.errors import ChainError, ContractRevert
 from fedgrove.chain.signed_transactions import decode_transaction
 
@@ -105,13 +105,18 @@ def _receipts(network: Network, name: str) -> list[dict[str, Any]]:
             for address, topics, data in decode_receipt(receipt).logs
         ]
         numbers = {"status": _quantity(fields[0]), "cumulativeGasUsed": _quantity(fields[1]), "type": hex(kind)}
-        found.append(numbers | {"logsBloom": _hex(fields[2]), "logs": logs})
+        later = zip(("depositNonce", "depositReceiptVersion"), map(_quantity, fields[4:]), strict=False)
+        found.append(numbers | {"logsBloom": _hex(fields[2]), "logs": logs} | dict(later))
     return found
 
 
 def _transaction(raw: bytes) -> dict[str, Any]:
-    """Legacy ones and those with dynamic fees, which are all that the tests serve."""
+    """Legacy ones, those with dynamic fees, and deposits; of all others the type and the hash."""
     kind = raw[0] if raw[0] < 0x80 else 0
+    if kind == DEPOSIT:
+        return _deposit(raw)
+    if kind not in SIGNED_KINDS:
+        return {"type": hex(kind), "hash": _hex(keccak(raw))}
     fields = rlp.decode(raw[1:] if kind else raw)
     if kind == 0:
         names = ("nonce", "gasPrice", "gas", "to", "value", "input", "v", "r", "s")
@@ -123,6 +128,15 @@ def _transaction(raw: bytes) -> dict[str, Any]:
     texts |= {"input": _hex(fields[names.index("input")]), "hash": _hex(keccak(raw)), "type": hex(kind)}
     assert decode_transaction(raw)
     return found | texts
+
+
+def _deposit(raw: bytes) -> dict[str, Any]:
+    """As op-geth shows it."""
+    source, sender, to, mint, value, gas, is_system, data = rlp.decode(raw[1:])
+    found = {"type": "0x7e", "hash": _hex(keccak(raw)), "sourceHash": _hex(source), "from": _hex(sender)}
+    found |= {"to": _hex(to) if to else None, "value": _quantity(value), "gas": _quantity(gas), "input": _hex(data)}
+    unsigned = dict.fromkeys(("v", "r", "s", "gasPrice"), "0x0") | {"nonce": "0x7"}
+    return found | unsigned | {"mint": _quantity(mint) if mint else None} | ({"isSystemTx": True} if is_system else {})
 
 
 def _call(network: Network, fields: dict[str, str], block: str) -> str:
@@ -157,5 +171,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "eth_getTransactionCount": lambda network, address, block: hex(network.nonce(address)),
     "eth_sendRawTransaction": lambda network, raw: _hex(network.send(bytes.fromhex(raw[2:]))),
     "eth_getTransactionReceipt": _mined,
+    "eth_getRawTransactionByHash": lambda network, name: _hex(network.signed_transaction(bytes.fromhex(name[2:]))),
     "eth_getTransactionByHash": lambda network, name: _transaction(network.signed_transaction(bytes.fromhex(name[2:]))),
 }

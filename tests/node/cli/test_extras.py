@@ -18,6 +18,7 @@ MODULES = {
     "dp-accounting": "dp_accounting",
     "web3[tester]": "eth_tester",
     "py-evm": "eth",
+    "mlflow-skinny": "mlflow",
 }
 ALL = tuple(EXTRAS["lab"])
 ON_THIS_MACHINE = ("kmeans", "unlearn")  # these take a federation by its directory, too

@@ -106,8 +106,10 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     other = up("--clients", "4", cwd=place)
     assert other.returncode == 2 and "--clients 3" in other.stderr
 
-    resumed = up(*SMALL, "--wait", cwd=place)
+    resumed = up(*SMALL, "--wait", "--json", cwd=place)
     assert resumed.returncode == 0, resumed.stderr
+    said = json.loads(resumed.stdout)
+    assert said["started"] and said["ended"] and said["directory"] == str(place / "testnet")
     assert (place / "testnet" / "client-01" / "keystore.json").read_bytes() == keys
     later = status(place)[1]
     assert later["federation"]["round"] == 1, "the federation had ended: no other round is opened"

@@ -109,6 +109,24 @@ def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
     assert f"enough for {told['budget']['rounds']:,} rounds" in text
 
 
+def test_it_tells_what_the_federation_and_an_account_have_paid(federation, tmp_path):
+    federation.run()
+    account, ether = federation.keys[0].address, 10**18
+    costs = json.loads(status(tmp_path, "--account", account, "--price", "2000", "--json").stdout)["costs"]
+    paid = ether - federation.network.balance(account)
+    assert costs["account"]["wei"] == paid and costs["account"]["currency"] == pytest.approx(2000 * paid / ether)
+    assert list(costs["all"]["rounds"]) == ["1", "2"] and costs["unknown"] == 0
+    assert costs["coordinator"]["wei"] == ether - federation.network.balance(federation.coordinator_keys.address)
+    text = status(tmp_path, "--account", account, "--price", "2000").stderr
+    assert "\ncost so far: " in text and "on average, round 2 " in text
+    assert f"your cost so far: {paid / ether:.4g} ether ({2000 * paid / ether:,.2f})" in text
+
+
+def test_a_price_is_a_number(tmp_path):
+    result = fedgrove("status", "--config", "federation.toml", "--price", "nan", cwd=tmp_path)
+    assert result.returncode == 2 and "--price" in result.stderr
+
+
 def test_a_keystore_stands_for_its_account(federation, tmp_path):
     save(tmp_path / "bob.json", federation.keys[1], PASSWORD, cost=1 << 12)
     told = json.loads(status(tmp_path, "--keystore", "bob.json", "--json").stdout)
