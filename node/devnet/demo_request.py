@@ -80,6 +80,8 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("epsilon", f"must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
     if (request.task is None) != (request.source is None):
         raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
+    if request.task is None and request.bases:
+        raise InvalidOption("base", "names a base of a task: leave it out with a data set")
     if request.task is None and request.settings:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
 

@@ -4,6 +4,7 @@ It is not in the directory, which an audit accounts for and people pass on: it h
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ class RunState:
     @classmethod
     def beside(cls, directory: Path) -> "RunState":
         """State of the run in a directory."""
-        place = directory.resolve()
+        place = Path(os.path.realpath(directory))  # unlike ``resolve``, it takes links that lead in a circle
         return cls(place.with_name(f"{place.name}.unfinished"))
 
     @property
