@@ -11,7 +11,7 @@ from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, complain, console, fault_of_disk, is_users_to_mend, print_json
+from fedgrove.node.cli.output import CommandError, console, fault_of_disk, is_users_to_mend, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
@@ -105,8 +105,7 @@ def demo(
         try:
             done = started.run(stack)
         except KeyboardInterrupt:
-            complain(f"stopped{_kept(out)}")
-            return 130
+            raise CommandError(f"stopped{_kept(out)}", 130) from None
     if as_json:
         print_json(done.report)
     else:

@@ -78,7 +78,13 @@ def deploy(
     start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
     added = "\n".join([*start, "", "[network]", *lines, ""])
-    write_atomically(config, config.read_bytes() + added.encode(), mode)
+    try:
+        write_atomically(config, config.read_bytes() + added.encode(), mode)
+    except OSError as fault:
+        console.print(added, soft_wrap=True, markup=False)
+        raise CommandError(
+            f"the contracts are deployed, but {config} cannot be written ({fault.strerror}): add the lines above to it"
+        ) from None
     if as_json:
         print_json(addresses)
     else:
