@@ -11,6 +11,7 @@ from pathlib import Path
 from eth.abc import BlockAPI, ReceiptAPI
 from eth.chains.base import Chain
 from eth.db.atomic import AtomicDB
+from eth.db.backends.memory import MemoryDB
 from eth.exceptions import HeaderNotFound
 from eth.vm.message import Message
 from eth_account import Account
@@ -164,7 +165,9 @@ class EmbeddedNetwork(Network):
     def _kept_in(self, path: Path) -> StateFile:
         """Have the chain go on from a file, or a new file begin with its genesis, and write to it from now on."""
         fresh = self._chain
-        state = StateFile(path, dict(fresh.chaindb.db.wrapped_db.kv_store))
+        base = fresh.chaindb.db
+        assert isinstance(base, AtomicDB) and isinstance(base.wrapped_db, MemoryDB)  # what eth-tester makes
+        state = StateFile(path, dict(base.wrapped_db.kv_store))
         self._backend.chain = type(fresh)(AtomicDB(state))
         return state
 

@@ -182,8 +182,8 @@ def _say_what_failed(report: dict[str, Any]) -> None:
     if statuses and statuses[-1] != "closed":
         terms = report["config"]["federation"]
         console.print(
-            f"{statuses.count('closed')} of {terms['rounds']} rounds closed: the others came to nothing, and so did "
-            f"the {terms['repeats']} that may repeat them; lower --drop, or run more clients",
+            f"{statuses.count('closed')} of {terms['rounds']} rounds closed: the others failed, and were repeated up "
+            f"to {terms['repeats']} times; lower --drop, or run more clients",
             soft_wrap=True,
         )
 
