@@ -177,7 +177,7 @@ class _Asked:
 
 
 def _say_what_failed(report: dict[str, Any]) -> None:
-    """Say that there are fewer trained rounds than planned, where the last ones came to nothing."""
+    """Say that there are fewer trained rounds than planned, where the last ones failed."""
     statuses = [each["status"] for each in report["rounds"]]
     if statuses and statuses[-1] != "closed":
         terms = report["config"]["federation"]
