@@ -22,7 +22,7 @@ def ended_by(how: signal.Signals, place: Path, *options: str) -> tuple[int, str]
         command = [FEDGROVE, "demo", *options, "--out", "run"]
         running = subprocess.Popen(command, cwd=place, stdout=said, stderr=said, process_group=0)
     deadline = time.monotonic() + 240
-    while len(list((place / "run").rglob("*"))) < held + 30:
+    while len(list((place / "run").rglob("*"))) < held + 60:
         assert running.poll() is None and time.monotonic() < deadline, (place / "said.txt").read_text()
         time.sleep(0.1)
     running.send_signal(how)
