@@ -1,4 +1,4 @@
-"""The embedded chain: py-evm in this process, in memory, one transaction a block, gone when the process ends.
+"""The embedded chain: py-evm in this process, in memory, one transaction a block; kept in a file if one is given.
 
 Everything but ``web3`` goes to py-evm directly: eth-tester searches for a transaction block by block, and loses the
 data of a revert.
@@ -6,9 +6,12 @@ data of a revert.
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from eth.abc import BlockAPI, ReceiptAPI, SignedTransactionAPI
 from eth.chains.base import Chain
+from eth.db.atomic import AtomicDB
+from eth.db.backends.memory import MemoryDB
 from eth.exceptions import HeaderNotFound
 from eth.vm.message import Message
 from eth_account import Account
@@ -17,6 +20,7 @@ from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
 from fedgrove.chain.access import Mined, Network, Paid
 from fedgrove.chain.blocks import Body
+from fedgrove.chain.embedded_state import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.records import Log, Position
 from fedgrove.chain.rlp_bytes import rlp_bytes
@@ -27,13 +31,20 @@ CALL_GAS = 16_000_000
 
 
 class EmbeddedNetwork(Network):
-    """A chain of our own under Prague rules; safe to share among threads."""
+    """A chain of our own under Prague rules; safe to share among threads.
+
+    Parameters
+    ----------
+    state_file : Path, optional
+        Where the chain is kept with every block, and goes on from; without one it ends with the object.
+    """
 
     can_mine = True
 
-    def __init__(self) -> None:
+    def __init__(self, state_file: Path | None = None) -> None:
         super().__init__()
         self._backend = PyEVMBackend()
+        self._state = self._kept_in(state_file) if state_file is not None else None
         self.web3 = Web3(EthereumTesterProvider(EthereumTester(self._backend)))
         self.chain_id = self._chain.chain_id
         # The library sets the keys after its constructor's None, untyped.
@@ -119,7 +130,7 @@ class EmbeddedNetwork(Network):
                 sent = self._backend.send_raw_transaction(raw)
             except ValidationError as fault:
                 raise _refusal(str(fault)) from None
-            self._backend.mine_blocks(1)
+            self._mine(1)
             return sent
 
     def mined(self, transaction: bytes) -> Mined | None:
@@ -156,10 +167,26 @@ class EmbeddedNetwork(Network):
 
     def mine(self, blocks: int = 1) -> None:
         with self._lock:
-            self._backend.mine_blocks(blocks)
+            self._mine(blocks)
 
     def close(self) -> None:
-        """Nothing to end: the chain is freed with the object."""
+        """Close the file; a chain without one is freed with the object."""
+        if self._state is not None:
+            self._state.close()
+
+    def _kept_in(self, path: Path) -> StateFile:
+        """Have the chain go on from a file, or a new file begin with its genesis, and write to it from now on."""
+        fresh = self._chain
+        base = fresh.chaindb.db
+        assert isinstance(base, AtomicDB) and isinstance(base.wrapped_db, MemoryDB)  # what eth-tester makes
+        state = StateFile(path, dict(base.wrapped_db.kv_store))
+        self._backend.chain = type(fresh)(AtomicDB(state))
+        return state
+
+    def _mine(self, blocks: int) -> None:
+        self._backend.mine_blocks(blocks)
+        if self._state is not None:
+            self._state.commit()
 
     @property
     def _chain(self) -> Chain:

@@ -38,8 +38,19 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def embedded() -> Network:
-    """A chain in this process, in memory; ready at once, under Prague rules."""
+def embedded(state_file: Path | None = None) -> Network:
+    """A chain in this process, in memory; ready at once, under Prague rules.
+
+    Parameters
+    ----------
+    state_file : Path, optional
+        Where the chain is kept with every block, and goes on from; without one it is gone in the end.
+
+    Raises
+    ------
+    ChainError
+        The file holds something else.
+    """
     # py-evm takes a second to import. It also raises the limit of recursion (see chain/__init__.py), for calls 1,024
     # levels deep; our contracts never go deeper than two.
     limit = sys.getrecursionlimit()
@@ -47,7 +58,7 @@ def embedded() -> Network:
         from fedgrove.chain.embedded import EmbeddedNetwork
     finally:
         sys.setrecursionlimit(limit)
-    return EmbeddedNetwork()
+    return EmbeddedNetwork(state_file)
 
 
 def connect(

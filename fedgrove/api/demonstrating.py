@@ -14,7 +14,8 @@ from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demonstration import DemoRequest, demonstrate
+from fedgrove.node.devnet.demo_request import DemoRequest
+from fedgrove.node.devnet.demonstration import demonstrate
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.tasks.sandbox.modes import AUTO
@@ -149,6 +150,9 @@ class _Words:
         if self._progress is not None:
             self._progress(phase)
 
+    def goes_on(self, number: int) -> None:
+        self.say(f"going on in round {number}")
+
     def observe(self, role: str, step: Step) -> None:
         if step.phase == "sit out":
             self.say(f"{role} sits out: {step.waiting}")
@@ -158,16 +162,17 @@ class _Words:
 
 def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
     """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
-    directory = out or Path(tempfile.mkdtemp(prefix="fedgrove-"))
+    place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
+    directory = out or place / "run"  # what a run keeps beside its directory goes with it
     try:
         done = demonstrate(request, directory, audience, f"fedgrove audit {directory}")
         history = History(directory)
     except BaseException:
         if out is None:
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
         raise
     if out is None:
-        weakref.finalize(history, shutil.rmtree, directory, ignore_errors=True)
+        weakref.finalize(history, shutil.rmtree, place, ignore_errors=True)
     return Run(
         directory,
         tuple(map(_round, history.rounds)),

@@ -114,7 +114,7 @@ def export_car(directory: Path, target: Path) -> CID:
         run_files(directory)
     except RuleBroken as failure:
         raise NoArchive(f"{directory} holds more files than a run: {failure.record}") from None
-    with tempfile.TemporaryDirectory(dir=target.resolve().parent) as scratch:
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.realpath(target))) as scratch:
         root_store = DiskStore(Path(scratch) / STORE)
         with open_regular(directory / LEDGER, follow=False) as file:
             root = root_store.put(file.read())

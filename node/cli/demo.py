@@ -2,9 +2,9 @@
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from fedgrove.node.audit.archive import LEDGER
@@ -12,14 +12,24 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, complain, console, print_json
+from fedgrove.node.cli.output import CommandError, complain, console, fault_of_disk, is_users_to_mend, print_json
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.method_option import TRAINING
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
+from typer._click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from fedgrove.node.devnet.demo_request import DemoRequest
+    from fedgrove.node.devnet.demonstration import Demonstration
+
+_OPTIONS = {"source": "data"}
+"""Names of options on the command line where they are not those of the parameters."""
 
 
 def demo(
+    context: typer.Context,
     clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
     dataset: Annotated[
@@ -62,14 +72,17 @@ def demo(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
     log_to: LogTo = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out that was interrupted, with its options.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
 ) -> int:
     """Run a whole federation on this machine and audit it.
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
-    from fedgrove.node.devnet.demo import DemoFailed, DemoPlan  # needs torch, which the other commands do without
-    from fedgrove.node.devnet.demonstration import DemoRequest, InvalidOption, demonstrate
+    from fedgrove.node.devnet.demo import DemoPlan  # needs torch, which the other commands do without
+    from fedgrove.node.devnet.demo_request import DemoRequest
 
     if explorer:
         check_installed()
@@ -92,21 +105,17 @@ def demo(
     with ExitStack() as stack:
         logs = stack.enter_context(opened_logs(targets, complain))
         request = replace(request, figures=logs.write if logs else None)
-        directory = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-        display = stack.enter_context(DemoDisplay(plan.ledger_rounds))
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+        started = _Asked(request, out, temporary, resume, _given(context))
         try:
-            done = demonstrate(request, directory, display, f"fedgrove audit {out or 'DIR'}")
-        except InvalidOption as mistake:
-            raise CommandError(f"--{mistake}") from None
-        except DemoFailed as fault:
-            raise CommandError(f"{fault}{_kept(out)}") from None
+            done = started.run(stack)
         except KeyboardInterrupt:
-            complain(f"stopped{_kept(out)}")
-            return 130
+            raise CommandError(f"stopped{_kept(out)}", 130) from None
     if as_json:
         print_json(done.report)
     else:
         print_rounds(done.report)
+        _say_what_failed(done.report)
         print_verdict(done.verdict)
         if out:
             console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
@@ -114,8 +123,87 @@ def demo(
     return done.verdict.exit_code
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A demonstration as the command line asks for it; ``given``: the options that it names."""
+
+    request: "DemoRequest"
+    out: Path | None
+    temporary: Path
+    resume: bool
+    given: frozenset[str]
+
+    def run(self, stack: ExitStack) -> "Demonstration":
+        """Begin, or go on; a CommandError says what is wrong, what is kept, and how to go on."""
+        from fedgrove.node.devnet.demo import DemoFailed
+        from fedgrove.node.devnet.demo_request import InvalidOption
+        from fedgrove.node.devnet.run_state import StateUnusable
+
+        try:
+            return self._resumed(stack) if self.resume else self._begun(stack)
+        except InvalidOption as mistake:
+            raise CommandError(f"--{mistake}") from None
+        except Exception as fault:
+            own = isinstance(fault, DemoFailed | StateUnusable) or is_users_to_mend(fault)
+            sentence = fault_of_disk(fault) or (str(fault) if own else "")
+            if not sentence:
+                raise
+            raise CommandError(f"{sentence.removesuffix('.')}{_kept(self.out)}") from None
+
+    def _begun(self, stack: ExitStack) -> "Demonstration":
+        from fedgrove.node.devnet.demonstration import demonstrate
+
+        display = stack.enter_context(DemoDisplay(self.request.plan.ledger_rounds))
+        return demonstrate(self.request, self.out or self.temporary / "run", display, self._audit)
+
+    def _resumed(self, stack: ExitStack) -> "Demonstration":
+        from fedgrove.node.devnet.demonstration import asked_for, resume
+
+        if self.out is None:
+            raise CommandError("--resume goes on with the run in a directory: give its --out")
+        before = asked_for(self.out)
+        self._check_same(before)
+        display = stack.enter_context(DemoDisplay(before.plan.ledger_rounds))
+        return resume(self.out, display, self._audit, self.request.explorer, self.request.figures)
+
+    def _check_same(self, before: "DemoRequest") -> None:
+        """The run goes on with its own options: those that are named again must be the same."""
+        from fedgrove.node.devnet.demo_request import options_of
+
+        named, own = ({**each.pop("plan"), **each} for each in map(options_of, (self.request, before)))
+        other = sorted(name for name in self.given & named.keys() if named[name] != own[name])
+        if other:
+            option = _OPTIONS.get(other[0], other[0].replace("_", "-"))
+            raise CommandError(f"--{option} is not what the run in {self.out} began with: leave it out")
+
+    @property
+    def _audit(self) -> str:
+        return f"fedgrove audit {self.out or 'DIR'}"
+
+
+def _say_what_failed(report: dict[str, Any]) -> None:
+    """Say that there are fewer trained rounds than planned, where the last ones failed."""
+    statuses = [each["status"] for each in report["rounds"]]
+    if statuses and statuses[-1] != "closed":
+        terms = report["config"]["federation"]
+        console.print(
+            f"{statuses.count('closed')} of {terms['rounds']} rounds closed: the others failed, and were repeated up "
+            f"to {terms['repeats']} times; lower --drop, or run more clients",
+            soft_wrap=True,
+        )
+
+
+def _given(context: typer.Context) -> frozenset[str]:
+    """The parameters that the command line names, but for those that may change when a run goes on."""
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    return frozenset(given - {"workers", "explorer"})
+
+
 def _kept(out: Path | None) -> str:
-    """The end of a sentence: where the rounds are that had ended."""
-    if out is None or not (out / LEDGER).exists():
+    """The end of a sentence: where the rounds are that had ended, and how to go on."""
+    if out is None:
         return ""
-    return f"; the rounds that had ended are in {out}: check them with fedgrove audit {out}"
+    ended = f"the rounds that had ended are in {out}: check them with fedgrove audit {out}"
+    on = f"go on with fedgrove demo --out {out} --resume"
+    parts = [ended] * (out / LEDGER).exists() + [on] * RunState.beside(out).begun
+    return f"; {', '.join(parts)}" if parts else ""

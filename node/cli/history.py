@@ -63,7 +63,9 @@ def _write(folder: Path, targets: dict[str, Path], tables: dict[str, HistoryTabl
         for name, table in tables.items():
             write_new(targets[name], table.to_csv().encode())
             written.append(targets[name])
-    except OSError as fault:
+    except BaseException as fault:
         for path in written:
             path.unlink()
-        raise CommandError(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
+        if isinstance(fault, OSError):
+            raise CommandError(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
+        raise

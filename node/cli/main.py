@@ -112,7 +112,18 @@ def _params_of(function: Callable[..., None]) -> Any:
     return typer.main.get_group(app).params
 
 
-command_line = TyperGroup(
+class Interruptible(TyperGroup):
+    """A group of commands in which Ctrl-C gets a sentence; by itself typer would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise CommandError("stopped", 130) from None
+
+
+command_line = Interruptible(
     name="fedgrove",
     help="Auditable, decentralised, privacy-preserving federated learning.",
     commands=LazyCommands(),  # pyright: ignore[reportArgumentType] (any mapping does)

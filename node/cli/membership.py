@@ -13,7 +13,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import JsonFlag
-from fedgrove.node.cli.output import CommandError, read_password, report
+from fedgrove.node.cli.output import CommandError, console, read_password, report
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
@@ -78,7 +78,13 @@ def deploy(
     start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
     added = "\n".join([*start, "", "[network]", *lines, ""])
-    write_atomically(config, config.read_bytes() + added.encode(), mode)
+    try:
+        write_atomically(config, config.read_bytes() + added.encode(), mode)
+    except OSError as fault:
+        console.print(added, soft_wrap=True, markup=False)
+        raise CommandError(
+            f"the contracts are deployed, but {config} cannot be written ({fault.strerror}): add the lines above to it"
+        ) from None
     report(addresses, f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}", as_json)
     return 0
 

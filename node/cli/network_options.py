@@ -9,7 +9,7 @@ import typer
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.method_option import check_method as check_groups
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, UnfitDirectory, read_record
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.training.suggestion import suggested_by
 
@@ -80,8 +80,10 @@ def check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) 
 
 @contextmanager
 def sentences(code: int) -> Iterator[None]:
-    """Make what a testnet says of itself the command's one sentence, with this exit code."""
+    """Make what a testnet says of itself the command's one sentence, with this exit code; 2 for an unfit directory."""
     try:
         yield
+    except UnfitDirectory as mistake:
+        raise CommandError(str(mistake)) from None
     except TestnetError as fault:
         raise CommandError(str(fault), code) from None

@@ -17,7 +17,14 @@ PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
 
 _ROOM = "make room and run the command again; completed work is kept"
+_PATH = "give another path"
 _OF_DISK = {
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: _PATH,
+    errno.ENOTDIR: _PATH,
+    errno.EISDIR: _PATH,
+    errno.EACCES: "give another path, or allow this user to use it",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,
     errno.EFBIG: "use a file system that allows larger files",
@@ -57,6 +64,8 @@ def fault_of_disk(mistake: Exception) -> str:
     """Message on an exception of the disk, in one sentence; empty for other exceptions."""
     if isinstance(mistake, sqlite3.Error) and getattr(mistake, "sqlite_errorname", "") == "SQLITE_FULL":
         mistake = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if isinstance(mistake, RuntimeError) and str(mistake).startswith("Symlink loop"):  # by Path.resolve
+        return f"{mistake}: {_PATH}"
     if not isinstance(mistake, OSError) or mistake.errno not in _OF_DISK:
         return ""
     where = f" ({mistake.filename})" if isinstance(mistake.filename, str | os.PathLike) else ""

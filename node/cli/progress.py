@@ -59,6 +59,11 @@ class DemoDisplay:
         self._line(phase)
         self._refresh()
 
+    def goes_on(self, number: int) -> None:
+        """Count on from the round in which the run was interrupted."""
+        self._round = number
+        self._line(f"going on in round {number}")
+
     def _coordinator(self, step: Step) -> None:
         self._phase, self._waiting = step.phase, step.waiting
         if step.acted == "opened a round":

@@ -5,7 +5,6 @@ gives each its turn and, on a test chain, mines on to the next deadline when nob
 """
 
 import multiprocessing
-import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,10 @@ from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
 from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
+from fedgrove.node.devnet.run_state import RunState
+from fedgrove.node.devnet.silence import Silence
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
@@ -214,6 +216,10 @@ class Demo:
         Told of every step: ``observe(role, step)``.
     patience : float
         Seconds without a step, a block or a computation under way after which the run is given up.
+    state : RunState, optional
+        Where the run is kept while it goes on, and goes on from; without one it ends with this object.
+    goes_on : callable
+        Told the number of the latest round when a run goes on.
     """
 
     def __init__(
@@ -224,6 +230,8 @@ class Demo:
         store: ContentStore,
         observe: Observer = lambda role, step: None,
         patience: float = 600.0,
+        state: RunState | None = None,
+        goes_on: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._plan = plan
         self._network = network
@@ -231,57 +239,79 @@ class Demo:
         self._observe = observe
         self._patience = patience
         self._subject = subject
+        self._state = state
+        self._goes_on = goes_on
         self.seconds: dict[int, float] = {}
         self.deployment: Deployment | None = None
 
     def run(self) -> None:
-        """Deploy, register, train, close; returns when all rounds have ended.
+        """Deploy, register, train, close; returns when all rounds have ended. Does only what was not done before.
 
         Raises
         ------
         DemoFailed
-            The data do not suit the plan, or nothing happened for too long.
+            The data do not suit the plan, or are others than before; or nothing happened for too long.
         """
         with ExitStack() as stack:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            state = self._state or RunState(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))))
+            self.seconds = state.seconds()
             executor = stack.enter_context(_executor(self._plan.workers))
-            coordinator, clients = self._build(directory, executor)
+            coordinator, clients = self._build(state, executor)
             for number, client in enumerate(clients, 1):
                 self._observe(f"client {number}", client.register())
-            self._loop(coordinator, clients)
+            self._loop(coordinator, clients, state)
 
     # --- building ---------------------------------------------------------------------------------------------------
 
-    def _build(self, directory: Path, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
-        plan, keys, admin = self._plan, Keys.generate(), Keys.generate()
+    def _build(self, state: RunState, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
+        keys = state.keys("coordinator")
         try:
-            config, first = self._subject.found(plan, self._store, keys)
+            config, first = self._subject.found(self._plan, self._store, keys)
         except ValueError as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
-        self._network.fund(keys.address, _FUNDS_ETHER * (plan.clients + 2))
-        self._network.fund(admin.address, _FUNDS_ETHER)
-        self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
-        self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
+        self._found(state, config, keys)
         aides = method_of(config).aides(keys, self._subject.test(config))
         coordinator = Coordinator(self._ledger(keys), self._store, config, first, aides)
-        clients = []
-        for number, data in enumerate(self._subject.parts(config)):
-            client_keys = Keys.generate()
-            self._network.fund(client_keys.address, _FUNDS_ETHER)
-            if config.membership.mode == "approved":
-                self._ledger(admin).approve(client_keys.address)
-            clients.append(
-                Client(
-                    self._ledger(client_keys),
-                    self._store,
-                    client_keys,
-                    config,
-                    data,
-                    directory / f"client-{number + 1}",
-                    executor,
-                )
-            )
-        return coordinator, clients
+        parts = enumerate(self._subject.parts(config), 1)
+        return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
+
+    def _found(self, state: RunState, config: FederationConfig, keys: Keys) -> None:
+        """Deploy the contracts, or find those of before."""
+        before = state.deployment()
+        if before is not None:
+            self._check_unchanged(before, config)
+            self.deployment = before
+            self._observe("coordinator", Step("deploy", acted="found the contracts"))
+            return
+        admin = state.keys("admin")
+        self._fund(keys, self._plan.clients + 2)
+        self._fund(admin)
+        self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
+        state.keep_deployment(self.deployment)
+        self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
+
+    def _check_unchanged(self, deployment: Deployment, config: FederationConfig) -> None:
+        if deployment.chain_id != self._network.chain_id or not self._network.code(deployment.ledger):
+            raise DemoFailed("the chain no longer has the contracts of this run: begin a new one")
+        if deployment.terms.config != cid_of(config.to_bytes()).digest.hex():
+            raise DemoFailed("the data or the task are not what this run began with: put them back, or begin a new one")
+
+    def _client(
+        self, state: RunState, config: FederationConfig, number: int, data: Any, executor: Executor | None
+    ) -> Client:
+        name = f"client-{number}"
+        keys = state.keys(name)
+        self._fund(keys)
+        if config.membership.mode == "approved":
+            admin = self._ledger(state.keys("admin"))
+            if not admin.client_of(keys.address).approved:
+                admin.approve(keys.address)
+        return Client(self._ledger(keys), self._store, keys, config, data, state.journal(name), executor)
+
+    def _fund(self, keys: Keys, shares: int = 1) -> None:
+        """Give an account test ether, once."""
+        if not self._network.balance(keys.address):
+            self._network.fund(keys.address, _FUNDS_ETHER * shares)
 
     @property
     def founded(self) -> Deployment:
@@ -295,9 +325,13 @@ class Demo:
 
     # --- running ----------------------------------------------------------------------------------------------------
 
-    def _loop(self, coordinator: Coordinator, clients: list[Client]) -> None:
-        silence = Silence(self._plan)
-        round_number, started = 0, time.monotonic()
+    def _loop(self, coordinator: Coordinator, clients: list[Client], state: RunState) -> None:
+        silence = Silence(self._plan.drop, self._plan.clients, self._plan.seed)
+        silence.recall(coordinator.view.refresh(), self._store)
+        round_number = coordinator.round
+        if round_number:
+            self._goes_on(round_number)
+        started = time.monotonic() - self.seconds.get(round_number, 0.0)
         last_change, last_block = time.monotonic(), 0
         while True:
             steps = [("coordinator", coordinator.step())]
@@ -311,6 +345,7 @@ class Demo:
             for role, step in steps:
                 self._observe(role, step)
             if coordinator.round != round_number:
+                state.keep_seconds(self.seconds)
                 round_number, started = coordinator.round, time.monotonic()
             self.seconds[round_number] = time.monotonic() - started
             moving = any(step.acted or step.busy for _, step in steps)
@@ -329,32 +364,6 @@ class Demo:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.advance_to(min(deadlines))
-
-
-class Silence:
-    """The clients that drop out of each round, and from which step on; a function of the plan's seed."""
-
-    _AFTER = ("drew", "shared", "published its masked update")
-
-    def __init__(self, plan: DemoPlan) -> None:
-        self._plan = plan
-        self._last: dict[tuple[int, int], set[str]] = {}
-
-    def of(self, number: int, client: int) -> bool:
-        """Whether the client is silent by now in this round."""
-        last_words = self._schedule(number).get(client)
-        return last_words is not None and last_words in self._last.get((number, client), ())
-
-    def note(self, number: int, client: int, step: Step) -> None:
-        """Remember what the client did."""
-        if step.acted:
-            self._last.setdefault((number, client), set()).add(step.acted)
-
-    def _schedule(self, number: int) -> dict[int, str]:
-        chooser = random.Random(f"{self._plan.seed}/{number}")
-        count = int(self._plan.drop * self._plan.clients)
-        chosen = chooser.sample(range(1, self._plan.clients + 1), count)
-        return {client: chooser.choice(self._AFTER) for client in chosen}
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,31 +18,23 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.audit.archive import REPORT, STORE, chain_facts, write_archive
+from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
 from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
+from fedgrove.node.devnet.demo_request import DemoRequest, InvalidOption, check_request, options_of, request_of
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.mirror import mirror
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.tasks.sandbox.modes import AUTO, choose
+from fedgrove.node.tasks.sandbox.modes import choose
 
 DEFAULT_STRATEGY = "fedaom"
-MASKINGS = ("bbtsa", "pairwise")
-
-
-class InvalidOption(ValueError):
-    """An option has a value that is not allowed; the message begins with the option's name."""
-
-    def __init__(self, name: str, sentence: str) -> None:
-        super().__init__(f"{name} {sentence}")
 
 
 class Audience(Protocol):
@@ -55,48 +48,9 @@ class Audience(Protocol):
         """Take in what goes on now, in a few words."""
         ...
 
-
-@dataclass(frozen=True)
-class DemoRequest:
-    """What to demonstrate, and on what.
-
-    Attributes
-    ----------
-    plan : DemoPlan
-        Its ``workers`` 0 takes as many processes as pay off.
-    strategy : str or None
-        In place of the plan's; None takes FedAom, and FedAvg for a task without a shared set.
-    dataset, data_dir : str, Path or None
-        A data set, as ``--dataset`` names it, and the folder of those that were downloaded.
-    task, source : Path or None
-        In place of a data set: a task's folder, and what its ``data`` reads.
-    settings : mapping
-        Tables with other values for keys of the task's ``terms.toml``.
-    sandbox : str
-        How the task's code is contained.
-    chain, store : str
-        ``embedded``, ``anvil`` or an endpoint's URL; ``disk``, ``kubo`` or the URL of a Kubo API.
-    explorer : bool
-        Serve pages about the run while it goes on, and say where.
-    bases : mapping
-        Paths of the task's frozen bases by name.
-    figures : callable, optional
-        Takes each round's figures as soon as it has ended.
-    """
-
-    plan: DemoPlan
-    strategy: str | None = None
-    dataset: str = "digits"
-    data_dir: Path | None = None
-    task: Path | None = None
-    source: Path | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    sandbox: str = AUTO
-    chain: str = "embedded"
-    store: str = "disk"
-    explorer: bool = False
-    bases: Mapping[str, Path] = field(default_factory=dict)
-    figures: WriteFigures | None = None
+    def goes_on(self, number: int) -> None:
+        """Take in that an interrupted run goes on: the number of its latest round, 0 before the first."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -122,17 +76,55 @@ def demonstrate(request: DemoRequest, directory: Path, audience: Audience, comma
     InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
         The method's settings, the task, the data, the sandbox, the chain or the store are at fault.
     DemoFailed
-        The run came to a standstill. As after an interruption, the rounds that have ended are in the directory.
+        The run came to a standstill. As after an interruption, the rounds that have ended are in the directory, and
+        ``resume`` goes on with it.
     """
-    _check(request)
+    check_request(request)
     with ExitStack() as stack:
         plan, subject = _subject(request, stack)
-        _prepare(directory)
-        network = stack.enter_context(open_network(request.chain))
-        content = stack.enter_context(open_store(request.store, directory))
-        serve = partial(_serve_pages, network, content, command, audience, stack)
-        deployed = serve if request.explorer else None
-        return _run(plan, subject, network, content, directory, audience, deployed, request.figures)
+        state = RunState.beside(directory)
+        _prepare(directory, state)
+        stack.enter_context(state.claimed())
+        state.keep_options(options_of(request))
+        return _run_on(_Course(request, plan, subject, directory, state), audience, command, stack)
+
+
+def resume(
+    directory: Path,
+    audience: Audience,
+    command: str,
+    explorer: bool = False,
+    figures: WriteFigures | None = None,
+) -> Demonstration:
+    """Go on with a run that was interrupted or killed, from what lies beside its directory.
+
+    Parameters and errors are those of ``demonstrate``; InvalidOption, too, where nothing is left to go on with.
+    """
+    request = replace(asked_for(directory), explorer=explorer, figures=figures)
+    with ExitStack() as stack:
+        plan, subject = _subject(request, stack)
+        state = RunState.beside(directory)
+        stack.enter_context(state.claimed())
+        return _run_on(_Course(request, plan, subject, directory, state), audience, command, stack)
+
+
+def asked_for(directory: Path) -> DemoRequest:
+    """What the unfinished run in a directory was asked for.
+
+    Raises
+    ------
+    InvalidOption
+        There is none, or what is left of it is damaged.
+    """
+    state = RunState.beside(directory)
+    if not state.begun or not directory.is_dir():
+        ended = (directory / LEDGER).exists()
+        why = "its run has ended" if ended else "give the directory of a `fedgrove demo --out` that was interrupted"
+        raise InvalidOption("resume", f"finds nothing to go on with for {directory}: {why}")
+    try:
+        return request_of(state.options())
+    except (KeyError, TypeError):
+        raise InvalidOption("resume", f"cannot read {state.root}: remove it, and begin a new run") from None
 
 
 def _serve_pages(
@@ -144,33 +136,6 @@ def _serve_pages(
     indexes = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
     pages = live_pages(network, deployment, content, "a demonstration", command, indexes)
     audience.say(f"watch: {stack.enter_context(pages)}")
-
-
-def _check(request: DemoRequest) -> None:
-    plan = request.plan
-    if request.strategy is not None:
-        _check_choice("strategy", request.strategy, STRATEGIES)
-    _check_choice("masking", plan.masking, MASKINGS)
-    check_method(plan.method, plan.clients)
-    if plan.method != TRAINING and plan.epsilon:
-        raise InvalidOption("epsilon", "cannot be combined with method: clusters have no privacy mechanism")
-    if not 0 <= plan.held_out <= 0.9:
-        raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
-    if not 0 <= plan.drop < 1:
-        raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
-    if not 0.001 <= plan.alpha <= 1e6:
-        raise InvalidOption("alpha", f"must be from 0.001 to 1000000, not {plan.alpha}")
-    if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
-        raise InvalidOption("epsilon", f"must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
-    if (request.task is None) != (request.source is None):
-        raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
-    if request.task is None and request.settings:
-        raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidOption(name, f"must be one of {', '.join(choices)}, not {value!r}")
 
 
 def _subject(request: DemoRequest, stack: ExitStack) -> tuple[DemoPlan, Subject]:
@@ -190,7 +155,13 @@ def _workers(data: Dataset) -> int:
     return min(os.cpu_count() or 1, 8) if len(data.train()) > 10_000 else 1
 
 
-def _prepare(directory: Path) -> None:
+def _prepare(directory: Path, state: RunState) -> None:
+    if state.begun:
+        raise InvalidOption(
+            "out",
+            f"{directory} has a run that was interrupted: add --resume to go on with it, or give a new directory "
+            f"(it is kept in {state.root})",
+        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
         taken = sorted(path.name for path in directory.iterdir())
@@ -200,12 +171,42 @@ def _prepare(directory: Path) -> None:
         raise InvalidOption("out", f"{directory} is not empty ({taken[0]}): nothing was changed, give a new directory")
 
 
+@dataclass(frozen=True)
+class _Course:
+    """A run, new or gone on with: what was asked for, what follows from it, and where all is kept."""
+
+    request: DemoRequest
+    plan: DemoPlan
+    subject: Subject
+    directory: Path
+    state: RunState
+
+
+def _run_on(course: _Course, audience: Audience, command: str, stack: ExitStack) -> Demonstration:
+    """Run to the end, from wherever it is."""
+    directory, state = course.directory, course.state
+    stack.callback(_tidy, course)
+    network = stack.enter_context(open_network(course.request.chain, state))
+    content = stack.enter_context(open_store(course.request.store, directory, state))
+    for name in (LEDGER, REPORT, MANIFEST):  # of the rounds before an interruption: the chain has them, too
+        (directory / name).unlink(missing_ok=True)
+    serve = partial(_serve_pages, network, content, command, audience, stack)
+    deployed = serve if course.request.explorer else None
+    return _run(course, network, content, audience, deployed, course.request.figures)
+
+
+def _tidy(course: _Course) -> None:
+    """Remove the state of a run that has ended, and all of one that came to no ledger."""
+    if not course.state.founded:
+        shutil.rmtree(course.directory / STORE, ignore_errors=True)
+    if not (course.state.begun and course.state.founded):
+        course.state.discard()
+
+
 def _run(
-    plan: DemoPlan,
-    subject: Subject,
+    course: _Course,
     network: Network,
     content: ContentStore,
-    directory: Path,
     audience: Audience,
     deployed: Callable[[Deployment], None] | None,
     write: WriteFigures | None,
@@ -220,16 +221,18 @@ def _run(
         if figures is not None and role == "coordinator" and step.acted:
             figures.look(run)
 
-    run = Demo(plan, subject, network, content, observe)
+    run = Demo(course.plan, course.subject, network, content, observe, state=course.state, goes_on=audience.goes_on)
     try:
         run.run()
     except (DemoFailed, KeyboardInterrupt):
         if run.deployment is not None:
             audience.say("keeping the rounds that have ended")
-            _keep(run, plan, network, content, directory)
+            _keep(run, course.plan, network, content, course.directory)
         raise
     audience.say("auditing")
-    return _keep(run, plan, network, content, directory)
+    kept = _keep(run, course.plan, network, content, course.directory)
+    course.state.end()
+    return kept
 
 
 def _keep(run: Demo, plan: DemoPlan, network: Network, content: ContentStore, directory: Path) -> Demonstration:
@@ -252,12 +255,12 @@ def _named(verdict: Verdict) -> str | None:
 
 
 @contextmanager
-def open_network(chain: str) -> Iterator[Network]:
-    """The chain that the option names; a chain of our own is ended with the demonstration."""
+def open_network(chain: str, state: RunState) -> Iterator[Network]:
+    """The chain that the option names; a chain of our own is ended with the demonstration, and kept in its state."""
     if chain == "embedded":
-        network = embedded()
+        network = embedded(state.chain)
     elif chain == "anvil":
-        network = anvil()
+        network = anvil(state.chain)
     elif chain.startswith(("http://", "https://")):
         network = connect(chain)
     else:
@@ -267,12 +270,12 @@ def open_network(chain: str) -> Iterator[Network]:
 
 
 @contextmanager
-def open_store(store: str, directory: Path) -> Iterator[ContentStore]:
+def open_store(store: str, directory: Path, state: RunState) -> Iterator[ContentStore]:
     """The store that the option names; a Kubo node of our own is ended with the demonstration."""
     if store == "disk":
         yield DiskStore(directory / STORE)
     elif store == "kubo":
-        with tempfile.TemporaryDirectory(prefix="fedgrove-kubo-") as repo, LocalKubo(Path(repo)) as node:
+        with LocalKubo(state.kubo) as node:
             yield KuboStore(node.url)
     elif store.startswith(FORMS):
         yield open_kubo(store)

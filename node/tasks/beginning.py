@@ -22,13 +22,18 @@ def begin(folder: Path, kind: str) -> list[str]:
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Write files by their names into a folder, made when missing, and return the names; raises as ``begin``."""
+    """Write files by name into a folder, made when missing, all or none; return the names. Raises as ``begin``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise BundleError(f"{folder} is not empty and was not changed: give another folder")
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
+        try:
+            for name, data in files.items():
+                (folder / name).write_bytes(data)
+        except BaseException:
+            for name in files:
+                (folder / name).unlink(missing_ok=True)
+            raise
     except OSError as fault:
         raise BundleError(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
     return sorted(files)

@@ -94,10 +94,16 @@ def test_pages_are_exported_all_or_none(run, disk, tmp_path, full):
     assert fedgrove(*command).returncode == 0
 
 
-def test_a_demonstration_ends(disk):
-    fill(disk, leave=1 << 17)
-    options = ("--clients", 3, "--rounds", 1, "--strategy", "fedavg")
-    one_sentence(fedgrove("demo", *options, "--out", disk / "run"))
+@pytest.mark.parametrize(("room", "resumed"), [(1 << 14, False), (1 << 20, True)])
+def test_a_demonstration_ends_and_goes_on_where_it_was(disk, room, resumed):
+    """With little room its contracts are not deployed, and nothing is left; with more it is in a round by then."""
+    ballast = fill(disk, leave=room)
+    command = ("demo", "--clients", 3, "--rounds", 2, "--strategy", "fedavg", "--out", disk / "run")
+    sentence = one_sentence(fedgrove(*command))
+    assert ("--resume" in sentence) == resumed, sentence
+    ballast.unlink()
+    again = fedgrove(*command, *["--resume"] * resumed)
+    assert again.returncode == 0 and "audit: verified" in again.stderr, again.stderr
 
 
 def test_a_demonstration_ends_whose_journals_find_no_room(disk):

@@ -20,6 +20,10 @@ class TestnetError(RuntimeError):
     __test__ = False  # its name is no test's
 
 
+class UnfitDirectory(TestnetError):
+    """The directory cannot hold a testnet: another is to be given."""
+
+
 @dataclass(frozen=True)
 class TestnetPlan:
     """Plan of a testnet; the fields are the options of ``fedgrove network up``.

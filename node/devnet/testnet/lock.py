@@ -3,7 +3,7 @@
 import os
 from fcntl import LOCK_EX, LOCK_NB, flock
 
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, UnfitDirectory
 
 
 class Busy(TestnetError):
@@ -17,14 +17,14 @@ def claim(layout: TestnetPaths) -> int:
     ------
     Busy
         Somebody else holds the lock.
-    TestnetError
+    UnfitDirectory
         The directory holds other things than a testnet, or cannot be made.
     """
     try:
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as fault:
-        raise TestnetError(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
+        raise UnfitDirectory(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
     try:
         flock(directory, LOCK_EX | LOCK_NB)
     except OSError:
@@ -32,5 +32,5 @@ def claim(layout: TestnetPaths) -> int:
         raise Busy(f"another command is using {layout.root}: wait until it is done") from None
     if not layout.record.exists() and not layout.unfinished.exists() and any(layout.root.iterdir()):
         os.close(directory)
-        raise TestnetError(f"{layout.root} contains something other than a testnet: give another --dir")
+        raise UnfitDirectory(f"{layout.root} contains something other than a testnet: give another --dir")
     return directory

@@ -8,6 +8,7 @@ The process that imports torch is kept warm between jobs; each job is a fork of 
 runs and killed once it has answered, so that nothing of a job is there for the next.
 """
 
+import errno
 import os
 import signal
 import threading
@@ -74,6 +75,7 @@ class Worker:
         self._settings = _settings(mode, self._outside, limits or JobLimits(), tuple(preload))
         self._attached: Attached | None = None
         self._closing = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> "Worker":
         return self
@@ -83,11 +85,14 @@ class Worker:
 
     def start(self) -> None:
         """Start the warm process, unless it runs: seconds, where torch is among the preloaded modules."""
-        if self._attached is None:
-            self._attached = Attached.start(self._settings, self._outside)
+        self._running()
 
     def close(self) -> None:
-        """End the warm process, and with it a job that runs."""
+        """End the warm process, and with it a job that runs; there is no further one."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         with self._closing:
             attached, self._attached = self._attached, None
         if attached is not None:
@@ -150,21 +155,30 @@ class Worker:
             complaint = attached.launched.complaint()
             ending = attached.end()
             if ending is None:
-                self.close()
+                self._end()
         if answer is None:
             raise _ended(ending, complaint)
         return answer, ending or Ending(0, 0)
 
     def _begin(self, entry: str) -> tuple[Attached, tuple[int, int]]:
         """Start a job, in a new warm process where the last one went away."""
-        self.start()
-        assert self._attached is not None
+        attached = self._running()
         try:
-            return self._attached, self._attached.begin(entry)
+            return attached, attached.begin(entry)
         except OSError:
-            self.close()
-        self.start()
-        return self._attached, self._attached.begin(entry)
+            self._end()
+        attached = self._running()
+        return attached, attached.begin(entry)
+
+    def _running(self) -> Attached:
+        """The warm process, started if need be; OSError once the worker is closed."""
+        attached = self._attached
+        if attached is None and not self._closed:
+            attached = self._attached = Attached.start(self._settings, self._outside)
+        if attached is None or self._closed:  # perhaps while it started
+            self._end()
+            raise OSError(errno.ESHUTDOWN, "its worker is closed")
+        return attached
 
 
 def _found(path: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-from fedgrove.node.devnet.demonstration import InvalidOption
+from fedgrove.node.devnet.demo_request import InvalidOption
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.methods.training.task_data import TaskFailed
 

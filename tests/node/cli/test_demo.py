@@ -1,4 +1,4 @@
-"""``fedgrove demo`` that is interrupted: the rounds that had ended can be audited."""
+"""``fedgrove demo`` that is interrupted or killed: its rounds can be audited, and it goes on."""
 
 import json
 import signal
@@ -12,37 +12,76 @@ import pytest
 from tests.node.cli.test_bad_input import fedgrove
 
 FEDGROVE = Path(sys.executable).with_name("fedgrove")
+NEW = ["--clients", "3", "--rounds", "500", "--strategy", "fedavg"]
+
+
+def ended_by(how: signal.Signals, place: Path, *options: str) -> tuple[int, str]:
+    """Run ``demo --out run``, and send the signal when some rounds' uploads have been added; code and words."""
+    held = len(list((place / "run").rglob("*")))
+    with (place / "said.txt").open("w") as said:
+        command = [FEDGROVE, "demo", *options, "--out", "run"]
+        running = subprocess.Popen(command, cwd=place, stdout=said, stderr=said, process_group=0)
+    deadline = time.monotonic() + 240
+    while len(list((place / "run").rglob("*"))) < held + 60:
+        assert running.poll() is None and time.monotonic() < deadline, (place / "said.txt").read_text()
+        time.sleep(0.1)
+    running.send_signal(how)
+    return running.wait(60), (place / "said.txt").read_text()
+
+
+def audited(place: Path) -> int:
+    """How many rounds the audit of the run verified."""
+    verdict = fedgrove("audit", "run", "--json", cwd=place)
+    assert verdict.returncode == 0, verdict.stdout
+    return json.loads(verdict.stdout)["rounds"]
 
 
 @pytest.mark.parametrize("chain", ["embedded", "anvil"])
-def test_the_rounds_before_an_interruption_are_kept_and_verified(chain, tmp_path):
-    options = ["--clients", "3", "--rounds", "500", "--strategy", "fedavg", "--chain", chain, "--out", "run"]
-    with (tmp_path / "said.txt").open("w") as said:
-        command = [FEDGROVE, "demo", *options]
-        running = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, process_group=0)
-    deadline = time.monotonic() + 120
-    while len(list((tmp_path / "run" / "store").rglob("*"))) < 60:  # some rounds' uploads
-        assert running.poll() is None and time.monotonic() < deadline, (tmp_path / "said.txt").read_text()
-        time.sleep(0.1)
-    running.send_signal(signal.SIGINT)
-    assert running.wait(60) == 130
-    told = (tmp_path / "said.txt").read_text()
-    assert "stopped; the rounds that had ended are in run: check them with fedgrove audit run" in told
-    assert "Traceback" not in told
-    verdict = fedgrove("audit", "run", "--json", cwd=tmp_path)
-    assert verdict.returncode == 0 and json.loads(verdict.stdout)["rounds"] >= 1
+def test_a_run_is_kept_and_goes_on_after_an_interruption_and_a_kill(chain, tmp_path):
+    code, told = ended_by(signal.SIGINT, tmp_path, *NEW, "--chain", chain)
+    assert code == 130 and "Traceback" not in told
+    assert "stopped; the rounds that had ended are in run: check them with fedgrove audit run, " in told
+    assert "go on with fedgrove demo --out run --resume" in told
+    before = audited(tmp_path)
+    assert before >= 1
+    assert ended_by(signal.SIGKILL, tmp_path, "--resume")[0] == -signal.SIGKILL
+    assert fedgrove("audit", "run", cwd=tmp_path).returncode == 2, "nothing was left to audit by a kill"
+    code, told = ended_by(signal.SIGINT, tmp_path, *NEW, "--resume")
+    assert code == 130 and "going on in round" in told and "Traceback" not in told
+    assert audited(tmp_path) > before
 
 
-def test_an_interruption_before_there_is_a_ledger_keeps_nothing(tmp_path):
-    code = """
+def test_a_run_goes_on_with_its_own_options_only(tmp_path):
+    code = INTERRUPTED.format(where="Demo._loop")
+    options = ["demo", "--clients", "3", "--rounds", "1", "--strategy", "fedavg", "--out", "run"]
+    result = subprocess.run([sys.executable, "-c", code, *options], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 130 and "go on with fedgrove demo --out run --resume" in result.stderr
+    for other, name in (("--rounds 2", "rounds"), ("--strategy fedprox", "strategy"), ("--chain anvil", "chain")):
+        refused = fedgrove("demo", "--out", "run", "--resume", *other.split(), cwd=tmp_path)
+        assert refused.returncode == 2
+        assert f"--{name} is not what the run in run began with: leave it out" in refused.stderr
+    result = fedgrove("demo", "--out", "run", "--resume", "--rounds", "1", "--json", cwd=tmp_path)
+    assert result.returncode == 0 and json.loads(result.stdout)["rounds"][0]["status"] == "closed"
+    assert fedgrove("demo", "--resume", cwd=tmp_path).returncode == 2
+
+
+INTERRUPTED = """
 import sys
 from fedgrove.node.devnet import demonstration
+from fedgrove.node.devnet.demo import Demo
 def interrupted(*arguments):
     raise KeyboardInterrupt
-demonstration._subject = interrupted
-sys.argv = ["fedgrove", "demo", "--out", "run"]
+{where} = interrupted
+sys.argv = ["fedgrove", *sys.argv[1:]]
 from fedgrove.node.cli.main import run
 run()
 """
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert (result.returncode, result.stderr) == (130, "fedgrove: stopped\n")
+
+
+def test_an_interruption_before_there_is_a_ledger_keeps_nothing(tmp_path):
+    for where in ("demonstration._subject", "Demo._found"):
+        code = INTERRUPTED.format(where=where)
+        command = [sys.executable, "-c", code, "demo", "--out", "run"]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert (result.returncode, result.stderr) == (130, "fedgrove: stopped\n")
+        assert [path for path in tmp_path.rglob("*") if path.name != "run"] == []

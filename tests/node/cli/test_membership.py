@@ -1,6 +1,8 @@
 """Founding and joining a federation by the command, on a chain of its own process."""
 
 import json
+from errno import ENOSPC
+from unittest import mock
 
 import pytest
 from fedgrove.chain.networks import anvil, connect
@@ -55,6 +57,18 @@ def test_a_member_is_approved_registers_and_shows_in_the_status(chain, place):
     status = fedgrove("status", "--config", "federation.toml", "--account", alice, "--json", cwd=place)
     told = json.loads(status.stdout)
     assert told["members"] == 1 and told["phase"] == "open" and "client 1" in told["account"]
+
+
+def test_a_deployment_whose_file_cannot_be_written_shows_what_was_to_be_in_it(chain, place):
+    before = (place / "federation.toml").read_bytes()
+    line = ("deploy", "--rpc", chain.url, "--one-account")
+    with mock.patch("fedgrove.node.cli.membership.write_atomically", side_effect=OSError(ENOSPC, "No space left")):
+        result = on_ledger(*line, place=place, keystore="founder.json")
+    assert result.returncode == 2 and "the contracts are deployed, but federation.toml cannot be" in result.stderr
+    assert (place / "federation.toml").read_bytes() == before
+    shown = result.stderr[result.stderr.index("[start]") : result.stderr.index("fedgrove: ")]
+    (place / "federation.toml").write_bytes(before + b"\n" + shown.encode())
+    assert fedgrove("status", "--config", "federation.toml", cwd=place).returncode == 0
 
 
 def test_only_the_admin_approves(chain, place):

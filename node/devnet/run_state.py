@@ -1,0 +1,154 @@
+"""What a demonstration needs to go on where it was: a folder beside its directory, which goes when the run is done.
+
+It is not in the directory, which an audit accounts for and people pass on: it holds the members' keys and journals.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.keys import Keys, load, save
+from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.strict_json import parse_json
+from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
+
+_OPTIONS, _DEPLOYMENT, _SECONDS = "options.json", "deployment.json", "seconds.json"
+_MAX_BYTES = 1 << 26
+_PASSWORD, _COST = "demonstration", 2  # the folder's mode is what protects these keys, of test money
+
+
+class StateUnusable(RuntimeError):
+    """A file of the state is not what was written, or another process works with it; the message says what to do."""
+
+
+class RunState:
+    """One folder, readable by its owner only.
+
+    Parameters
+    ----------
+    root : Path
+        Made when something is first kept in it.
+
+    Attributes
+    ----------
+    chain, kubo : Path
+        Where a chain and a Kubo node of the run's own are kept.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.chain, self.kubo = root / "chain", root / "kubo"
+
+    @classmethod
+    def beside(cls, directory: Path) -> "RunState":
+        """State of the run in a directory."""
+        place = Path(os.path.realpath(directory))  # unlike ``resolve``, it takes links that lead in a circle
+        return cls(place.with_name(f"{place.name}.unfinished"))
+
+    @property
+    def begun(self) -> bool:
+        """There is a run to go on with."""
+        return (self.root / _OPTIONS).exists()
+
+    @property
+    def founded(self) -> bool:
+        """The run's contracts are deployed."""
+        return (self.root / _DEPLOYMENT).exists()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Own the state while the block runs.
+
+        Raises
+        ------
+        StateUnusable
+        """
+        try:
+            with exclusive(self.root):
+                yield
+        except AlreadyInUse as fault:
+            raise StateUnusable(str(fault)) from None
+
+    def keep_options(self, options: dict[str, Any]) -> None:
+        """Keep what the run was asked for; from now on it has begun."""
+        self._write(_OPTIONS, json.dumps(options, sort_keys=True))
+
+    def options(self) -> dict[str, Any]:
+        """What the run was asked for. Raises StateUnusable."""
+        return self._table(_OPTIONS)
+
+    def keys(self, name: str) -> Keys:
+        """Keys of a role, made when they are asked for first."""
+        path = self.root / "keys" / f"{name}.json"
+        if path.exists():
+            return load(path, _PASSWORD)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        keys = Keys.generate()
+        save(path, keys, _PASSWORD, _COST)
+        return keys
+
+    def journal(self, name: str) -> Path:
+        """Where a client keeps its journal."""
+        return self.root / name
+
+    def keep_deployment(self, deployment: Deployment) -> None:
+        """Keep where the contracts are."""
+        self._write(_DEPLOYMENT, deployment.to_json())
+
+    def deployment(self) -> Deployment | None:
+        """Where the contracts are; None before they are deployed. Raises StateUnusable."""
+        if not self.founded:
+            return None
+        try:
+            return Deployment.from_json(self._read(_DEPLOYMENT).decode())
+        except ValueError:
+            raise self._damaged(_DEPLOYMENT) from None
+
+    def keep_seconds(self, seconds: dict[int, float]) -> None:
+        """Keep how long each round has taken."""
+        self._write(_SECONDS, json.dumps(seconds))
+
+    def seconds(self) -> dict[int, float]:
+        """How long each round has taken. Raises StateUnusable."""
+        if not (self.root / _SECONDS).exists():
+            return {}
+        try:
+            return {int(number): float(value) for number, value in self._table(_SECONDS).items()}
+        except (TypeError, ValueError):
+            raise self._damaged(_SECONDS) from None
+
+    def end(self) -> None:
+        """The run is done: there is nothing to go on with any more."""
+        (self.root / _OPTIONS).unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Remove the folder."""
+        self.end()  # first, so that nobody takes a part of it for a run
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _write(self, name: str, text: str) -> None:
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(self.root / name, text.encode(), mode=0o600)
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return read_regular(self.root / name, _MAX_BYTES, follow=False)
+        except OSError:
+            raise self._damaged(name) from None
+
+    def _table(self, name: str) -> dict[str, Any]:
+        try:
+            table = parse_json(self._read(name))
+        except ValueError:
+            table = None
+        if not isinstance(table, dict):
+            raise self._damaged(name)
+        return table
+
+    def _damaged(self, name: str) -> StateUnusable:
+        return StateUnusable(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run")
