@@ -57,20 +57,24 @@ class RunsApi:
         self._options = options
 
     def runs(self, page: Page) -> dict[str, Any]:
+        """All runs, by number."""
         numbers = range(1, len(self._watches) + 1)
         return _listed([(number, self.run(number)) for number in numbers if number > page.after], page)
 
     def run(self, number: int) -> dict[str, Any]:
+        """One run. This and all that follow raise NothingThere."""
         watch = self._watch(number)
         label = labels_of([inert(each.source.name) for each in self._watches])[number - 1]
         return _run(number, label, watch)
 
     def rounds(self, number: int, page: Page) -> dict[str, Any]:
+        """A run's rounds, by number."""
         index, checks = self._index(number)
         rows = all_rounds(index, checks, page.after, page.limit + 1)
         return _listed([(row.number, self._round(row)) for row in rows], page)
 
     def round(self, number: int, place: int) -> dict[str, Any]:
+        """The round of a run with the number ``place``."""
         index, checks = self._index(number)
         rows = all_rounds(index, checks, place - 1, 1)
         if not rows or rows[0].number != place:
@@ -78,10 +82,12 @@ class RunsApi:
         return self._round(rows[0])
 
     def members(self, number: int, page: Page) -> dict[str, Any]:
+        """A run's members, by number."""
         index, _ = self._index(number)
         return _listed([(each.client, _member(each)) for each in members(index, page.after, page.limit + 1)], page)
 
     def records(self, number: int, page: Page) -> dict[str, Any]:
+        """A run's records in the order of the chain, of a ``round`` and a ``client`` where the page filters by them."""
         index, checks = self._index(number)
         names = [name for name in ("round", "client") if name in page.filters]
         condition = " AND ".join(["id > ?", *(f"{name} = ?" for name in names)])
@@ -90,6 +96,7 @@ class RunsApi:
         return _listed([(row.place, _record(row)) for row in rows], page)
 
     def terms(self, number: int, page: Page) -> dict[str, Any]:
+        """The terms of a run's latest round, one by one."""
         index, _ = self._index(number)
         config = latest_config(index)
         lines = flat(config.to_tables()) if config is not None else ()
@@ -97,6 +104,7 @@ class RunsApi:
         return _listed([item for item in items if item[0] > page.after][: page.limit + 1], page)
 
     def comparison(self, page: Page) -> dict[str, Any]:
+        """Every term with its value in each run."""
         terms = enumerate(Comparison.of(self._watches).terms, 1)
         items = [
             (place, {"table": term.table, "key": term.key, "differs": term.differs, "values": list(term.values)})
