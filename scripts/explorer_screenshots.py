@@ -1,6 +1,7 @@
 """Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py docs/explorer --run RUN …``.
 
-RUN is a run's directory, as ``fedgrove demo --out`` leaves it; Chromium must be installed.
+RUN is a run's directory, as ``fedgrove demo --out`` leaves it; ``--compare RUN RUN …`` takes those of the comparison.
+Chromium must be installed.
 """
 
 import argparse

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
@@ -19,6 +20,8 @@ from tests.node.explorer.conftest import comparing, damage
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_hostile import MARKUP
 from tests.node.explorer.test_pages import badges, check_well_formed
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference.md"
 
 
 def table(page: str, title: str) -> list[list[str]]:
@@ -149,6 +152,14 @@ def test_the_csv_files_say_what_the_page_shows(run, second, compared):
     assert list(terms[0]) == [*TERMS, "run_1", "run_2"]
     (mode,) = (row for row in terms if (row["table"], row["key"]) == ("masking", "mode"))
     assert (mode["differs"], mode["run_1"], mode["run_2"]) == ("yes", "bbtsa", "pairwise")
+
+
+def test_the_columns_are_those_of_the_reference():
+    section = REFERENCE.read_text().split("## Tables of a comparison")[1].split("\n## ")[0]
+    (rounds,), (terms,) = (re.findall(rf"^\| `{name}.csv` \| (.*) \|$", section, re.M) for name in ("rounds", "terms"))
+    assert re.findall(r"`(\w+)`", rounds) == list(ROUNDS)
+    assert re.sub(r"\(.*?\)", "", terms).startswith(", ".join(f"`{name}`" for name in TERMS[:2]))
+    assert all(f"`{name}`" in terms for name in TERMS)
 
 
 def test_an_export_has_the_comparison_and_every_run(compared, tmp_path):
